@@ -1,0 +1,16 @@
+//! Hopcache's decisions, and nothing else: what a key is, who owns it, who may write it, how old it is.
+//!
+//! Everything here is a function of its arguments. There is no clock (times come in), no dice (random
+//! numbers come in), no socket, no file, no task, no map of random order: `clippy.toml` beside this
+//! crate's manifest refuses them. So the same inputs give the same decision in a test, in the
+//! simulator and in production.
+
+pub mod cypher;
+pub mod entry;
+pub mod key;
+pub mod lease;
+pub mod limits;
+pub mod node;
+pub mod result;
+pub mod ring;
+pub mod time;

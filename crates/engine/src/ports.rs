@@ -1,0 +1,227 @@
+//! What the engine needs of the world. Production has adapters of these in `hopcache` (the node
+//! crate), the simulator has its own; each port with more than one implementation has one contract
+//! suite that all of them pass.
+//!
+//! Every method may be dropped at any await: an implementation leaves nothing half-done that
+//! somebody else could meet (a cut connection is closed, not pooled).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::node::NodeName;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::{Millis, MonoTime};
+
+use crate::identity::Identity;
+
+/// Time on this node.
+pub trait Clock: Send + Sync + 'static {
+    /// The monotonic clock.
+    fn now(&self) -> MonoTime;
+    /// Done when so much time has passed.
+    fn sleep(&self, span: Millis) -> BoxFuture<'static, ()>;
+}
+
+/// Randomness on this node.
+pub trait Dice: Send + Sync + 'static {
+    /// 64 random bits, good enough for fence tokens when called twice.
+    fn u64(&self) -> u64;
+}
+
+/// What nodes share: entries, leases, invalidations (DESIGN "Lease protocol"). Each method is one
+/// atomic step in the store. Each has the implementation's own deadline and never hangs.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// A fresh value; else, where nobody leads, a lease with a new token; else who leads.
+    async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError>;
+    /// Stores `entry` for `life_ms` from now, and ends the lease, if `token` is the current lease's.
+    async fn commit(
+        &self,
+        key: &QueryKey,
+        token: Token,
+        entry: Bytes,
+        life_ms: Millis,
+    ) -> Result<Commit, StoreError>;
+    /// Prolongs the lease to `lease_ms` from now if `token` is the current one and has not lapsed; whether it was.
+    async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError>;
+    /// Ends the lease if `token` is the current one; whether it was.
+    async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError>;
+    /// As `get_or_lease`, but a lease with token `dead`, whose holder is known to be dead, counts as free.
+    async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError>;
+    /// Removes entry and lease (so that a result read before cannot land), and tells every node through
+    /// the invalidation log. Returns how many entries were removed.
+    async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError>;
+    /// What the invalidation log says after `cursor`.
+    async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError>;
+    /// Entry and lease under a key, changing nothing (for `explain`).
+    async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
+    /// Whether the store answers at all.
+    async fn ping(&self) -> Result<(), StoreError>;
+}
+
+/// What an invalidation covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// One entry.
+    Key(QueryKey),
+    /// Every entry of a database.
+    Database(DatabaseTag),
+    /// Every entry.
+    All,
+}
+
+/// A place in the store's invalidation log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogCursor(pub u64);
+
+/// A part of the invalidation log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPage {
+    /// What was invalidated, oldest first.
+    pub scopes: Vec<Scope>,
+    /// Where to go on.
+    pub next: LogCursor,
+    /// The log does not reach back to the cursor (or was lost): everything held may be invalid.
+    pub gap: bool,
+}
+
+/// Why the store did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Not reachable, refused, reset, or its breaker is open.
+    #[error("the store cannot be reached: {0}")]
+    Unreachable(String),
+    /// No answer within the command's deadline. The command may have been carried out.
+    #[error("the store did not answer in time")]
+    TimedOut,
+    /// It answered, and refused to write: full, read-only, or not permitted.
+    #[error("the store refused: {0}")]
+    Refused(String),
+}
+
+/// The graph database.
+#[async_trait]
+pub trait Origin: Send + Sync + 'static {
+    /// Runs a statement to its end. Only a complete result is `Ok` (promise I10).
+    async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError>;
+    /// What kind of statement this is, by the server's word, without running it.
+    async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError>;
+    /// Whether the server accepts these credentials now.
+    async fn verify(&self, identity: &Identity) -> Result<(), OriginError>;
+    /// Runs under way on this node.
+    fn in_flight(&self) -> usize;
+}
+
+/// One statement for the origin.
+#[derive(Debug, Clone)]
+pub struct OriginRun {
+    /// As whom.
+    pub identity: Arc<Identity>,
+    /// User to act as, if another.
+    pub impersonated: Option<String>,
+    /// Database name as the client gave it.
+    pub database: Arc<str>,
+    /// Statement text as the client gave it.
+    pub statement: Arc<str>,
+    /// Parameters: one PackStream map.
+    pub params: Bytes,
+    /// Access mode to ask for.
+    pub mode: AccessMode,
+    /// Bookmarks to wait for.
+    pub bookmarks: Vec<String>,
+    /// Own deadline of this run from now; the server gets it as `tx_timeout` too.
+    pub timeout_ms: Millis,
+    /// Result bytes (records) that are read at the most.
+    pub bytes_max: usize,
+    /// W3C `traceparent`, for the transaction's metadata.
+    pub traceparent: Option<String>,
+}
+
+/// Access mode of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessMode {
+    /// The server refuses writes.
+    Read,
+    /// Anything goes.
+    Write,
+}
+
+/// A failure in Neo4j's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neo4jFailure {
+    /// For example `Neo.ClientError.Statement.SyntaxError`.
+    pub code: String,
+    /// As the server wrote it.
+    pub message: String,
+}
+
+/// Why a run did not end well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OriginError {
+    /// What happened.
+    pub kind: OriginFault,
+    /// The column names, where the failure came after the server had named them: the Query API then
+    /// answers 202 with the error in the body.
+    pub fields: Option<Vec<String>>,
+}
+
+/// What happened to a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OriginFault {
+    /// The server said no to this statement, its parameters or its database.
+    Failed(Neo4jFailure),
+    /// The server said no to these credentials.
+    Unauthorized(Neo4jFailure),
+    /// The server said that trying again may help.
+    Transient(Neo4jFailure),
+    /// No connection could be made.
+    Unreachable(String),
+    /// The connection broke in the middle; a write may have been carried out.
+    Cut(String),
+    /// The run's deadline passed.
+    TimedOut,
+    /// No run slot or connection became free in time.
+    Overloaded,
+    /// The result is larger than `bytes_max`.
+    TooLarge {
+        /// The bound that it went over, in bytes.
+        limit_bytes: usize,
+    },
+}
+
+impl From<OriginFault> for OriginError {
+    fn from(kind: OriginFault) -> Self {
+        Self { kind, fields: None }
+    }
+}
+
+/// Peers, one hop away. Implementations carry requests as `peer` describes them.
+#[async_trait]
+pub trait Peers: Send + Sync + 'static {
+    /// Sends a request to its owner and waits for the answer at most `timeout_ms`.
+    async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError>;
+    /// Whether the peer lives: its incarnation, or how it could not be reached.
+    async fn probe(
+        &self,
+        to: &NodeName,
+        timeout_ms: Millis,
+    ) -> Result<hopcache_core::node::Incarnation, PeerError>;
+}
+
+/// Why a peer did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerError {
+    /// Refused or reset: nobody lives there.
+    #[error("the peer cannot be reached: {0}")]
+    Gone(String),
+    /// No answer in time: it may live.
+    #[error("the peer did not answer in time")]
+    TimedOut,
+    /// It answered that it will not (wrong key, wrong cluster, too old a view, overload).
+    #[error("the peer refused: {0}")]
+    Refused(String),
+}

@@ -1,0 +1,50 @@
+//! PackStream, the value format of Bolt 5: what a result is kept in, what parameters are sent in, and
+//! the canonical form that a query key is computed over.
+//!
+//! This crate decides how values become bytes and back. It never does IO, never allocates by a
+//! length that the bytes only claim, and never recurses deeper than [`DEPTH_MAX`].
+//!
+//! Source: the Bolt Protocol documentation, "PackStream version 1" and "Structure semantics"
+//! (Neo4j, Bolt 5.x).
+
+mod decode;
+mod encode;
+mod value;
+
+pub use decode::{DecodeError, Reader, Token, decode};
+pub use encode::{Writer, encode, encode_canonical};
+pub use value::Value;
+
+/// Deepest nesting of lists, maps and structures that is read or written: lists of lists of …
+/// Real values nest a handful of levels; the bound is what keeps hostile bytes off the stack.
+pub const DEPTH_MAX: usize = 128;
+
+/// Signatures of the structures that Bolt 5 values use.
+pub mod tag {
+    /// Node: id, labels, properties, element id.
+    pub const NODE: u8 = 0x4E;
+    /// Relationship: id, start id, end id, type, properties, element id, start element id, end element id.
+    pub const RELATIONSHIP: u8 = 0x52;
+    /// Relationship inside a path: id, type, properties, element id.
+    pub const UNBOUND_RELATIONSHIP: u8 = 0x72;
+    /// Path: nodes, unbound relationships, indices.
+    pub const PATH: u8 = 0x50;
+    /// Date: days since the Unix epoch.
+    pub const DATE: u8 = 0x44;
+    /// Time with offset: nanoseconds of the local day, offset in seconds.
+    pub const TIME: u8 = 0x54;
+    /// Time without offset: nanoseconds of the day.
+    pub const LOCAL_TIME: u8 = 0x74;
+    /// UTC date-time with offset: seconds, nanoseconds, offset in seconds (Bolt 5).
+    pub const DATE_TIME: u8 = 0x49;
+    /// UTC date-time with zone name: seconds, nanoseconds, zone id (Bolt 5).
+    pub const DATE_TIME_ZONE: u8 = 0x69;
+    /// Date-time without offset: local seconds, nanoseconds.
+    pub const LOCAL_DATE_TIME: u8 = 0x64;
+    /// Duration: months, days, seconds, nanoseconds.
+    pub const DURATION: u8 = 0x45;
+    /// Point in two dimensions: SRID, x, y.
+    pub const POINT_2D: u8 = 0x58;
+    /// Point in three dimensions: SRID, x, y, z.
+    pub const POINT_3D: u8 = 0x59;
+}
