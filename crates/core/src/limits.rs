@@ -42,25 +42,26 @@ pub const LEASE_POLL_MS_MAX: u64 = 160;
 /// Flights of one kind at a time in one node.
 pub const FLIGHTS_MAX: usize = 10_000;
 /// Followers of one flight.
-pub const FOLLOWERS_MAX: usize = 20_000;
+pub const FOLLOWERS_MAX: u32 = 20_000;
 /// How often a waiter competes again after its leader was lost, before it gives up with 503.
 pub const COMPETE_ROUNDS_MAX: u32 = 16;
 
 /// Statements of which the server's word (read or write) is remembered.
-pub const VERDICTS_MAX: u64 = 20_000;
+pub const VERDICTS_MAX: usize = 20_000;
 /// Raw requests of which the parsed form is remembered (the shortest way to a hit).
-pub const PARSED_REQUESTS_MAX: u64 = 20_000;
-/// Largest raw request that is remembered, in bytes.
-pub const PARSED_REQUEST_BYTES_MAX: usize = 4 << 10;
+pub const PARSED_REQUESTS_MAX: usize = 16_384;
+/// Largest raw request that is remembered, in bytes. With what it was parsed into, about four times
+/// this; so the memory of requests stays below 64 MiB at the worst.
+pub const PARSED_REQUEST_BYTES_MAX: usize = 1 << 10;
 /// Keys remembered as too large to store.
-pub const UNCACHEABLE_KEYS_MAX: u64 = 10_000;
+pub const UNCACHEABLE_KEYS_MAX: usize = 10_000;
 /// For how long a key is remembered as too large to store.
 pub const UNCACHEABLE_TTL_MS: u64 = 30_000;
 
 /// For how long checked credentials are believed (FAULTS, threats: revoked credentials ≤ 30 s).
 pub const CREDENTIALS_TTL_MS: u64 = 30_000;
 /// Checked credentials remembered.
-pub const CREDENTIALS_MAX: u64 = 10_000;
+pub const CREDENTIALS_MAX: usize = 10_000;
 
 /// Life of a memory copy while the store cannot be reached and nothing can be fenced.
 pub const DEGRADED_TTL_MS: u64 = 2_000;
@@ -74,3 +75,25 @@ pub const INVALIDATION_LOG_LEN_MAX: usize = 1_000;
 pub const PASS_THROUGH_BYTES_MAX: usize = 64 << 20;
 /// Entry bodies below this many bytes are stored uncompressed.
 pub const COMPRESS_BYTES_MIN: usize = 1 << 10;
+
+/// Patterns of which the run time is remembered, for the length of leases.
+pub const PATTERNS_COSTED_MAX: usize = 10_000;
+/// Nodes that are asked in turn for one request before this node leads it itself.
+pub const FORWARDS_MAX: usize = 3;
+/// Largest message between two nodes, in bytes: a rendered answer at the pass-through limit, twice over.
+pub const PEER_MESSAGE_BYTES_MAX: usize = 2 * PASS_THROUGH_BYTES_MAX;
+
+/// Connections of clients at a time on one node.
+pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
+/// Connections of operators and scrapers at a time.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Connections of peers at a time.
+pub const PEER_CONNECTIONS_MAX: usize = 4_096;
+/// A request's head has to be complete by then (F31).
+pub const HEAD_TIMEOUT_MS: u64 = 5_000;
+/// A request's body has to be complete by then (F31).
+pub const BODY_TIMEOUT_MS: u64 = 10_000;
+/// Largest head of a request, in bytes.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Largest body on the admin listener, in bytes: a statement for `explain`.
+pub const ADMIN_BODY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;

@@ -1,8 +1,30 @@
 //! The request path of a hopcache node, over ports.
 //!
 //! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin,
-//! peers, membership, memory. It opens no socket, reads no clock of its own and draws no random number of its
-//! own, so the same engine runs in production and in the deterministic simulator.
+//! peers, routing, memory, observer. It opens no socket, reads no clock of its own and draws no random
+//! number of its own, so the same engine runs in production and in a deterministic simulator.
+//!
+//! Start reading at `path.rs`: it is DESIGN section 3 as one function.
 
+pub mod ask;
+mod bypass;
+pub mod classify;
+pub mod copy;
+mod costs;
+pub mod engine;
+pub mod explain;
+pub mod flight;
+mod here;
+mod holdings;
 pub mod identity;
+mod lead;
+pub mod message;
+pub mod outcome;
+mod path;
+mod peer_side;
 pub mod ports;
+pub mod purge;
+mod route;
+
+pub use engine::{Engine, Policy, Ports};
+pub use peer_side::Inspection;

@@ -14,9 +14,12 @@ use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::NodeName;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 
+use crate::copy::{MemoryCopy, SharedCopy};
 use crate::identity::Identity;
+use crate::outcome::Event;
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {
@@ -210,6 +213,36 @@ pub trait Peers: Send + Sync + 'static {
         to: &NodeName,
         timeout_ms: Millis,
     ) -> Result<hopcache_core::node::Incarnation, PeerError>;
+}
+
+/// Who owns which key, and who can be asked at all.
+pub trait Routing: Send + Sync + 'static {
+    /// The view in force; an immutable snapshot.
+    fn view(&self) -> Arc<Ring>;
+    /// A peer could not be asked: a refused or reset connection takes it out of routing at once.
+    fn report(&self, node: &NodeName, error: &PeerError);
+    /// Done when `node` is out of routing; at once if it is already.
+    fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()>;
+}
+
+/// Copies in this node's memory, bounded in bytes. A cache: it may forget at any time.
+pub trait Memory: Send + Sync + 'static {
+    /// The copy under a key.
+    fn get(&self, key: &QueryKey) -> Option<SharedCopy>;
+    /// Keeps a copy until it is dead at the latest; called again, it weighs the copy again.
+    fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis);
+    /// Forgets one copy; whether there was one.
+    fn remove(&self, key: &QueryKey) -> bool;
+    /// Forgets every copy that `covers` says; how many.
+    fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64;
+    /// Copies and bytes held, about.
+    fn size(&self) -> (u64, u64);
+}
+
+/// Counts what happens.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note; never blocks.
+    fn note(&self, event: Event);
 }
 
 /// Why a peer did not answer.

@@ -1,0 +1,142 @@
+//! A small closed-loop load generator: so many keep-alive connections, one request under way on each.
+//! It speaks just enough HTTP/1.1 to cost little itself.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// One POST to the Query API, as bytes.
+pub fn query_request(host: &str, statement: &str, extra_headers: &str) -> Vec<u8> {
+    let body = serde_json::json!({ "statement": statement }).to_string();
+    format!(
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\n{extra_headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// An answer: its head as text, its body.
+pub struct Answer {
+    /// Status line and headers.
+    pub head: String,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The status code.
+    pub fn status(&self) -> u16 {
+        self.head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// A keep-alive connection.
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(addr: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(addr).await.with_context(|| format!("connect to {addr}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: vec![0; 16 << 10], filled: 0 })
+    }
+
+    /// Sends a request and reads the whole answer; returns the ends of head and body in the buffer.
+    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(usize, usize)> {
+        self.stream.write_all(request).await?;
+        self.filled = 0;
+        let head_end = loop {
+            self.fill().await?;
+            if let Some(at) = find(&self.buffer[..self.filled], b"\r\n\r\n") {
+                break at + 4;
+            }
+        };
+        let length = content_length(&self.buffer[..head_end])?;
+        while self.filled < head_end + length {
+            self.fill().await?;
+        }
+        Ok((head_end, head_end + length))
+    }
+
+    /// Sends a request and returns the answer.
+    pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+        let (head, end) = self.exchange(request).await?;
+        Ok(Answer {
+            head: String::from_utf8_lossy(&self.buffer[..head]).into_owned(),
+            body: self.buffer[head..end].to_vec(),
+        })
+    }
+
+    async fn fill(&mut self) -> anyhow::Result<()> {
+        if self.filled == self.buffer.len() {
+            self.buffer.resize(self.buffer.len() * 2, 0);
+        }
+        match self.stream.read(&mut self.buffer[self.filled..]).await? {
+            0 => bail!("the server closed the connection"),
+            read => {
+                self.filled += read;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What a run of the closed loop measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Loaded {
+    /// Requests answered.
+    pub requests: u64,
+    /// Time from the first to the last.
+    pub wall: Duration,
+}
+
+/// Runs `connections` loops for `span`. Every answer has to have `status` and a body as long as `body_len`.
+pub async fn closed_loop(
+    addr: SocketAddr,
+    request: &[u8],
+    connections: usize,
+    span: Duration,
+    body_len: usize,
+) -> anyhow::Result<Loaded> {
+    let started = Instant::now();
+    let until = started + span;
+    let mut loops = tokio::task::JoinSet::new();
+    for _ in 0..connections {
+        let request = request.to_vec();
+        loops.spawn(async move {
+            let mut connection = Connection::open(addr).await?;
+            let mut requests = 0_u64;
+            while Instant::now() < until {
+                let (head, end) = connection.exchange(&request).await?;
+                if end - head != body_len {
+                    bail!("a body of {} bytes, not {body_len}", end - head);
+                }
+                requests += 1;
+            }
+            anyhow::Ok(requests)
+        });
+    }
+    let mut requests = 0;
+    while let Some(ended) = loops.join_next().await {
+        requests += ended??;
+    }
+    Ok(Loaded { requests, wall: started.elapsed() })
+}
+
+fn content_length(head: &[u8]) -> anyhow::Result<usize> {
+    let text = std::str::from_utf8(head)?;
+    let line = text.lines().find(|line| line.to_ascii_lowercase().starts_with("content-length:"));
+    let (_, length) = line.and_then(|line| line.split_once(':')).context("an answer without content-length")?;
+    Ok(length.trim().parse()?)
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}

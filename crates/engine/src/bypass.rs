@@ -1,0 +1,61 @@
+//! Requests that pass the cache by: run at the origin as they came, once, for one client.
+//!
+//! Never cached, never shared, never retried (promise I6). The run is detached all the same: a write
+//! whose client leaves has to end in one way, not in the middle.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+
+use crate::ask::{Ask, RequestBypass, RunBounds};
+use crate::copy::render_result;
+use crate::engine::Engine;
+use crate::outcome::{Answer, Cause, Event, Failure, FailureKind, FaultWord, How, Outcome, Reason};
+use crate::ports::OriginRun;
+
+impl Engine {
+    pub(crate) async fn bypass(self: &Arc<Self>, ask: &Ask, reason: Reason) -> Outcome {
+        let run = self.run_as_asked(ask);
+        let cause = match reason {
+            Reason::Write | Reason::Unknown => Cause::Write,
+            _ => Cause::Bypass,
+        };
+        let engine = Arc::clone(self);
+        let form = ask.form;
+        let task = self.tasks.spawn(async move {
+            let started = engine.now();
+            let ended = engine.ports.origin.run(&run).await;
+            let took_ms = engine.now().since(started);
+            let fault = ended.as_ref().err().map(|error| FaultWord::from(&error.kind));
+            engine.note(Event::OriginRun { cause, took_ms, fault });
+            let result = ended.map_err(Failure::from)?;
+            let bookmarks: Vec<String> = result.bookmark.clone().into_iter().collect();
+            render_result(&result, form, &bookmarks)
+                .map(Bytes::from)
+                .map_err(|_| Failure::from(FailureKind::BadResult))
+        });
+        let left = ask.deadline.since(self.now());
+        let answer = tokio::select! {
+            biased;
+            ended = task => match ended {
+                Ok(Ok(body)) => Answer::Body(body),
+                Ok(Err(failure)) => Answer::Failed(failure),
+                Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+            },
+            () = self.ports.clock.sleep(left) => Answer::Failed(FailureKind::DeadlinePassed.into()),
+        };
+        Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key }
+    }
+
+    fn run_as_asked(&self, ask: &Ask) -> OriginRun {
+        let bounds =
+            RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
+        let mut run = ask.query.reading(bounds, ask.traceparent.clone());
+        run.mode = ask.mode;
+        if let Some(RequestBypass::Bookmarks(bookmarks)) = &ask.bypass {
+            run.bookmarks.clone_from(bookmarks);
+        }
+        run
+    }
+}

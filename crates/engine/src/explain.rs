@@ -1,0 +1,116 @@
+//! Why a query was, or was not, answered from the cache: everything that decides it, asked for
+//! without changing anything.
+
+use std::sync::Arc;
+
+use hopcache_core::entry::Entry;
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::time::Millis;
+
+use crate::ask::Query;
+use crate::classify::Verdict;
+use crate::copy::{Life, MemoryCopy, SharedCopy};
+use crate::engine::Engine;
+use crate::message::encode_inspect;
+use crate::peer_side::{Inspection, decode_inspection};
+use crate::ports::StoreError;
+
+/// What `explain` shows.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// Where the statement goes.
+    pub verdict: Verdict,
+    /// Nodes in failover order, the owner first.
+    pub order: Vec<NodeName>,
+    /// The stored entry.
+    pub entry: Option<EntryView>,
+    /// Why there is none to see, where the store could not say.
+    pub store_error: Option<StoreError>,
+    /// Memory and flights of the owner, if it could be asked.
+    pub owner: Option<Inspection>,
+    /// Who holds the lease, with which token, for how long yet.
+    pub lease: Option<(Holder, Token, Millis)>,
+}
+
+/// A stored entry, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryView {
+    /// `fresh`, `stale`, or `corrupt` when the checksum fails.
+    pub state: &'static str,
+    /// Age since the origin read began.
+    pub age_ms: u64,
+    /// Freshness left; negative when stale.
+    pub ttl_ms: i64,
+    /// Measured recompute time.
+    pub cost_ms: u64,
+    /// Stored bytes, header included.
+    pub bytes: usize,
+    /// Token that it was stored with.
+    pub token: Option<Token>,
+    /// Node that stored it.
+    pub stored_by: Option<NodeName>,
+}
+
+impl Engine {
+    /// Explains a query. Asks the server nothing: a statement that it has not been asked about is
+    /// [`Verdict::Unasked`].
+    pub async fn explain(&self, query: &Query) -> Explanation {
+        let view = self.ports.routing.view();
+        let order: Vec<NodeName> = view.order(&query.key).cloned().collect();
+        let seen = self.ports.store.peek(&query.key).await;
+        self.saw_store(&seen);
+        let (entry, lease, store_error) = match seen {
+            Ok(slot) => {
+                (slot.entry.map(|stored| self.entry_view(&query.key, &stored)), slot.lease, None)
+            }
+            Err(error) => (None, None, Some(error)),
+        };
+        let owner = match order.first() {
+            Some(node) if *node != self.me.node => self.inspect_at(node, &query.key).await,
+            _ => Some(self.inspect_here(&query.key)),
+        };
+        Explanation { verdict: self.verdict(query), order, entry, store_error, owner, lease }
+    }
+
+    async fn inspect_at(&self, node: &NodeName, key: &QueryKey) -> Option<Inspection> {
+        let timeout_ms = self.policy.probe_timeout_ms;
+        let answer = self.ports.peers.forward(node, encode_inspect(key), timeout_ms).await.ok()?;
+        decode_inspection(&answer)
+    }
+
+    fn entry_view(&self, key: &QueryKey, stored: &StoredEntry) -> EntryView {
+        let bytes = stored.bytes.len();
+        let Ok(entry) = Entry::decode(&stored.bytes, self.hasher.checksum_key(), key) else {
+            return EntryView {
+                state: "corrupt",
+                age_ms: 0,
+                ttl_ms: 0,
+                cost_ms: 0,
+                bytes,
+                token: None,
+                stored_by: None,
+            };
+        };
+        let age_ms = entry.physical_ms.saturating_sub(stored.left_ms).0;
+        let signed = |span: u64| i64::try_from(span).unwrap_or(i64::MAX);
+        let ttl_ms = signed(entry.soft_ms.0).saturating_sub(signed(age_ms));
+        EntryView {
+            state: if ttl_ms > 0 { "fresh" } else { "stale" },
+            age_ms,
+            ttl_ms,
+            cost_ms: entry.cost_ms.0,
+            bytes,
+            token: Some(entry.token),
+            stored_by: Some(entry.stored_by),
+        }
+    }
+
+    /// A copy of a stored entry whose checksum holds.
+    pub(crate) fn decode_stored(&self, key: &QueryKey, stored: &StoredEntry) -> Option<SharedCopy> {
+        let entry = Entry::decode(&stored.bytes, self.hasher.checksum_key(), key).ok()?;
+        MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok().map(Arc::new)
+    }
+
+}

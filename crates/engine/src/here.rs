@@ -1,0 +1,234 @@
+//! Answering on this node: memory, then a flight. Used by the owner, for requests of its own clients
+//! and for forwarded ones, and by whoever stands in for an owner that is gone.
+//!
+//! Nothing here forwards, and the flights joined here never wait for another node (promise I8).
+
+use std::sync::Arc;
+
+use hopcache_core::lease::{Grant, LeaseAsk, SlotView};
+use hopcache_core::limits::COMPETE_ROUNDS_MAX;
+use hopcache_core::time::Millis;
+
+use crate::ask::Ask;
+use crate::copy::{Life, MemoryCopy, SharedCopy, with_bookmark};
+use crate::engine::Engine;
+use crate::flight::{Seat, Wait};
+use crate::lead::{Errand, Landing};
+use crate::outcome::{
+    Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
+use crate::ports::OriginFault;
+
+/// What this node makes of a request.
+#[derive(Debug, Clone)]
+pub enum Here {
+    /// An answer, or a failure.
+    Answered(Outcome),
+    /// The server does not vouch for a read: the entry node runs it for its one client.
+    NotARead(Reason),
+}
+
+impl Engine {
+    /// Answers from memory, or leads or joins a flight.
+    pub(crate) async fn answer_here(self: &Arc<Self>, ask: &Ask) -> Here {
+        if let Some(outcome) = self.from_memory(ask) {
+            return Here::Answered(outcome);
+        }
+        if ask.freshness.only_if_cached {
+            return Here::Answered(self.from_store(ask).await);
+        }
+        if self.is_known_too_large(ask) {
+            return Here::NotARead(Reason::TooLarge);
+        }
+        if ask.freshness.no_cache {
+            return self.read_anew(ask).await;
+        }
+        let left = ask.deadline.since(self.now());
+        tokio::select! {
+            biased;
+            here = self.compete(ask) => here,
+            () = self.ports.clock.sleep(left) => {
+                Here::Answered(self.failed(ask, FailureKind::DeadlinePassed.into(), Role::Joined))
+            }
+        }
+    }
+
+    /// Serves a fresh copy, or a stale one while a refresh runs (stale while revalidate, RFC 5861).
+    pub(crate) fn from_memory(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
+        if ask.freshness.no_cache {
+            return None;
+        }
+        let copy = self.ports.memory.get(&ask.query.key)?;
+        let now = self.now();
+        let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
+        match copy.life(now) {
+            _ if too_old => None,
+            Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Stale(_) => {
+                self.refresh(Errand::of(ask, Cause::Refresh));
+                self.note(Event::StaleServed);
+                Some(self.hit_outcome(ask, &copy, Some(Detail::Stale)))
+            }
+            Life::Dead => None,
+        }
+    }
+
+    async fn compete(self: &Arc<Self>, ask: &Ask) -> Here {
+        let mut retried = false;
+        for _ in 0..COMPETE_ROUNDS_MAX {
+            let (follower, role) = match self.flights.join(&ask.query.key) {
+                Seat::Full => break,
+                Seat::Follow(follower) => {
+                    self.note(Event::Joined);
+                    (follower, Role::Joined)
+                }
+                Seat::Lead(leader) => {
+                    let follower = leader.follow();
+                    self.launch(leader, Errand::of(ask, Cause::Miss));
+                    (follower, Role::Led)
+                }
+            };
+            let Wait::Landed(landing) = follower.wait().await else { continue };
+            // What the server says of the statement is everybody's answer. Any other failure was the
+            // leader's luck: a follower tries once more before it takes it for its own.
+            if role == Role::Joined && !retried && is_leaders_luck(&landing) {
+                retried = true;
+                continue;
+            }
+            return self.of_landing(ask, &landing, role);
+        }
+        Here::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
+    }
+
+    /// `no-cache`: a read that begins after the request came, so no flight under way will do. It is
+    /// stored where nobody else holds the lease; where somebody does, it is only answered.
+    async fn read_anew(self: &Arc<Self>, ask: &Ask) -> Here {
+        let mut errand = Errand::of(ask, Cause::Miss);
+        errand.age_max_ms = Some(Millis::ZERO);
+        let engine = Arc::clone(self);
+        let task = self.tasks.spawn(async move { engine.lead_anew(&errand).await });
+        let left = ask.deadline.since(self.now());
+        tokio::select! {
+            biased;
+            ended = task => match ended {
+                Ok(landing) => self.of_landing(ask, &landing, Role::Led),
+                Err(_) => Here::Answered(self.failed(ask, FailureKind::BadResult.into(), Role::Led)),
+            },
+            () = self.ports.clock.sleep(left) => {
+                Here::Answered(self.failed(ask, FailureKind::DeadlinePassed.into(), Role::Led))
+            }
+        }
+    }
+
+    async fn lead_anew(&self, errand: &Errand) -> Landing {
+        let ask = LeaseAsk {
+            nonce: self.nonce(),
+            holder: self.me.clone(),
+            lease_ms: self.lease_ms(&errand.query),
+            age_max_ms: errand.age_max_ms,
+        };
+        let grant = self.ports.store.get_or_lease(&errand.query.key, &ask).await;
+        self.saw_store(&grant);
+        let landing = match grant {
+            Ok(Grant::Lease { token, kind, .. }) => {
+                self.note(Event::LeaseGrant(kind));
+                self.holdings.add(errand.query.key, token);
+                self.run_leased(errand, token, ask.lease_ms).await
+            }
+            Ok(Grant::Value(_) | Grant::Busy { .. }) | Err(_) => self.run(errand, None).await,
+        };
+        if let Landing::Ran { kept: Kept::Stored, .. } = landing {
+            self.keep(errand, &landing);
+        }
+        landing
+    }
+
+    /// `only-if-cached`: what memory does not have may still be in the store.
+    async fn from_store(self: &Arc<Self>, ask: &Ask) -> Outcome {
+        let seen = self.ports.store.peek(&ask.query.key).await;
+        self.saw_store(&seen);
+        if let Ok(SlotView { entry: Some(stored), .. }) = seen
+            && let Some(copy) = self.decode_stored(&ask.query.key, &stored)
+            && matches!(copy.life(self.now()), Life::Fresh(_))
+        {
+            return self.hit_outcome(ask, &copy, None);
+        }
+        let mut outcome = self.failed(ask, FailureKind::NotCached.into(), Role::Led);
+        outcome.how.detail = Some(Detail::NotCached);
+        outcome
+    }
+
+    fn of_landing(&self, ask: &Ask, landing: &Landing, role: Role) -> Here {
+        Here::Answered(match landing {
+            Landing::NotARead(reason) => return Here::NotARead(*reason),
+            Landing::Failed(error) => self.failed(ask, Failure::from(error.clone()), role),
+            Landing::Found(copy) => self.hit_outcome(ask, copy, None),
+            Landing::Stale(copy) => {
+                self.note(Event::StaleServed);
+                self.hit_outcome(ask, copy, Some(Detail::Stale))
+            }
+            Landing::Ran { copy, kept, detail } => {
+                let answer = match copy.rendering(ask.form) {
+                    Ok(body) => Answer::Body(with_bookmark(body, copy.result.bookmark.as_deref())),
+                    Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+                };
+                let mut how = self.how(copy, Class::Miss { kept: *kept, role }, *detail);
+                if *kept != Kept::Stored {
+                    how.ttl_ms = None;
+                }
+                Outcome { answer, how, answered_by: None, key: ask.query.key }
+            }
+        })
+    }
+
+    fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
+        let is_new_form = !copy.has_rendering(ask.form);
+        let answer = match copy.rendering(ask.form) {
+            Ok(body) => Answer::Body(body),
+            Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+        };
+        if is_new_form {
+            // The copy became heavier: weigh it again.
+            let life_ms = copy.dead_at.since(self.now());
+            self.ports.memory.put(ask.query.key, Arc::clone(copy), life_ms);
+        }
+        Outcome { answer, how: self.how(copy, Class::Hit, detail), answered_by: None, key: ask.query.key }
+    }
+
+    fn how(&self, copy: &MemoryCopy, class: Class, detail: Option<Detail>) -> How {
+        let now = self.now();
+        let ttl_ms = match copy.life(now) {
+            Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
+            Life::Stale(_) | Life::Dead => {
+                i64::try_from(now.since(copy.fresh_until).0).map_or(i64::MIN, |past| -past)
+            }
+        };
+        How { class, age_ms: Some(copy.age_ms(now)), ttl_ms: Some(ttl_ms), detail }
+    }
+
+    pub(crate) fn failed(&self, ask: &Ask, failure: Failure, role: Role) -> Outcome {
+        Outcome {
+            answer: Answer::Failed(failure),
+            how: How::failed(role),
+            answered_by: None,
+            key: ask.query.key,
+        }
+    }
+
+    fn is_known_too_large(&self, ask: &Ask) -> bool {
+        let mut known = self.too_large.lock();
+        match known.get(&ask.query.key) {
+            Some(until) if *until > self.now() => true,
+            Some(_) => {
+                known.pop(&ask.query.key);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Whether a failure says something of the leader's circumstances and nothing of the statement.
+fn is_leaders_luck(landing: &Landing) -> bool {
+    matches!(landing, Landing::Failed(error) if !matches!(error.kind, OriginFault::Failed(_) | OriginFault::TooLarge { .. }))
+}

@@ -1,0 +1,31 @@
+//! Leases that this node holds, so that it can give them back when it goes.
+
+use std::collections::HashMap;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::Token;
+use parking_lot::Mutex;
+
+/// Leases held: no more than flights and refreshes together, which their tables bound.
+#[derive(Debug, Default)]
+pub(crate) struct Holdings {
+    held: Mutex<HashMap<(QueryKey, u128), Token>>,
+}
+
+impl Holdings {
+    pub(crate) fn add(&self, key: QueryKey, token: Token) {
+        self.held.lock().insert((key, token.nonce), token);
+    }
+
+    pub(crate) fn remove(&self, key: &QueryKey, token: Token) {
+        self.held.lock().remove(&(*key, token.nonce));
+    }
+
+    pub(crate) fn all(&self) -> Vec<(QueryKey, Token)> {
+        self.held.lock().iter().map(|((key, _), token)| (*key, *token)).collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().len()
+    }
+}

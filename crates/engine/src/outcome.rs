@@ -1,0 +1,306 @@
+//! How a request ended, in words from closed lists. Status codes, headers, metrics and log lines are
+//! all made from this, in one place of the node; nothing here knows any of them.
+
+use bytes::Bytes;
+use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_core::key::QueryKey;
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+
+use crate::ports::{Neo4jFailure, OriginError, OriginFault};
+
+/// The end of one request at its entry node.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What the client gets.
+    pub answer: Answer,
+    /// Why.
+    pub how: How,
+    /// Which node found it, where that was not the entry node.
+    pub answered_by: Option<NodeName>,
+    /// The query's key.
+    pub key: QueryKey,
+}
+
+/// What the client gets.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// A whole result, rendered.
+    Body(Bytes),
+    /// None, and why.
+    Failed(Failure),
+}
+
+/// Where an answer came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Hit, miss or bypass: each request is exactly one of them.
+    pub class: Class,
+    /// Age of what is served.
+    pub age_ms: Option<Millis>,
+    /// Freshness left; negative for a stale answer.
+    pub ttl_ms: Option<i64>,
+    /// More of it, in one word.
+    pub detail: Option<Detail>,
+}
+
+/// Each request is counted as one of these, at its entry node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Served from memory or store.
+    Hit,
+    /// Served from an origin run, this request's or one that it joined.
+    Miss {
+        /// What became of the result.
+        kept: Kept,
+        /// Whether this request led the run or joined it.
+        role: Role,
+    },
+    /// Not for the cache.
+    Bypass(Reason),
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The store took it.
+    Stored,
+    /// The store refused the token: somebody newer leads (I3).
+    Fenced,
+    /// It was not offered: the store is out of reach, the result too large, the TTL is 0, or it failed.
+    Skipped,
+}
+
+/// A request's part in a flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Its arrival began the flight.
+    Led,
+    /// It found one under way.
+    Joined,
+}
+
+/// Why a request passed the cache by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The text itself says so.
+    Text(BypassReason),
+    /// A write, by the lexer's or the server's word.
+    Write,
+    /// The server's word could not be had, or is none we know: treated as a write (I6).
+    Unknown,
+    /// `Cache-Control: no-store`.
+    NoStore,
+    /// It waits for bookmarks.
+    Bookmarks,
+    /// Its result is known to be too large to store.
+    TooLarge,
+    /// It was refused before it became a query (malformed, unauthorised, over a limit).
+    Rejected,
+}
+
+/// More about an answer, for `Cache-Status`' `detail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// Past the soft TTL, within grace; a refresh is under way.
+    Stale,
+    /// The store cannot be reached: one run per node that leads, kept briefly in memory only.
+    Degraded,
+    /// The result is larger than an entry may be.
+    TooLarge,
+    /// The store refused the result's token.
+    Fenced,
+    /// The summary shows that it was no read after all.
+    Updates,
+    /// The caching is off (TTL 0).
+    Off,
+    /// `only-if-cached`, and there is none.
+    NotCached,
+    /// The run failed.
+    Failed,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// What happened.
+    pub kind: FailureKind,
+    /// Column names, where the server had named them before it failed.
+    pub fields: Option<Vec<String>>,
+}
+
+/// What kept an answer away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Neo4j's own word on the statement, the database or the credentials.
+    Neo4j(Neo4jFailure),
+    /// Neo4j cannot be reached.
+    OriginUnreachable,
+    /// The connection to Neo4j broke in the middle of the run.
+    OriginCut,
+    /// The run's deadline passed.
+    OriginTimedOut,
+    /// No place for another run, flight or follower.
+    Overloaded,
+    /// The request's own deadline passed while it waited.
+    DeadlinePassed,
+    /// The result is over the pass-through limit.
+    TooLarge {
+        /// That limit.
+        limit_bytes: usize,
+    },
+    /// `only-if-cached`, and there is none.
+    NotCached,
+    /// The origin's bytes were not a result.
+    BadResult,
+}
+
+impl From<FailureKind> for Failure {
+    fn from(kind: FailureKind) -> Self {
+        Self { kind, fields: None }
+    }
+}
+
+impl From<OriginError> for Failure {
+    fn from(error: OriginError) -> Self {
+        let kind = match error.kind {
+            OriginFault::Failed(said) | OriginFault::Unauthorized(said) | OriginFault::Transient(said) => {
+                FailureKind::Neo4j(said)
+            }
+            OriginFault::Unreachable(_) => FailureKind::OriginUnreachable,
+            OriginFault::Cut(_) => FailureKind::OriginCut,
+            OriginFault::TimedOut => FailureKind::OriginTimedOut,
+            OriginFault::Overloaded => FailureKind::Overloaded,
+            OriginFault::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
+        };
+        Self { kind, fields: error.fields }
+    }
+}
+
+impl How {
+    /// A miss that produced nothing to keep.
+    #[must_use]
+    pub const fn failed(role: Role) -> Self {
+        Self::miss(Kept::Skipped, role, Some(Detail::Failed))
+    }
+
+    /// A miss.
+    #[must_use]
+    pub const fn miss(kept: Kept, role: Role, detail: Option<Detail>) -> Self {
+        Self { class: Class::Miss { kept, role }, age_ms: None, ttl_ms: None, detail }
+    }
+
+    /// A bypass.
+    #[must_use]
+    pub const fn bypass(reason: Reason) -> Self {
+        Self { class: Class::Bypass(reason), age_ms: None, ttl_ms: None, detail: None }
+    }
+}
+
+/// Something that happened inside, for metrics. Counters are defined by these words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event {
+    /// A run at the origin ended, well or not.
+    OriginRun {
+        /// What for.
+        cause: Cause,
+        /// How long it took.
+        took_ms: Millis,
+        /// How it failed, if it did.
+        fault: Option<FaultWord>,
+    },
+    /// A result was offered to the store.
+    Commit(Kept),
+    /// The store granted a lease.
+    LeaseGrant(hopcache_core::lease::GrantKind),
+    /// The store said that somebody else leads.
+    LeaseBusy,
+    /// A forward to another node ended.
+    Forward(ForwardWord),
+    /// A request joined a flight.
+    Joined,
+    /// A flight landed with so many followers.
+    Landed {
+        /// Followers, its own leading request not counted.
+        followers: u32,
+    },
+    /// The store failed a command.
+    StoreFault,
+    /// A stale copy was served.
+    StaleServed,
+    /// A background refresh began, ended well, or failed.
+    Refresh(RefreshWord),
+}
+
+/// What a run was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A miss.
+    Miss,
+    /// A refresh of a stale entry.
+    Refresh,
+    /// A write.
+    Write,
+    /// Another request that passes the cache by.
+    Bypass,
+}
+
+/// How a run failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultWord {
+    /// The server refused the statement.
+    Failed,
+    /// The server refused the credentials.
+    Unauthorized,
+    /// A transient error by the server's word.
+    Transient,
+    /// No connection.
+    Unreachable,
+    /// The connection broke.
+    Cut,
+    /// Too slow.
+    TimedOut,
+    /// No free slot.
+    Overloaded,
+    /// Too large.
+    TooLarge,
+}
+
+impl From<&OriginFault> for FaultWord {
+    fn from(fault: &OriginFault) -> Self {
+        match fault {
+            OriginFault::Failed(_) => Self::Failed,
+            OriginFault::Unauthorized(_) => Self::Unauthorized,
+            OriginFault::Transient(_) => Self::Transient,
+            OriginFault::Unreachable(_) => Self::Unreachable,
+            OriginFault::Cut(_) => Self::Cut,
+            OriginFault::TimedOut => Self::TimedOut,
+            OriginFault::Overloaded => Self::Overloaded,
+            OriginFault::TooLarge { .. } => Self::TooLarge,
+        }
+    }
+}
+
+/// How a forward ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForwardWord {
+    /// With an answer.
+    Answered,
+    /// Refused or reset.
+    Gone,
+    /// Without an answer in time.
+    TimedOut,
+    /// With a refusal.
+    Refused,
+}
+
+/// How a refresh went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefreshWord {
+    /// It began.
+    Triggered,
+    /// It brought a newer value.
+    Completed,
+    /// It did not; the stale copy stays.
+    Failed,
+}

@@ -1,0 +1,59 @@
+//! One request, start to end (DESIGN section 3), on one screen.
+//!
+//! It returns an outcome. Status codes, headers, metrics and logs are made from that elsewhere, so
+//! nothing here can answer one thing and count another.
+
+use std::sync::Arc;
+
+use hopcache_core::limits::FORWARDS_MAX;
+
+use crate::ask::{Ask, RequestBypass};
+use crate::classify::Verdict;
+use crate::engine::Engine;
+use crate::here::Here;
+use crate::outcome::{Outcome, Reason};
+use crate::route::Hop;
+
+impl Engine {
+    /// Answers a client's request at this, its entry node.
+    pub async fn answer(self: &Arc<Self>, ask: &Ask) -> Outcome {
+        if let Verdict::Bypass(reason) = self.verdict(&ask.query) {
+            return self.bypass(ask, reason).await;
+        }
+        match &ask.bypass {
+            Some(RequestBypass::NoStore) => return self.bypass(ask, Reason::NoStore).await,
+            Some(RequestBypass::Bookmarks(_)) => return self.bypass(ask, Reason::Bookmarks).await,
+            None => {}
+        }
+        match self.at_owner(ask).await {
+            Here::Answered(outcome) => outcome,
+            Here::NotARead(reason) => self.bypass(ask, reason).await,
+        }
+    }
+
+    /// A fresh copy in this node's memory, where this node owns the key: no await, no lock, no hop.
+    #[must_use]
+    pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
+        let owned = self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node);
+        if !owned || ask.bypass.is_some() {
+            return None;
+        }
+        self.from_memory(ask)
+    }
+
+    /// The owner answers; where it is gone the next distinct node of the ring does, and this one at
+    /// the latest. Whoever it is, the store's lease keeps it to one run.
+    async fn at_owner(self: &Arc<Self>, ask: &Ask) -> Here {
+        let view = self.ports.routing.view();
+        for node in view.order(&ask.query.key).take(FORWARDS_MAX) {
+            if *node == self.me.node {
+                break;
+            }
+            match self.forward(ask, node).await {
+                Hop::Answered(here) => return here,
+                Hop::NextNode => {}
+            }
+        }
+        self.answer_here(ask).await
+    }
+}

@@ -1,0 +1,95 @@
+//! What this node does for its peers. Whatever arrives here has made its one hop: it is answered
+//! here, and never forwarded (promise I8).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_packstream::{Reader, Writer};
+
+use crate::copy::Life;
+use crate::engine::Engine;
+use crate::here::Here;
+use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
+use crate::outcome::{Answer, Class, How, Outcome};
+
+/// What memory and flights of a node hold under a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// Age of the memory copy, in milliseconds.
+    pub memory_age_ms: Option<u64>,
+    /// Followers of the flight under way.
+    pub flight_followers: Option<u32>,
+}
+
+impl Engine {
+    /// Answers a peer's message.
+    ///
+    /// # Errors
+    /// [`BadMessage`] when it is none, or its key is not the query's.
+    pub async fn serve_peer(self: &Arc<Self>, message: &Bytes) -> Result<Bytes, BadMessage> {
+        match decode_question(message)? {
+            Question::Ask(forwarded) => self.serve_forwarded(&forwarded).await,
+            Question::Purge(scope) => {
+                let count = self.forget(&scope);
+                let mut writer = Writer::new();
+                writer.int(i64::try_from(count).unwrap_or(i64::MAX));
+                Ok(writer.into_bytes().into())
+            }
+            Question::Inspect(key) => Ok(encode_inspection(self.inspect_here(&key))),
+        }
+    }
+
+    async fn serve_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Bytes, BadMessage> {
+        if let Some(outcome) = self.hit_of_forwarded(forwarded) {
+            return Ok(encode_reply(&Reply::Answered(outcome)));
+        }
+        let ask = forwarded.read(&self.hasher, &self.policy.procedures, self.now())?;
+        let reply = match self.answer_here(&ask).await {
+            Here::Answered(outcome) => Reply::Answered(outcome),
+            Here::NotARead(reason) => Reply::NotARead(reason),
+        };
+        Ok(encode_reply(&reply))
+    }
+
+    /// A fresh, rendered copy needs no look at the query behind its key.
+    fn hit_of_forwarded(&self, forwarded: &ForwardedAsk) -> Option<Outcome> {
+        if !forwarded.is_plain {
+            return None;
+        }
+        let copy = self.ports.memory.get(&forwarded.key)?;
+        let now = self.now();
+        let Life::Fresh(left) = copy.life(now) else { return None };
+        if !copy.has_rendering(forwarded.form) {
+            return None;
+        }
+        let how = How {
+            class: Class::Hit,
+            age_ms: Some(copy.age_ms(now)),
+            ttl_ms: i64::try_from(left.0).ok(),
+            detail: None,
+        };
+        let answer = Answer::Body(copy.rendering(forwarded.form).ok()?);
+        Some(Outcome { answer, how, answered_by: None, key: forwarded.key })
+    }
+
+    pub(crate) fn inspect_here(&self, key: &hopcache_core::key::QueryKey) -> Inspection {
+        Inspection {
+            memory_age_ms: self.ports.memory.get(key).map(|copy| copy.age_ms(self.now()).0),
+            flight_followers: self.flights.followers(key),
+        }
+    }
+}
+
+fn encode_inspection(seen: Inspection) -> Bytes {
+    let mut writer = Writer::new();
+    writer.int(seen.memory_age_ms.and_then(|age| i64::try_from(age).ok()).unwrap_or(-1));
+    writer.int(seen.flight_followers.map_or(-1, i64::from));
+    writer.into_bytes().into()
+}
+
+pub(crate) fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
+    let mut reader = Reader::new(bytes);
+    let age = reader.value().ok()?.as_int()?;
+    let followers = reader.value().ok()?.as_int()?;
+    Some(Inspection { memory_age_ms: u64::try_from(age).ok(), flight_followers: u32::try_from(followers).ok() })
+}

@@ -1,0 +1,110 @@
+//! Forgetting: in the store, on every node that can be reached, and in flights that may have read
+//! before.
+//!
+//! The order matters. Store first: the lease goes with the entry, so a run that read before the purge
+//! cannot commit after it (I3). Then memories: a copy that is put there afterwards comes from a read
+//! after the purge, or from a flight that was detached and removes its own copy again. A node that
+//! cannot be reached reads the store's invalidation log, within
+//! [`INVALIDATION_POLL_MS`](hopcache_core::limits::INVALIDATION_POLL_MS) of reaching the store again.
+
+use std::convert::Infallible;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::limits::INVALIDATION_POLL_MS;
+use hopcache_core::time::Millis;
+use hopcache_packstream::Reader;
+
+use crate::copy::MemoryCopy;
+use crate::engine::Engine;
+use crate::message::encode_purge;
+use crate::ports::{LogCursor, Scope, StoreError};
+
+/// What a purge reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purged {
+    /// Entries removed from the store, or why it could not be asked.
+    pub store: Result<u64, StoreError>,
+    /// Copies removed from memories.
+    pub copies: u64,
+    /// Nodes that were told, this one included.
+    pub nodes: u32,
+    /// Nodes that could not be told directly.
+    pub unreached: u32,
+}
+
+impl Engine {
+    /// Purges everywhere.
+    pub async fn purge(&self, scope: &Scope) -> Purged {
+        let store = self.ports.store.invalidate(scope).await;
+        self.saw_store(&store);
+        let mut purged = Purged { store, copies: self.forget(scope), nodes: 1, unreached: 0 };
+        let view = self.ports.routing.view();
+        let message = encode_purge(scope);
+        for node in view.members().iter().filter(|node| **node != self.me.node) {
+            let told = self.ports.peers.forward(node, message.clone(), self.policy.probe_timeout_ms).await;
+            match told.ok().and_then(|bytes| Reader::new(&bytes).value().ok()?.as_int()) {
+                Some(copies) => {
+                    purged.copies += u64::try_from(copies).unwrap_or(0);
+                    purged.nodes += 1;
+                }
+                None => purged.unreached += 1,
+            }
+        }
+        purged
+    }
+
+    /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.
+    pub(crate) fn forget(&self, scope: &Scope) -> u64 {
+        match scope {
+            Scope::Key(key) => {
+                self.detach(|each| each == key);
+                u64::from(self.ports.memory.remove(key))
+            }
+            Scope::Database(tag) => {
+                // A flight does not know its database by key alone; detaching all costs a few
+                // requests a second flight and nothing else.
+                self.detach(|_| true);
+                self.ports.memory.remove_where(&|_, copy: &MemoryCopy| copy.database_tag == *tag)
+            }
+            Scope::All => {
+                self.detach(|_| true);
+                self.ports.memory.remove_where(&|_, _| true)
+            }
+        }
+    }
+
+    fn detach(&self, covers: impl Fn(&QueryKey) -> bool) {
+        self.flights.detach(&covers);
+        self.refreshes.detach(&covers);
+        self.forwards.detach(|(key, _)| covers(key));
+    }
+
+    /// Follows the store's invalidation log for ever; the caller owns the task. Bounds how long a copy
+    /// here outlives a purge that did not reach this node directly.
+    pub async fn follow_invalidations(&self) -> Infallible {
+        let mut cursor = LogCursor::default();
+        let mut is_first = true;
+        loop {
+            let page = self.ports.store.invalidations_since(cursor).await;
+            self.saw_store(&page);
+            if let Ok(page) = page {
+                if page.gap && !is_first {
+                    self.forget(&Scope::All);
+                }
+                page.scopes.iter().for_each(|scope| {
+                    self.forget(scope);
+                });
+                cursor = page.next;
+                is_first = false;
+            }
+            self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)).await;
+        }
+    }
+
+    /// Forgets the copies of keys that this node does not own any more: while others own them, newer
+    /// values may be stored that this node would not hear of. Called when the ring has changed.
+    pub fn forget_foreign(&self) -> u64 {
+        let view = self.ports.routing.view();
+        self.ports.memory.remove_where(&|key, _| view.owner(key) != Some(&self.me.node))
+    }
+}

@@ -1,0 +1,115 @@
+//! One hop to the owner, and what to do when it does not answer.
+//!
+//! Requests of this node's clients for one key share one forward, as they share one flight at the
+//! owner. These shared forwards are a table of their own that no forwarded request ever looks into,
+//! so two nodes that take each other for the owner cannot wait for each other (promise I8).
+
+use std::sync::Arc;
+
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+
+use crate::ask::{Ask, Freshness};
+use crate::engine::Engine;
+use crate::flight::{Seat, Wait};
+use crate::here::Here;
+use crate::message::{self, Reply};
+use crate::outcome::{Class, Event, FailureKind, ForwardWord, Role};
+use crate::ports::PeerError;
+
+/// How a forward ended.
+#[derive(Debug, Clone)]
+pub(crate) enum Hop {
+    /// The node answered.
+    Answered(Here),
+    /// It cannot be asked; the next node of the ring is.
+    NextNode,
+}
+
+impl Engine {
+    pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        if ask.freshness != Freshness::default() {
+            return self.ask_peer(ask, to).await;
+        }
+        let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
+            Seat::Full => {
+                return Hop::Answered(Here::Answered(self.failed(
+                    ask,
+                    FailureKind::Overloaded.into(),
+                    Role::Joined,
+                )));
+            }
+            Seat::Follow(follower) => (follower, Role::Joined),
+            Seat::Lead(leader) => {
+                let follower = leader.follow();
+                let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
+                self.tasks.spawn(async move {
+                    let hop = engine.ask_peer(&ask, &to).await;
+                    leader.land(Arc::new(hop));
+                });
+                (follower, Role::Led)
+            }
+        };
+        let left = ask.deadline.since(self.now());
+        tokio::select! {
+            biased;
+            end = follower.wait() => match end {
+                Wait::Landed(hop) => self.as_role(&hop, role),
+                Wait::Lost => Hop::NextNode,
+            },
+            () = self.ports.clock.sleep(left) => {
+                let failure = FailureKind::DeadlinePassed.into();
+                Hop::Answered(Here::Answered(self.failed(ask, failure, role)))
+            }
+        }
+    }
+
+    /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process
+    /// keeps its connections open and would be waited for until the request's own deadline (I7).
+    async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        let left_ms = ask.deadline.since(self.now());
+        let epoch = self.ports.routing.view().epoch();
+        let message = message::encode_ask(ask, left_ms, epoch);
+        // The owner answers a passed deadline itself; the margin is for its answer's way back.
+        let timeout_ms = Millis(left_ms.0.saturating_add(500));
+        let answer = tokio::select! {
+            biased;
+            answer = self.ports.peers.forward(to, message, timeout_ms) => answer,
+            () = self.ports.routing.lost(to) => Err(PeerError::TimedOut),
+        };
+        let reply = answer.and_then(|bytes| {
+            message::decode_reply(&bytes).map_err(|why| PeerError::Refused(why.to_string()))
+        });
+        self.note(Event::Forward(match &reply {
+            Ok(_) => ForwardWord::Answered,
+            Err(PeerError::Gone(_)) => ForwardWord::Gone,
+            Err(PeerError::TimedOut) => ForwardWord::TimedOut,
+            Err(PeerError::Refused(_)) => ForwardWord::Refused,
+        }));
+        match reply {
+            Ok(Reply::Answered(mut outcome)) => {
+                outcome.key = ask.query.key;
+                outcome.answered_by = Some(to.clone());
+                Hop::Answered(Here::Answered(outcome))
+            }
+            Ok(Reply::NotARead(reason)) => Hop::Answered(Here::NotARead(reason)),
+            Err(error) => {
+                self.ports.routing.report(to, &error);
+                Hop::NextNode
+            }
+        }
+    }
+
+    /// The same end, as seen by one who joined.
+    fn as_role(&self, hop: &Hop, role: Role) -> Hop {
+        let mut hop = hop.clone();
+        if role == Role::Joined
+            && let Hop::Answered(Here::Answered(outcome)) = &mut hop
+            && let Class::Miss { role, .. } = &mut outcome.how.class
+        {
+            *role = Role::Joined;
+            self.note(Event::Joined);
+        }
+        hop
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests seen before: the shortest way from raw bytes to a query key.
+//!
+//! A client sends the same bytes again and again. A request whose target, credentials, relevant headers
+//! and body are byte for byte those of one that was read before is that request, so its parsing,
+//! normal form and key need not be computed again. The bytes themselves are compared, so a hash
+//! collision can cost time and never an answer (promise I5).
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use hopcache_core::limits::{PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
+use hopcache_engine::ask::Ask;
+
+use crate::front::credentials::Belief;
+
+/// A request as it was read.
+pub struct Remembered {
+    raw: Box<[u8]>,
+    /// What it asks; its deadline is the old one's.
+    pub ask: Ask,
+    /// Whether its sender is still believed.
+    pub belief: Arc<Belief>,
+}
+
+/// A bounded, direct-mapped memory of requests: each has one place by its hash, and takes it.
+pub struct RememberedRequests {
+    places: Box<[ArcSwapOption<Remembered>]>,
+    seed: u64,
+}
+
+impl RememberedRequests {
+    /// Nothing remembered. `seed` is random, so that nobody outside can aim requests at one place.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let places = PARSED_REQUESTS_MAX.next_power_of_two();
+        Self { places: (0..places).map(|_| ArcSwapOption::empty()).collect(), seed }
+    }
+
+    /// The request with these very bytes, if it is remembered.
+    #[must_use]
+    pub fn find(&self, raw: &[u8]) -> Option<Arc<Remembered>> {
+        let found = self.place(raw).load();
+        let remembered = found.as_ref()?;
+        (*remembered.raw == *raw).then(|| Arc::clone(remembered))
+    }
+
+    /// Remembers a request, unless it is too long to be worth it.
+    pub fn remember(&self, raw: &[u8], ask: Ask, belief: Arc<Belief>) {
+        if raw.len() <= PARSED_REQUEST_BYTES_MAX {
+            self.place(raw).store(Some(Arc::new(Remembered { raw: raw.into(), ask, belief })));
+        }
+    }
+
+    fn place(&self, raw: &[u8]) -> &ArcSwapOption<Remembered> {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
+        let mask = self.places.len() - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
+        let place = hash as usize & mask;
+        &self.places[place]
+    }
+}

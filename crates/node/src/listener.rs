@@ -1,0 +1,100 @@
+//! Accepting connections and speaking HTTP/1.1 on them, with a bound on everything a client can do
+//! slowly or often (F31, F32). What is answered is the service's business, not this module's.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// Bounds of one listener.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenerBounds {
+    /// Connections at a time; the next one waits in the kernel's queue.
+    pub connections_max: usize,
+    /// A request's head has to be there by then (a slow client is cut).
+    pub head_timeout: Duration,
+    /// Bytes of a request's head at the most.
+    pub head_bytes_max: usize,
+}
+
+/// Serves until `stop`, then lets requests under way end.
+///
+/// The caller owns listener, tracker and token: this module starts nothing that they do not end.
+pub async fn serve<S>(
+    listener: TcpListener,
+    service: S,
+    bounds: ListenerBounds,
+    connections: TaskTracker,
+    stop: CancellationToken,
+) where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let room = Arc::new(Semaphore::new(bounds.connections_max));
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        let Some((stream, permit)) = accepted else { continue };
+        let service = service.clone();
+        let stop = stop.clone();
+        connections.spawn(async move {
+            let _permit = permit;
+            converse(stream, service, bounds, stop).await;
+        });
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = Arc::clone(room).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            // Without it a 64 KB body waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
+            let _ = stream.set_nodelay(true);
+            Some((stream, permit))
+        }
+        Err(error) => {
+            // Out of descriptors, or a client that left before it was accepted.
+            tracing::debug!(%error, "accept failed");
+            tokio::task::yield_now().await;
+            None
+        }
+    }
+}
+
+async fn converse<S>(stream: TcpStream, service: S, bounds: ListenerBounds, stop: CancellationToken)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head_timeout)
+        .max_buf_size(bounds.head_bytes_max)
+        .serve_connection(TokioIo::new(stream), hyper_util::service::TowerToHyperService::new(service));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
