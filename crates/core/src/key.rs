@@ -1,6 +1,16 @@
 //! The query key: what decides whether two requests may share an answer (promise I5).
+//!
+//! Everything is hashed with BLAKE3 keyed from the cluster's secret, each part behind its length, so that
+//! no byte can move from one part to the next. The format's version is in every hash. The values are the
+//! same on every platform and in every release: `tests/golden/query_keys.json` pins them, since a changed
+//! hash empties every cache in production.
 
 use std::fmt;
+
+use crate::cypher::normal::NormalForm;
+
+/// Version of what is hashed. A change of normal form, parameters or order of parts needs a new one.
+pub const KEY_FORMAT_VERSION: u8 = 1;
 
 /// Keyed 256-bit digest of database, principal scope, normal form and canonical parameters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,6 +23,93 @@ pub struct PrincipalScope(pub [u8; 32]);
 /// Keyed 64-bit digest of a database name, for entry tags and store key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseTag(pub u64);
+
+/// What a query key is made of. There is no default for any of it.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyMaterial<'a> {
+    /// The resolved database, in any case.
+    pub database: &'a str,
+    /// Who asks.
+    pub scope: PrincipalScope,
+    /// What is asked.
+    pub normal: &'a NormalForm,
+    /// The parameters as one PackStream map from `hopcache_packstream::encode_canonical`.
+    pub params: &'a [u8],
+}
+
+/// Makes keys, scopes and tags of one cluster.
+#[derive(Clone)]
+pub struct KeyHasher {
+    query: [u8; 32],
+    scope: [u8; 32],
+    database: [u8; 32],
+}
+
+impl KeyHasher {
+    /// A hasher for the cluster that has this secret; nodes and releases with the same secret agree. The
+    /// secret may be empty: keys are then still collision-resistant, but not secret.
+    #[must_use]
+    pub fn new(secret: &[u8]) -> Self {
+        Self {
+            query: blake3::derive_key("hopcache 2026-11-21 query key", secret),
+            scope: blake3::derive_key("hopcache 2026-11-21 principal scope", secret),
+            database: blake3::derive_key("hopcache 2026-11-21 database tag", secret),
+        }
+    }
+
+    /// The key of a query.
+    #[must_use]
+    pub fn query_key(&self, material: &KeyMaterial<'_>) -> QueryKey {
+        let database = database_name(material.database);
+        let parts =
+            [database.as_bytes(), &material.scope.0, material.normal.as_str().as_bytes(), material.params];
+        QueryKey(digest(&self.query, &parts))
+    }
+}
+
+/// Shows no key: with one of them a reader of the store could test guesses.
+impl fmt::Debug for KeyHasher {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("KeyHasher(…)")
+    }
+}
+
+impl PrincipalScope {
+    /// The scope of a user who presented themselves by `scheme` (`none`, `basic`, `bearer`) and acts as
+    /// `impersonated`, if as another. Neo4j tells user names apart by case. For `bearer`, `user` is the
+    /// token, since nothing else says who that is.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, scheme: &str, user: &str, impersonated: Option<&str>) -> Self {
+        let (acts, other): (&[u8], _) = impersonated.map_or((b"self", ""), |other| (b"other", other));
+        Self(digest(&hasher.scope, &[scheme.as_bytes(), user.as_bytes(), acts, other.as_bytes()]))
+    }
+}
+
+impl DatabaseTag {
+    /// The tag of a database, named in any case.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str) -> Self {
+        let digest = digest(&hasher.database, &[database_name(database).as_bytes()]);
+        let (head, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        Self(u64::from_le_bytes(*head))
+    }
+}
+
+/// The name as Neo4j resolves it: in lower case. Names are ASCII there (letters, digits, dots and dashes),
+/// and Unicode's tables differ between releases of Rust, so only ASCII is lowered.
+fn database_name(database: &str) -> String {
+    database.to_ascii_lowercase()
+}
+
+fn digest(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&[KEY_FORMAT_VERSION]);
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    *hasher.finalize().as_bytes()
+}
 
 impl QueryKey {
     /// 64 hexadecimal digits.

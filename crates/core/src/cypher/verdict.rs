@@ -1,0 +1,207 @@
+//! The fast reject: whether a text certainly is no cacheable read. [`Lexed::Write`] and
+//! [`Lexed::Bypass`] are final; [`Lexed::PerhapsRead`] is only permission to ask the server, whose
+//! `EXPLAIN` is the authority on reads and writes.
+//!
+//! The server does not tell volatile from deterministic, so that part is decided here alone and by lists
+//! of what is known to be harmless: a function or procedure that no list names makes a text a bypass.
+//! False reads are refused by construction; false rejects happen only where noted.
+
+mod calls;
+mod names;
+mod words;
+
+use super::lexer::{Token, TokenKind, Trouble, tokens};
+
+/// What the tokens of a text say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lexed {
+    /// Nothing speaks against a read: ask the server.
+    PerhapsRead,
+    /// As `PerhapsRead` for parameters without a clock in them: a temporal function takes a value, and
+    /// `date({timezone: 'Z'})` is today. [`Lexed::with_params`] decides.
+    PerhapsReadOfParams,
+    /// It has a clause that writes.
+    Write,
+    /// It is not cached, for that reason.
+    Bypass(BypassReason),
+}
+
+/// Why a text that may well be a read is not cached. Closed: it labels metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BypassReason {
+    /// Indexes, constraints, databases, users, roles, servers: not data.
+    Schema,
+    /// `SHOW`, `TERMINATE`, `START`, `STOP`, `GRANT` and their like.
+    Administration,
+    /// `EXPLAIN` or `PROFILE`.
+    Plan,
+    /// `CYPHER …` options.
+    Prefix,
+    /// An explicit `USE`.
+    Use,
+    /// `LOAD CSV`.
+    LoadCsv,
+    /// `CALL { … } IN TRANSACTIONS`.
+    InTransactions,
+    /// A function that answers differently each time, such as `rand()` or `date()`.
+    VolatileFunction,
+    /// A function that is not known to be deterministic: user-defined, or newer than this list.
+    UnknownFunction,
+    /// A procedure that is not on the list of allowed ones.
+    Procedure,
+    /// A string, comment or name that does not end.
+    Unterminated,
+    /// `\uXXXX` where it could be syntax.
+    UnicodeEscape,
+    /// Numbers or characters that are not Cypher's as far as known.
+    Unreadable,
+    /// More than one statement.
+    ManyStatements,
+    /// It begins with nothing that a read begins with.
+    UnknownStart,
+}
+
+impl BypassReason {
+    /// A name for metrics and headers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Schema => "schema",
+            Self::Administration => "administration",
+            Self::Plan => "plan",
+            Self::Prefix => "prefix",
+            Self::Use => "use",
+            Self::LoadCsv => "load-csv",
+            Self::InTransactions => "in-transactions",
+            Self::VolatileFunction => "volatile-function",
+            Self::UnknownFunction => "unknown-function",
+            Self::Procedure => "procedure",
+            Self::Unterminated => "unterminated",
+            Self::UnicodeEscape => "unicode-escape",
+            Self::Unreadable => "unreadable",
+            Self::ManyStatements => "many-statements",
+            Self::UnknownStart => "unknown-start",
+        }
+    }
+}
+
+impl Lexed {
+    /// What the tokens of `text` say. `procedures` are allowed besides the built-in list, by their exact
+    /// names. Takes time linear in the length of the text.
+    #[must_use]
+    pub fn of(text: &str, procedures: &[String]) -> Self {
+        let tokens: Vec<Token> = tokens(text).collect();
+        if let Some(reason) = tokens.iter().find_map(trouble) {
+            return Self::Bypass(reason);
+        }
+        let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
+        let view = View { tokens: &tokens, texts: &texts };
+        match whole(view) {
+            Some(verdict) => verdict,
+            None => calls::judge(view, procedures),
+        }
+    }
+
+    /// The verdict with the parameters known: `params` is a PackStream map. A parameter that mentions a
+    /// `timezone` (in any case, as Neo4j reads it) may be a clock.
+    #[must_use]
+    pub fn with_params(self, params: &[u8]) -> Self {
+        let is_clock =
+            || params.windows(names::CLOCK_KEY.len()).any(|part| part.eq_ignore_ascii_case(names::CLOCK_KEY));
+        match self {
+            Self::PerhapsReadOfParams if is_clock() => Self::Bypass(BypassReason::VolatileFunction),
+            Self::PerhapsReadOfParams => Self::PerhapsRead,
+            other => other,
+        }
+    }
+
+    /// The verdict in one word, for `explain` and the golden table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PerhapsRead => "perhaps-read",
+            Self::PerhapsReadOfParams => "perhaps-read-of-params",
+            Self::Write => "write",
+            Self::Bypass(reason) => reason.as_str(),
+        }
+    }
+}
+
+fn trouble(token: &Token) -> Option<BypassReason> {
+    match token.kind {
+        TokenKind::Trouble(Trouble::Unterminated) => Some(BypassReason::Unterminated),
+        TokenKind::Trouble(Trouble::UnicodeEscape) => Some(BypassReason::UnicodeEscape),
+        TokenKind::Trouble(_) => Some(BypassReason::Unreadable),
+        _ => None,
+    }
+}
+
+/// Verdicts on the text as a whole and on its clauses.
+fn whole(view: View<'_>) -> Option<Lexed> {
+    if let Some(verdict) = words::start(view) {
+        return Some(verdict);
+    }
+    let mut sight = words::Sight::default();
+    let mut bypass = None;
+    for index in 0..view.tokens.len() {
+        if view.tokens[index].is(';') && index + 1 < view.tokens.len() {
+            return Some(Lexed::Bypass(BypassReason::ManyStatements));
+        }
+        // A write is a write whatever else is in the text.
+        match sight.clause(view, index) {
+            Some(Lexed::Write) => return Some(Lexed::Write),
+            found => bypass = bypass.or(found),
+        }
+    }
+    bypass
+}
+
+/// Tokens and their texts; out of range is "no token".
+#[derive(Clone, Copy)]
+struct View<'a> {
+    tokens: &'a [Token],
+    texts: &'a [&'a str],
+}
+
+impl<'a> View<'a> {
+    fn is(self, index: usize, punct: char) -> bool {
+        self.tokens.get(index).is_some_and(|token| token.is(punct))
+    }
+
+    /// The unquoted word at `index`.
+    fn word(self, index: usize) -> Option<&'a str> {
+        let token = self.tokens.get(index)?;
+        if token.kind == TokenKind::Word { self.texts.get(index).copied() } else { None }
+    }
+
+    fn is_word(self, index: usize, word: &str) -> bool {
+        self.word(index).is_some_and(|text| text.eq_ignore_ascii_case(word))
+    }
+
+    fn is_any_word(self, index: usize, words: &[&str]) -> bool {
+        words.iter().any(|word| self.is_word(index, word))
+    }
+
+    /// Whether the token is a name or keyword, quoted or not.
+    fn is_name(self, index: usize) -> bool {
+        let kind = self.tokens.get(index).map(|token| token.kind);
+        matches!(kind, Some(TokenKind::Word | TokenKind::QuotedWord))
+    }
+
+    /// Whether the token stands where only a name can: behind `.`, `:` or `$`.
+    fn is_qualified(self, index: usize) -> bool {
+        index
+            .checked_sub(1)
+            .is_some_and(|before| self.is(before, '.') || self.is(before, ':') || self.is(before, '$'))
+    }
+
+    /// The name at `index` without its backticks.
+    fn name(self, index: usize) -> Option<String> {
+        let text = self.texts.get(index)?;
+        match self.tokens.get(index)?.kind {
+            TokenKind::Word => Some((*text).to_owned()),
+            TokenKind::QuotedWord => text.get(1..text.len() - 1).map(|inside| inside.replace("``", "`")),
+            _ => None,
+        }
+    }
+}
