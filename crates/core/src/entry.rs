@@ -1,1 +1,284 @@
 //! The stored form of an entry: a fixed header and the result's bytes, guarded by a keyed checksum.
+//!
+//! Layout, numbers big endian (format version 1; a change needs a new version and new store names):
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 2 | `HC` |
+//! | 2 | 1 | version |
+//! | 3 | 1 | flags: bit 0 = body is one LZ4 block |
+//! | 4 | 8 | physical life, ms |
+//! | 12 | 8 | soft life, ms |
+//! | 20 | 8 | cost δ, ms |
+//! | 28 | 8 | token counter |
+//! | 36 | 16 | token nonce |
+//! | 52 | 8 | database tag |
+//! | 60 | 1 | length of the storing node's name |
+//! | 61 | 4 | length of the body as stored |
+//! | 65 | 4 | length of the body uncompressed |
+//! | 69 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
+//! | 85 | … | name, then body |
+//!
+//! The age is never stored: both lives count from the *start of the origin read*, and a commit gives
+//! the store `physical life − time since that start` to live. So `physical life − life left in the
+//! store` is the age on the store's clock alone, and no two clocks are ever compared (promise I4).
+//! A store that does not hold the checksum's key reads the first 69 bytes ([`Head`]) and believes
+//! them only for its own decisions; what is served has passed [`Entry::decode`] (promise I10, F39).
+
+use bytes::Bytes;
+
+use crate::key::{DatabaseTag, QueryKey};
+use crate::lease::Token;
+use crate::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
+use crate::node::NodeName;
+use crate::time::Millis;
+
+const MAGIC: [u8; 2] = *b"HC";
+const VERSION: u8 = 1;
+const FLAG_LZ4: u8 = 1;
+const CHECKSUM_AT: usize = 69;
+const CHECKSUM_LEN: usize = 16;
+const HEADER_LEN: usize = CHECKSUM_AT + CHECKSUM_LEN;
+
+/// Bytes at the front of an entry that [`Head::read`] needs.
+pub const HEAD_LEN: usize = CHECKSUM_AT;
+
+/// Secret that entries are sealed with, one for a cluster.
+#[derive(Clone)]
+pub struct ChecksumKey(pub [u8; 32]);
+
+impl std::fmt::Debug for ChecksumKey {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("ChecksumKey(…)")
+    }
+}
+
+/// A result with its times, cost and origin, as it is stored under a query key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Life from the start of the origin read to the end of grace.
+    pub physical: Millis,
+    /// Life from the start of the origin read to the end of freshness.
+    pub soft: Millis,
+    /// δ: what computing it took.
+    pub cost: Millis,
+    /// Fence token it was committed with.
+    pub token: Token,
+    /// Database that it was read from.
+    pub database: DatabaseTag,
+    /// Node that stored it.
+    pub stored_by: NodeName,
+    /// [`crate::result::ResultSet::to_bytes`].
+    pub body: Bytes,
+}
+
+/// Why bytes are no entry of this key. All of them are misses; the store's copy is to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum BadEntry {
+    /// Shorter or longer than its header says.
+    #[error("stored entry: cut or overlong")]
+    Length,
+    /// Not an entry, or of another format version.
+    #[error("stored entry: another format")]
+    Format,
+    /// Changed, of another key, or sealed by another cluster.
+    #[error("stored entry: checksum does not match")]
+    Checksum,
+    /// Sealed by us, and yet not readable: a defect of the writer.
+    #[error("stored entry: sealed, but its fields are not valid")]
+    Fields,
+}
+
+/// Why an entry cannot be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a body of {body_bytes} bytes is over the {ENTRY_BODY_BYTES_MAX} that an entry may have")]
+pub struct TooLarge {
+    /// Its size.
+    pub body_bytes: usize,
+}
+
+/// An entry's times at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryClock {
+    /// Since the start of the origin read.
+    pub age_ms: u64,
+    /// Until it is stale; negative since when it is.
+    pub fresh_left_ms: i64,
+    /// Until it is gone.
+    pub physical_left_ms: u64,
+}
+
+/// The entry's times when the store has `left` of its life to go. A store whose clock jumped may say
+/// more than the whole life: the age is then 0, never negative (F24).
+#[must_use]
+pub fn clock(entry: &Entry, left: Millis) -> EntryClock {
+    clock_of(entry.physical, entry.soft, left)
+}
+
+fn clock_of(physical: Millis, soft: Millis, left: Millis) -> EntryClock {
+    let age_ms = physical.saturating_sub(left).0;
+    let signed = |span: u64| i64::try_from(span).unwrap_or(i64::MAX);
+    EntryClock {
+        age_ms,
+        fresh_left_ms: signed(soft.0).saturating_sub(signed(age_ms)),
+        physical_left_ms: left.0.min(physical.0),
+    }
+}
+
+/// What a store needs of an entry, read without the checksum's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// As in [`Entry`].
+    pub physical: Millis,
+    /// As in [`Entry`].
+    pub soft: Millis,
+    /// As in [`Entry`].
+    pub token: Token,
+    /// As in [`Entry`].
+    pub database: DatabaseTag,
+}
+
+impl Head {
+    /// Reads the front of an entry; `None` when it is none of this version.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < HEAD_LEN || bytes[..2] != MAGIC || bytes[2] != VERSION {
+            return None;
+        }
+        Some(Self {
+            physical: Millis(u64_at(bytes, 4)?),
+            soft: Millis(u64_at(bytes, 12)?),
+            token: Token { counter: u64_at(bytes, 28)?, nonce: u128::from_be_bytes(array_at(bytes, 36)?) },
+            database: DatabaseTag(u64_at(bytes, 52)?),
+        })
+    }
+
+    /// As [`clock`].
+    #[must_use]
+    pub fn clock(&self, left: Millis) -> EntryClock {
+        clock_of(self.physical, self.soft, left)
+    }
+}
+
+impl Entry {
+    /// The bytes to store under `key`. The body is compressed when it is large enough and at least a
+    /// tenth is saved. Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn encode(&self, checksum_key: &ChecksumKey, key: &QueryKey) -> Result<Bytes, TooLarge> {
+        let raw_len = self.body.len();
+        if raw_len > ENTRY_BODY_BYTES_MAX {
+            return Err(TooLarge { body_bytes: raw_len });
+        }
+        let packed = (raw_len >= COMPRESS_BYTES_MIN).then(|| lz4_flex::block::compress(&self.body));
+        let packed = packed.filter(|packed| packed.len() <= raw_len - raw_len / 10);
+        let body: &[u8] = packed.as_deref().unwrap_or(&self.body);
+        let name = self.stored_by.as_str().as_bytes();
+        let mut out = Vec::with_capacity(HEADER_LEN + name.len() + body.len());
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[VERSION, if packed.is_some() { FLAG_LZ4 } else { 0 }]);
+        for span in [self.physical, self.soft] {
+            out.extend_from_slice(&span.0.min(ENTRY_LIFE_MS_MAX).to_be_bytes());
+        }
+        out.extend_from_slice(&self.cost.0.to_be_bytes());
+        out.extend_from_slice(&self.token.counter.to_be_bytes());
+        out.extend_from_slice(&self.token.nonce.to_be_bytes());
+        out.extend_from_slice(&self.database.0.to_be_bytes());
+        // The three lengths fit: a name has at most 64 bytes, a body ENTRY_BODY_BYTES_MAX < 2^32.
+        out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        for len in [body.len(), raw_len] {
+            out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+        }
+        let seal = seal(checksum_key, key, &[&out, name, body]);
+        out.extend_from_slice(&seal);
+        out.extend_from_slice(name);
+        out.extend_from_slice(body);
+        Ok(out.into())
+    }
+
+    /// Reads [`Entry::encode`]'s bytes. An uncompressed body is a slice of `bytes`, not a copy.
+    ///
+    /// # Errors
+    /// [`BadEntry`]; nothing of the entry is believed before its checksum is checked, so no length that
+    /// somebody else wrote is ever allocated.
+    pub fn decode(bytes: &Bytes, checksum_key: &ChecksumKey, key: &QueryKey) -> Result<Self, BadEntry> {
+        if bytes.len() < HEADER_LEN {
+            return Err(BadEntry::Length);
+        }
+        let head = Head::read(bytes).ok_or(BadEntry::Format)?;
+        let number = |at: usize| u32_at(bytes, at).ok_or(BadEntry::Length);
+        let (name_len, body_len, raw_len) = (usize::from(bytes[60]), number(61)?, number(65)?);
+        if bytes.len() - HEADER_LEN != name_len.saturating_add(body_len) {
+            return Err(BadEntry::Length);
+        }
+        let sealed: [u8; CHECKSUM_LEN] = array_at(bytes, CHECKSUM_AT).ok_or(BadEntry::Length)?;
+        let expected = seal(checksum_key, key, &[&bytes[..CHECKSUM_AT], &bytes[HEADER_LEN..]]);
+        // Compared through BLAKE3's constant-time equality.
+        if widen(expected) != widen(sealed) {
+            return Err(BadEntry::Checksum);
+        }
+        let name = std::str::from_utf8(&bytes[HEADER_LEN..HEADER_LEN + name_len]).ok();
+        let stored_by = name.and_then(|name| NodeName::new(name).ok()).ok_or(BadEntry::Fields)?;
+        let stored = bytes.slice(HEADER_LEN + name_len..);
+        let body = match bytes[3] {
+            0 if body_len == raw_len => stored,
+            FLAG_LZ4 => decompress(&stored, raw_len)?,
+            _ => return Err(BadEntry::Fields),
+        };
+        Ok(Self {
+            physical: head.physical,
+            soft: head.soft,
+            cost: Millis(u64_at(bytes, 20).ok_or(BadEntry::Length)?),
+            token: head.token,
+            database: head.database,
+            stored_by,
+            body,
+        })
+    }
+
+    /// Bytes that this entry keeps alive.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        HEADER_LEN + self.stored_by.as_str().len() + self.body.len()
+    }
+}
+
+/// Bounded twice: by what the header states and, whatever it states, by the limit of a body.
+fn decompress(stored: &[u8], raw_len: usize) -> Result<Bytes, BadEntry> {
+    if raw_len > ENTRY_BODY_BYTES_MAX {
+        return Err(BadEntry::Fields);
+    }
+    let raw = lz4_flex::block::decompress(stored, raw_len).map_err(|_| BadEntry::Fields)?;
+    if raw.len() == raw_len { Ok(raw.into()) } else { Err(BadEntry::Fields) }
+}
+
+fn seal(checksum_key: &ChecksumKey, key: &QueryKey, parts: &[&[u8]]) -> [u8; CHECKSUM_LEN] {
+    let mut hasher = blake3::Hasher::new_keyed(&checksum_key.0);
+    hasher.update(&key.0);
+    // Where one part ends does not matter: the lengths are in the header, which is sealed too.
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut seal = [0; CHECKSUM_LEN];
+    hasher.finalize_xof().fill(&mut seal);
+    seal
+}
+
+fn widen(seal: [u8; CHECKSUM_LEN]) -> blake3::Hash {
+    let mut wide = [0; 32];
+    wide[..CHECKSUM_LEN].copy_from_slice(&seal);
+    blake3::Hash::from_bytes(wide)
+}
+
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    array_at(bytes, at).map(u64::from_be_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+    array_at(bytes, at).map(u32::from_be_bytes).and_then(|number| usize::try_from(number).ok())
+}

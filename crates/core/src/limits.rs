@@ -97,3 +97,25 @@ pub const BODY_TIMEOUT_MS: u64 = 10_000;
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Largest body on the admin listener, in bytes: a statement for `explain`.
 pub const ADMIN_BODY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
+/// Largest body of an entry, uncompressed, in bytes: what decompression may ever allocate. Equal to
+/// the pass-through limit, since nothing larger is ever read.
+pub const ENTRY_BODY_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX;
+/// Longest life of an entry: 10 years, in ms. Redis refuses expiry times that overflow, and a Lua
+/// number holds it exactly.
+pub const ENTRY_LIFE_MS_MAX: u64 = 315_360_000_000;
+
+/// Entries and leases that the embedded store looks at for expiry in one operation.
+pub const STORE_EXPIRE_BATCH: usize = 64;
+/// Live leases in the embedded store; above it a new one is refused.
+pub const STORE_LEASES_MAX: usize = 100_000;
+/// Bytes of entries in the embedded store unless configured.
+pub const STORE_BYTES_DEFAULT: usize = 256 << 20;
+/// Entry bytes that travel on the connection of small commands; larger ones have a connection of
+/// their own, since one body of 16 MB before a renewal costs the lease (DEPENDENCIES: 35 µs → 1.8 ms).
+pub const STORE_INLINE_BYTES_MAX: usize = 64 << 10;
+/// Keys that one SCAN step of an invalidation looks at.
+pub const STORE_SCAN_COUNT: usize = 1_000;
+/// Scripts of an invalidation that are under way at a time.
+pub const STORE_SWEEP_CONCURRENT_MAX: usize = 64;
+/// Entries of the invalidation log that one page carries.
+pub const INVALIDATION_PAGE_LEN_MAX: usize = 200;

@@ -1,1 +1,198 @@
-//! Which node owns a key.
+//! Which node owns a key, and who comes next when it is gone.
+//!
+//! A [`Ring`] is an immutable snapshot of one membership view: it is built once, swapped whole and
+//! never changed. It decides from member names and query keys only; it never knows who is alive.
+//!
+//! Crate `hashring` holds the circle. It is used with care (DESIGN "Ring"): each member is added as
+//! many virtual nodes in one `batch_add`; what is hashed is one `u64` that a pinned pass-through
+//! hasher hands on untouched, so no placement depends on Rust's `Hash` encoding of strings, on the
+//! platform or on the compiler; `get_with_replicas` (which clones the circle and repeats nodes) is
+//! never called. Placement: a virtual node stands at `xxh3_64(name ++ 0x00 ++ index as u32, little
+//! endian)`, a key at its first 8 bytes, big endian (a query key is a keyed digest, so these are
+//! uniform). Both are format: a change moves every key (`tests/golden/ring_owners.json`).
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use hashring::HashRing;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::key::QueryKey;
+use crate::node::NodeName;
+
+/// Names a membership view: equal on all nodes that see the same members. It tells views apart and
+/// does not order them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct RingEpoch(pub u64);
+
+impl RingEpoch {
+    /// Digest of the member set and the virtual node count, whatever the order of `members`. 53 bits,
+    /// so that a reader of JSON that knows doubles only keeps it.
+    #[must_use]
+    pub fn of(members: &[NodeName], virtual_nodes: u32) -> Self {
+        let mut names: Vec<&str> = members.iter().map(NodeName::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut text = virtual_nodes.to_le_bytes().to_vec();
+        for name in names {
+            text.extend_from_slice(name.as_bytes());
+            text.push(0); // No name contains it, so no two lists give one text.
+        }
+        Self(xxh3_64(&text) >> 11)
+    }
+}
+
+/// One membership view's owners.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    circle: HashRing<VirtualNode, PassThrough>,
+    members: Vec<NodeName>,
+    shares: Vec<f64>,
+    epoch: RingEpoch,
+}
+
+impl Ring {
+    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` each.
+    /// `epoch` is usually [`RingEpoch::of`] the same arguments.
+    #[must_use]
+    pub fn new(members: &[NodeName], virtual_nodes: u32, epoch: RingEpoch) -> Self {
+        let mut members = members.to_vec();
+        members.sort_unstable();
+        members.dedup();
+        // By position, so that of two virtual nodes at one place the first name's stays, always.
+        let mut places = BTreeMap::new();
+        for (member, name) in members.iter().enumerate() {
+            for index in 0..virtual_nodes {
+                places.entry(position_of(name, index)).or_insert(member);
+            }
+        }
+        let shares = shares_of(&places, members.len());
+        let mut circle = HashRing::with_hasher(PassThrough);
+        circle.batch_add(
+            places.into_iter().map(|(position, member)| VirtualNode { position, member }).collect(),
+        );
+        Self { circle, members, shares, epoch }
+    }
+
+    /// The node that runs this key; none in an empty ring. One binary search, no allocation.
+    #[must_use]
+    pub fn owner(&self, key: &QueryKey) -> Option<&NodeName> {
+        let found = self.circle.get(&Position(position_of_key(key)))?;
+        self.members.get(found.member)
+    }
+
+    /// Distinct nodes in failover order, the owner first, found as they are asked for.
+    pub fn order(&self, key: &QueryKey) -> impl Iterator<Item = &NodeName> {
+        let mut at = position_of_key(key);
+        let mut seen = vec![false; self.members.len()];
+        let mut steps_left = self.circle.len();
+        std::iter::from_fn(move || {
+            while steps_left > 0 {
+                steps_left -= 1;
+                let found = self.circle.get(&Position(at))?;
+                at = found.position.wrapping_add(1);
+                if let Some(mark) = seen.get_mut(found.member).filter(|mark| !**mark) {
+                    *mark = true;
+                    return self.members.get(found.member);
+                }
+            }
+            None
+        })
+    }
+
+    /// The part of all keys that `node` owns, 0 to 1; 0 for a stranger.
+    #[must_use]
+    pub fn share(&self, node: &NodeName) -> f64 {
+        let found = self.members.binary_search(node).ok();
+        found.and_then(|index| self.shares.get(index)).copied().unwrap_or(0.0)
+    }
+
+    /// Members by name.
+    #[must_use]
+    pub fn members(&self) -> &[NodeName] {
+        &self.members
+    }
+
+    /// Which view this is.
+    #[must_use]
+    pub const fn epoch(&self) -> RingEpoch {
+        self.epoch
+    }
+}
+
+fn position_of(name: &NodeName, index: u32) -> u64 {
+    let mut text = name.as_str().as_bytes().to_vec();
+    text.push(0);
+    text.extend_from_slice(&index.to_le_bytes());
+    xxh3_64(&text)
+}
+
+fn position_of_key(key: &QueryKey) -> u64 {
+    let mut head = [0; 8];
+    head.copy_from_slice(&key.0[..8]);
+    u64::from_be_bytes(head)
+}
+
+/// A virtual node owns what lies between the one before it (exclusive) and itself (inclusive).
+fn shares_of(places: &BTreeMap<u64, usize>, members: usize) -> Vec<f64> {
+    let mut arcs = vec![0_u128; members];
+    let Some((&last, _)) = places.last_key_value() else { return vec![0.0; members] };
+    let mut before = last;
+    for (&position, &member) in places {
+        // One place alone owns the whole circle, not an empty arc.
+        let arc = if places.len() == 1 { 1 << 64 } else { u128::from(position.wrapping_sub(before)) };
+        if let Some(sum) = arcs.get_mut(member) {
+            *sum += arc;
+        }
+        before = position;
+    }
+    arcs.into_iter().map(|arc| arc as f64 / (u64::MAX as f64)).collect()
+}
+
+/// One place of a member on the circle; `hashring` places it by its `Hash`, which is `position`.
+#[derive(Debug, Clone, Copy)]
+struct VirtualNode {
+    position: u64,
+    member: usize,
+}
+
+impl Hash for VirtualNode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.position);
+    }
+}
+
+/// A place that is looked up.
+struct Position(u64);
+
+impl Hash for Position {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
+}
+
+/// Hands one `u64` through, so that `hashring` sorts by exactly our positions.
+#[derive(Debug, Clone, Copy)]
+struct PassThrough;
+
+impl BuildHasher for PassThrough {
+    type Hasher = Passed;
+    fn build_hasher(&self) -> Passed {
+        Passed(0)
+    }
+}
+
+struct Passed(u64);
+
+impl Hasher for Passed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        // Nothing here hashes anything but one `u64`; if something did, it would still be pinned.
+        self.0 = xxh3_64(bytes) ^ self.0.rotate_left(1);
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}

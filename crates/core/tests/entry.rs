@@ -1,0 +1,143 @@
+//! The stored form: whatever is not exactly what we sealed for this key is refused (I10, I13, F39).
+
+use bytes::Bytes;
+use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::Token;
+use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+use proptest::prelude::*;
+
+const SECRET: ChecksumKey = ChecksumKey([7; 32]);
+const KEY: QueryKey = QueryKey([3; 32]);
+
+fn entry(body: impl Into<Bytes>) -> Entry {
+    Entry {
+        physical: Millis(90_000),
+        soft: Millis(60_000),
+        cost: Millis(120),
+        token: Token { counter: 1_700_000_000_000_001, nonce: 0xfeed << 100 | 5 },
+        database: DatabaseTag(0x0123_4567_89ab_cdef),
+        stored_by: NodeName::new("node-b").unwrap(),
+        body: body.into(),
+    }
+}
+
+/// Text that LZ4 cannot shorten.
+fn noise(len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    blake3::Hasher::new().finalize_xof().fill(&mut out);
+    out
+}
+
+#[test]
+fn every_flipped_bit_is_refused() {
+    for body in [Bytes::from_static(b"rows"), vec![b'x'; COMPRESS_BYTES_MIN].into()] {
+        let sealed = entry(body).encode(&SECRET, &KEY).unwrap();
+        assert!(Entry::decode(&sealed, &SECRET, &KEY).is_ok());
+        for bit in 0..sealed.len() * 8 {
+            let mut bent = sealed.to_vec();
+            bent[bit / 8] ^= 1 << (bit % 8);
+            assert!(Entry::decode(&bent.into(), &SECRET, &KEY).is_err(), "bit {bit} is not guarded");
+        }
+    }
+}
+
+#[test]
+fn every_cut_and_every_addition_is_refused() {
+    let sealed = entry("some rows").encode(&SECRET, &KEY).unwrap();
+    for len in 0..sealed.len() {
+        assert_eq!(Entry::decode(&sealed.slice(..len), &SECRET, &KEY), Err(BadEntry::Length), "{len}");
+    }
+    let mut longer = sealed.to_vec();
+    longer.push(0);
+    assert_eq!(Entry::decode(&longer.into(), &SECRET, &KEY), Err(BadEntry::Length));
+}
+
+#[test]
+fn another_key_cluster_or_version_is_refused() {
+    let sealed = entry("rows").encode(&SECRET, &KEY).unwrap();
+    assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey([4; 32])), Err(BadEntry::Checksum));
+    assert_eq!(Entry::decode(&sealed, &ChecksumKey([8; 32]), &KEY), Err(BadEntry::Checksum));
+    let mut old = sealed.to_vec();
+    old[2] = 0;
+    assert_eq!(Head::read(&old), None);
+    assert_eq!(Entry::decode(&old.into(), &SECRET, &KEY), Err(BadEntry::Format));
+}
+
+#[test]
+fn a_body_is_compressed_only_when_it_pays() {
+    let overhead = entry("").encode(&SECRET, &KEY).unwrap().len();
+    let small = vec![b'x'; COMPRESS_BYTES_MIN - 1];
+    assert_eq!(entry(small.clone()).encode(&SECRET, &KEY).unwrap().len(), overhead + small.len());
+    let large = vec![b'x'; COMPRESS_BYTES_MIN];
+    assert!(entry(large).encode(&SECRET, &KEY).unwrap().len() < overhead + COMPRESS_BYTES_MIN / 10);
+    // 5 % of it can be saved: less than a tenth, so it stays as it is.
+    let mut stubborn = noise(20_000);
+    stubborn.extend([0; 1_000]);
+    assert_eq!(entry(stubborn.clone()).encode(&SECRET, &KEY).unwrap().len(), overhead + stubborn.len());
+}
+
+#[test]
+fn an_uncompressed_body_is_not_copied() {
+    let sealed = entry(noise(5_000)).encode(&SECRET, &KEY).unwrap();
+    let read = Entry::decode(&sealed, &SECRET, &KEY).unwrap();
+    let (all, body) = (sealed.as_ptr_range(), read.body.as_ptr_range());
+    assert!(all.start <= body.start && body.end <= all.end);
+}
+
+#[test]
+fn a_body_over_the_limit_is_not_sealed() {
+    let huge = entry(vec![0; ENTRY_BODY_BYTES_MAX + 1]);
+    assert_eq!(huge.encode(&SECRET, &KEY).unwrap_err().body_bytes, ENTRY_BODY_BYTES_MAX + 1);
+    let largest = entry(vec![0; ENTRY_BODY_BYTES_MAX]);
+    let sealed = largest.encode(&SECRET, &KEY).unwrap();
+    assert!(Entry::decode(&sealed, &SECRET, &KEY).unwrap() == largest);
+}
+
+/// I4: the age counts from the start of the origin read, on the store's clock alone.
+#[test]
+fn times_follow_from_what_is_left_in_the_store() {
+    let entry = entry("rows");
+    // Read for 2 s, so the store was given 88 s; 10 s later it has 78 s left.
+    let now = clock(&entry, Millis(78_000));
+    assert_eq!((now.age_ms, now.fresh_left_ms, now.physical_left_ms), (12_000, 48_000, 78_000));
+    let stale = clock(&entry, Millis(29_000));
+    assert_eq!((stale.age_ms, stale.fresh_left_ms), (61_000, -1_000));
+    let jumped = clock(&entry, Millis(u64::MAX));
+    assert_eq!((jumped.age_ms, jumped.fresh_left_ms, jumped.physical_left_ms), (0, 60_000, 90_000));
+}
+
+proptest! {
+    #[test]
+    fn what_was_sealed_is_read(
+        body in proptest::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..6_000),
+        soft in 0_u64..1 << 38, grace in 0_u64..1 << 37, cost in any::<u64>(),
+        counter in any::<u64>(), nonce in any::<u128>(), database in any::<u64>(), key in any::<[u8; 32]>(),
+        stored_by in "[A-Za-z0-9._:-]{1,64}",
+    ) {
+        let entry = Entry {
+            physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
+            token: Token { counter, nonce }, database: DatabaseTag(database),
+            stored_by: NodeName::new(&stored_by).unwrap(), body: body.into(),
+        };
+        prop_assume!(soft + grace <= hopcache_core::limits::ENTRY_LIFE_MS_MAX);
+        let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
+        let head = Head::read(&sealed).unwrap();
+        prop_assert_eq!((head.physical, head.soft, head.token, head.database),
+            (entry.physical, entry.soft, entry.token, entry.database));
+        prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
+    }
+
+    /// I13: nothing from outside panics, with or without a right beginning.
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
+        let mut bytes = bytes;
+        if ours {
+            bytes.splice(0..bytes.len().min(3), *b"HC\x01");
+        }
+        let _ = Head::read(&bytes);
+        prop_assert!(Entry::decode(&bytes.into(), &SECRET, &KEY).is_err());
+    }
+}
