@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
-    PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX,
+    PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -113,6 +113,10 @@ impl PeerLink {
         message: &Bytes,
         timeout_ms: Millis,
     ) -> Result<Bytes, PeerError> {
+        if message.len() > PEER_MESSAGE_BYTES_MAX {
+            let text = format!("a message has at most {PEER_MESSAGE_BYTES_MAX} bytes, not {}", message.len());
+            return Err(PeerError::Refused(text));
+        }
         within(timeout_ms, async {
             let session = match self.session_at(addr) {
                 Some(session) => session,
