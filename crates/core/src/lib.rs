@@ -10,6 +10,7 @@ pub mod entry;
 pub mod key;
 pub mod lease;
 pub mod limits;
+pub mod membership;
 pub mod node;
 pub mod result;
 pub mod ring;

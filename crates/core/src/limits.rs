@@ -119,3 +119,42 @@ pub const STORE_SCAN_COUNT: usize = 1_000;
 pub const STORE_SWEEP_CONCURRENT_MAX: usize = 64;
 /// Entries of the invalidation log that one page carries.
 pub const INVALIDATION_PAGE_LEN_MAX: usize = 200;
+/// Largest message one node sends another, in bytes: a client's request and what travels beside it.
+pub const PEER_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX + (64 << 10);
+/// Largest answer of a peer, in bytes: a passed-through result and what travels beside it.
+pub const PEER_ANSWER_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX + (1 << 20);
+/// Above this many bytes sealing and opening (about 1 ms for each MiB) leave the async workers.
+pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 1 << 20;
+/// Peer sessions one node keeps windows for: twice the members, so that a rolling restart of all fits.
+pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
+/// Messages of one session that may overtake each other: more than wait for a connection at a time
+/// ([`FLIGHTS_MAX`]). 2 KiB for each session.
+pub const PEER_WINDOW_MESSAGES: u64 = 16_384;
+/// Idle connections kept to one peer: what 10,000 forwards a second of 1 ms need, several times over.
+pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
+/// For how long an idle connection to a peer is kept.
+pub const PEER_IDLE_MS_MAX: u64 = 60_000;
+/// A connection to a peer is there within this time or counts as not coming: peers are near.
+pub const PEER_CONNECT_MS_MAX: u64 = 250;
+/// A peer's message is here within this time after its head (FAULTS F31: slow body 10 s).
+pub const PEER_BODY_MS_MAX: u64 = 10_000;
+
+/// First pause before a member that is down is probed again; doubles.
+pub const PROBE_MS_FIRST: u64 = 50;
+/// Longest pause before a member that is down is probed again.
+pub const PROBE_MS_MAX: u64 = 1_000;
+/// Pause between probes of a member that is up.
+pub const PROBE_UP_MS: u64 = 1_000;
+/// A probe is answered within this time or counts as unanswered.
+pub const PROBE_TIMEOUT_MS: u64 = 500;
+/// Unanswered probes in a row after which a member leaves routing: a paused process is out after
+/// about `2 × PROBE_TIMEOUT_MS`, one lost answer changes nothing.
+pub const PROBES_UNANSWERED_MAX: u32 = 2;
+/// Probes under way at a time.
+pub const PROBES_IN_FLIGHT_MAX: usize = 16;
+/// Addresses that are probed: every member may be reachable by two.
+pub const PROBE_TARGETS_MAX: usize = 2 * MEMBERS_MAX;
+/// How often seeds that are DNS names are resolved again.
+pub const SEED_RESOLVE_MS: u64 = 5_000;
+/// A seed's name is resolved within this time, or counts as not resolvable for now.
+pub const SEED_RESOLVE_TIMEOUT_MS: u64 = 2_000;

@@ -1,1 +1,4 @@
 //! node
+
+pub mod membership;
+pub mod peer;

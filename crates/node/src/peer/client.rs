@@ -1,0 +1,88 @@
+//! The engine's `Peers` port over [`PeerLink`]: from names to addresses, and from failures to membership.
+//!
+//! A refused or reset connection is told to membership before the engine hears of it, so that the next
+//! request is routed around the peer already. Never here: another attempt elsewhere; that is the
+//! engine's decision.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::time::Millis;
+use hopcache_engine::ports::{PeerError, Peers};
+
+use super::PeerPath;
+use super::link::PeerLink;
+
+/// What the client asks of membership, and tells it.
+pub trait PeerBook: Send + Sync + 'static {
+    /// Where a member listens for peers.
+    fn addr_of(&self, node: &NodeName) -> Option<SocketAddr>;
+    /// How an exchange with a member failed.
+    fn report(&self, node: &NodeName, error: &PeerError);
+}
+
+/// The engine's way to other nodes.
+pub struct PeerClient<B> {
+    link: Arc<PeerLink>,
+    book: Arc<B>,
+}
+
+impl<B: PeerBook> PeerClient<B> {
+    /// Joins a link and a book.
+    #[must_use]
+    pub fn new(link: Arc<PeerLink>, book: Arc<B>) -> Self {
+        Self { link, book }
+    }
+
+    /// Tells a peer to drop memory copies.
+    ///
+    /// # Errors
+    /// [`PeerError`], as for a forward.
+    pub async fn purge(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
+        self.exchange(to, PeerPath::Purge, &message, timeout_ms).await
+    }
+
+    async fn exchange(
+        &self,
+        to: &NodeName,
+        path: PeerPath,
+        message: &Bytes,
+        timeout_ms: Millis,
+    ) -> Result<Bytes, PeerError> {
+        let addr = self.addr_of(to)?;
+        let answer = self.link.exchange((to, addr), path, message, timeout_ms).await;
+        self.tell(to, answer)
+    }
+
+    fn addr_of(&self, to: &NodeName) -> Result<SocketAddr, PeerError> {
+        self.book.addr_of(to).ok_or_else(|| PeerError::Gone(format!("{to} is not a member")))
+    }
+
+    fn tell<T>(&self, to: &NodeName, outcome: Result<T, PeerError>) -> Result<T, PeerError> {
+        if let Err(error) = &outcome {
+            self.book.report(to, error);
+        }
+        outcome
+    }
+}
+
+#[async_trait]
+impl<B: PeerBook> Peers for PeerClient<B> {
+    async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
+        self.exchange(to, PeerPath::Ask, &message, timeout_ms).await
+    }
+
+    async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError> {
+        let addr = self.addr_of(to)?;
+        let answer = self.link.probe(addr, timeout_ms).await;
+        let who = self.tell(to, answer)?;
+        if who.name == *to {
+            Ok(who.incarnation)
+        } else {
+            Err(PeerError::Refused(format!("{} lives at the address of {to}", who.name)))
+        }
+    }
+}

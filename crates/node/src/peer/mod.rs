@@ -1,0 +1,52 @@
+//! One hop: how a node asks another, and how each proves to the other that it holds the cluster key.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`auth`] | keys, what a proof covers, sealing and opening |
+//! | [`sessions`] | which messages were seen before (replay), in bounded memory |
+//! | [`link`] | one exchange with one address: session, connection, retry, mapping of failures |
+//! | [`client`] | the engine's `Peers` port: names to addresses, failures to membership |
+//! | [`server`] | the peer listener's paths |
+//!
+//! Never here: what a message means, who owns a key, whether to try another node.
+
+pub mod auth;
+pub mod client;
+pub mod link;
+pub mod server;
+pub mod sessions;
+
+#[cfg(test)]
+mod tests;
+
+/// Paths of the peer listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PeerPath {
+    /// `GET`: who are you; opens a session.
+    Probe,
+    /// `POST`: a forwarded request, sealed.
+    Ask,
+    /// `POST`: drop memory copies, sealed.
+    Purge,
+}
+
+impl PeerPath {
+    /// The path on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Probe => "/peer/v1/probe",
+            Self::Ask => "/peer/v1/ask",
+            Self::Purge => "/peer/v1/purge",
+        }
+    }
+
+    /// Its only method.
+    #[must_use]
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Probe => "GET",
+            Self::Ask | Self::Purge => "POST",
+        }
+    }
+}
