@@ -1,0 +1,145 @@
+//! Where a Bolt server is, and how far its certificate is trusted. Parses only; connects to nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bolt's registered port, for addresses that name none.
+const PORT_DEFAULT: u16 = 7687;
+
+/// How the connection is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Security {
+    /// `bolt://`: not at all.
+    Plain,
+    /// `bolt+s://`: TLS, the certificate checked against the roots of the operating system.
+    Tls,
+    /// `bolt+ssc://`: TLS, any certificate accepted. Guards against listeners, not against impostors.
+    TlsAnyCertificate,
+}
+
+/// A server's address, read from `scheme://host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Host name or IP address, without brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// From the scheme.
+    pub security: Security,
+}
+
+/// Why a text is no [`Address`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// `neo4j://` and its kin ask for routing, which this client does not do.
+    #[error(
+        "{0}:// asks for client-side routing, which is not supported: name one server with bolt://, bolt+s:// or bolt+ssc://"
+    )]
+    Routing(String),
+    /// Another scheme, or none.
+    #[error("expected bolt://host:port, bolt+s://host:port or bolt+ssc://host:port")]
+    Scheme,
+    /// No host.
+    #[error("the address names no host")]
+    Host,
+    /// The port is no number from 1 to 65535.
+    #[error("the port {0:?} is no number from 1 to 65535")]
+    Port(String),
+    /// User, path, query or fragment, none of which a Bolt address has.
+    #[error("only host and port may follow the scheme; credentials, database and options are set elsewhere")]
+    Extra,
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let (scheme, rest) = text.split_once("://").ok_or(AddressError::Scheme)?;
+        let security = match scheme {
+            "bolt" => Security::Plain,
+            "bolt+s" => Security::Tls,
+            "bolt+ssc" => Security::TlsAnyCertificate,
+            "neo4j" | "neo4j+s" | "neo4j+ssc" => return Err(AddressError::Routing(scheme.to_owned())),
+            _ => return Err(AddressError::Scheme),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains(['/', '?', '#', '@']) || rest.contains(char::is_whitespace) {
+            return Err(AddressError::Extra);
+        }
+        let (host, port) = split_port(rest)?;
+        if host.is_empty() {
+            return Err(AddressError::Host);
+        }
+        Ok(Self { host: host.to_owned(), port, security })
+    }
+}
+
+fn split_port(rest: &str) -> Result<(&str, u16), AddressError> {
+    let (host, port) = match rest.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, behind) = bracketed.split_once(']').ok_or(AddressError::Host)?;
+            if behind.is_empty() {
+                return Ok((host, PORT_DEFAULT));
+            }
+            (host, behind.strip_prefix(':').ok_or_else(|| AddressError::Port(behind.to_owned()))?)
+        }
+        None => match rest.split_once(':') {
+            None => return Ok((rest, PORT_DEFAULT)),
+            Some(parts) => parts,
+        },
+    };
+    match port.parse::<u16>() {
+        Ok(number) if number > 0 => Ok((host, number)),
+        _ => Err(AddressError::Port(port.to_owned())),
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.security {
+            Security::Plain => "bolt",
+            Security::Tls => "bolt+s",
+            Security::TlsAnyCertificate => "bolt+ssc",
+        };
+        if self.host.contains(':') {
+            write!(out, "{scheme}://[{}]:{}", self.host, self.port)
+        } else {
+            write!(out, "{scheme}://{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_and_write_back() {
+        for (text, full) in [
+            ("bolt://127.0.0.1:7687", "bolt://127.0.0.1:7687"),
+            ("bolt://db", "bolt://db:7687"),
+            ("bolt+s://db.example:1/", "bolt+s://db.example:1"),
+            ("bolt+ssc://[::1]:99", "bolt+ssc://[::1]:99"),
+            ("bolt://[::1]", "bolt://[::1]:7687"),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), full);
+            assert_eq!(full.parse::<Address>().unwrap(), address);
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_say_what_is_wrong() {
+        let refused = |text: &str| text.parse::<Address>().unwrap_err();
+        assert_eq!(refused("neo4j+s://db"), AddressError::Routing("neo4j+s".to_owned()));
+        assert_eq!(refused("db:7687"), AddressError::Scheme);
+        assert_eq!(refused("http://db"), AddressError::Scheme);
+        assert_eq!(refused("bolt://"), AddressError::Host);
+        assert_eq!(refused("bolt://:7687"), AddressError::Host);
+        assert_eq!(refused("bolt://db:0"), AddressError::Port("0".to_owned()));
+        assert_eq!(refused("bolt://db:70000"), AddressError::Port("70000".to_owned()));
+        assert_eq!(refused("bolt://[::1]7"), AddressError::Port("7".to_owned()));
+        assert_eq!(refused("bolt://user:pw@db"), AddressError::Extra);
+        assert_eq!(refused("bolt://db/neo4j"), AddressError::Extra);
+    }
+}

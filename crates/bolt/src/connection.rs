@@ -1,0 +1,299 @@
+//! One connection: opening, logging on, and whether it may be used again.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use hopcache_packstream::Value;
+use secrecy::SecretString;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::address::Address;
+use crate::error::{Failure, OpenError};
+use crate::exchange::{StreamFault, read_message, write_messages};
+use crate::message::{self, Response};
+use crate::transport::{self, Duplex};
+
+/// First bytes of every Bolt connection.
+const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
+/// Four offers of (range, minor, major): 5.4 and the four minors below it, and nothing else.
+const OFFERS: [u8; 16] = [0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Newest minor version offered.
+const MINOR_MAX: u8 = 4;
+/// What "HTTP/1.1 400 …" starts with.
+const HTTP: [u8; 4] = *b"HTTP";
+/// Bytes read from the socket at a time.
+const READ_BUFFER_BYTES: usize = 32 << 10;
+/// Largest answer to HELLO, LOGON, LOGOFF and RESET: real ones are some hundred bytes.
+const REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// What to log on with. `Debug` never shows a secret.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// Scheme `none`, for servers without authentication.
+    None,
+    /// Scheme `basic`.
+    Basic {
+        /// User name.
+        user: String,
+        /// Password.
+        password: SecretString,
+    },
+    /// Scheme `bearer`.
+    Bearer {
+        /// Token of the identity provider.
+        token: SecretString,
+    },
+}
+
+/// How a connection behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Name that the server shows in `SHOW TRANSACTIONS` and its query log.
+    pub user_agent: String,
+    /// For name lookup, TCP, TLS, handshake, HELLO and LOGON together.
+    pub connect_timeout: Duration,
+    /// For RESET, LOGOFF with LOGON, and GOODBYE: each a write and at most three small reads.
+    pub exchange_timeout: Duration,
+    /// Records asked for by one PULL, at least 1.
+    pub pull_rows: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
+            connect_timeout: Duration::from_secs(5),
+            exchange_timeout: Duration::from_secs(2),
+            // One more round trip (0.1 ms) in 10,000 records costs nothing beside reading them.
+            pull_rows: 10_000,
+        }
+    }
+}
+
+/// Whether the stream stands between two exchanges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Every request has had its answer.
+    Ready,
+    /// An exchange has begun. If its future was dropped or failed, this state stays for good: nobody
+    /// knows which answer would come next.
+    InExchange,
+}
+
+/// A logged-on connection.
+pub struct Connection {
+    pub(crate) stream: BufReader<Box<dyn Duplex>>,
+    pub(crate) state: State,
+    pub(crate) options: Options,
+    minor: u8,
+    server: String,
+    auth: Auth,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Connection")
+            .field("bolt_minor", &self.minor)
+            .field("server", &self.server)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// Connects, agrees on a version and logs on, all within `options.connect_timeout`.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing stays open then.
+    pub async fn open(address: &Address, auth: &Auth, options: &Options) -> Result<Self, OpenError> {
+        let opening = async {
+            let stream = transport::connect(address).await?;
+            let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
+            let minor = handshake(&mut stream, address).await?;
+            let mut connection = Self {
+                stream,
+                state: State::InExchange,
+                options: options.clone(),
+                minor,
+                server: String::new(),
+                auth: auth.clone(),
+            };
+            connection.greet().await?;
+            connection.state = State::Ready;
+            Ok(connection)
+        };
+        match timeout(options.connect_timeout, opening).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(OpenError::TimedOut),
+        }
+    }
+
+    /// Bolt version agreed on, (major, minor).
+    #[must_use]
+    pub fn version(&self) -> (u8, u8) {
+        (5, self.minor)
+    }
+
+    /// The server's name for itself, for example `Neo4j/5.26.12`.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Whether every exchange so far came to its end, so that another may begin.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// Whether it is ready and, as far as this end of the socket knows, still open. A server that has
+    /// something to say on an idle connection is closing it. Waits for nothing.
+    pub async fn is_alive(&self) -> bool {
+        if !self.is_ready() || !self.stream.buffer().is_empty() {
+            return false;
+        }
+        let socket = self.stream.get_ref().socket();
+        poll_fn(|context| {
+            let mut byte = [0; 1];
+            Poll::Ready(socket.poll_peek(context, &mut ReadBuf::new(&mut byte)).is_pending())
+        })
+        .await
+    }
+
+    /// Whether [`Connection::log_on_again`] is possible: Bolt 5.0 has no LOGOFF.
+    #[must_use]
+    pub fn can_log_on_again(&self) -> bool {
+        self.minor >= message::MINOR_LOGON
+    }
+
+    /// Has the server check the connection's own credentials anew (LOGOFF, LOGON). It takes no
+    /// credentials, so that a connection never changes hands.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the connection cannot be used any more then.
+    pub async fn log_on_again(&mut self) -> Result<(), OpenError> {
+        if !self.is_ready() || !self.can_log_on_again() {
+            return Err(OpenError::Protocol("LOGOFF on a connection that cannot".to_owned()));
+        }
+        self.state = State::InExchange;
+        let requests = [message::logoff(), message::logon(&self.auth)];
+        let exchange = async {
+            write_messages(&mut self.stream, &requests).await?;
+            for _ in &requests {
+                expect_success(&mut self.stream).await?;
+            }
+            Ok(())
+        };
+        timeout(self.options.exchange_timeout, exchange).await.unwrap_or(Err(OpenError::TimedOut))?;
+        self.state = State::Ready;
+        Ok(())
+    }
+
+    /// RESET after a failure: ready again if the server agrees before `deadline` (and within
+    /// `exchange_timeout`), else not.
+    pub(crate) async fn recover(&mut self, deadline: Instant) {
+        let deadline = deadline.min(Instant::now() + self.options.exchange_timeout);
+        let exchange = async {
+            write_messages(&mut self.stream, &[message::reset()]).await?;
+            // A PULL that was sent with a failed RUN is answered first.
+            for _ in 0..2 {
+                match read_reply(&mut self.stream).await? {
+                    Reply::Success(_) => return Ok(()),
+                    Reply::Ignored => {}
+                    Reply::Failure(failure) => return Err(OpenError::Refused(failure)),
+                }
+            }
+            Err(OpenError::Protocol("RESET was not answered".to_owned()))
+        };
+        match timeout_at(deadline, exchange).await {
+            Ok(Ok(())) => self.state = State::Ready,
+            Ok(Err(error)) => tracing::debug!(%error, "a failed connection could not be reset"),
+            Err(_) => tracing::debug!("a failed connection was not reset in time"),
+        }
+    }
+
+    /// Says GOODBYE where that still makes sense, and closes.
+    pub async fn close(mut self) {
+        if self.is_ready() {
+            let farewell = async {
+                write_messages(&mut self.stream, &[message::goodbye()]).await?;
+                self.stream.shutdown().await.map_err(|error| StreamFault::Cut(error.to_string()))
+            };
+            // The connection is gone either way.
+            let _ = timeout(self.options.exchange_timeout, farewell).await;
+        }
+    }
+
+    /// HELLO, and LOGON where the version has it, in one write.
+    async fn greet(&mut self) -> Result<(), OpenError> {
+        let mut requests = vec![message::hello(self.minor, &self.options.user_agent, &self.auth)];
+        if self.can_log_on_again() {
+            requests.push(message::logon(&self.auth));
+        }
+        write_messages(&mut self.stream, &requests).await?;
+        let metadata = expect_success(&mut self.stream).await?;
+        if let Some(server) = metadata.get("server").and_then(Value::as_str) {
+            server.clone_into(&mut self.server);
+        }
+        for _ in 1..requests.len() {
+            expect_success(&mut self.stream).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn handshake(stream: &mut BufReader<Box<dyn Duplex>>, address: &Address) -> Result<u8, OpenError> {
+    let unreachable = |error: std::io::Error| OpenError::Unreachable {
+        address: address.to_string(),
+        reason: error.to_string(),
+    };
+    let mut hello = [0; 20];
+    hello[..4].copy_from_slice(&MAGIC);
+    hello[4..].copy_from_slice(&OFFERS);
+    stream.write_all(&hello).await.map_err(unreachable)?;
+    stream.flush().await.map_err(unreachable)?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).await.map_err(unreachable)?;
+    match answer {
+        [0, 0, minor, 5] if minor <= MINOR_MAX => Ok(minor),
+        [0, 0, 0, 0] => Err(OpenError::NotBolt("the server speaks none of these versions".to_owned())),
+        HTTP => Err(OpenError::NotBolt("it answers HTTP; name the Bolt port (7687 by default)".to_owned())),
+        other => Err(OpenError::NotBolt(format!("the handshake was answered with {other:02X?}"))),
+    }
+}
+
+/// An answer to anything but RUN and PULL.
+enum Reply {
+    Success(Value),
+    Failure(Failure),
+    Ignored,
+}
+
+async fn read_reply(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Reply, OpenError> {
+    let bytes = read_message(stream, REPLY_BYTES_MAX).await?;
+    match message::read(&bytes).map_err(OpenError::Protocol)? {
+        Response::Success(metadata) => Ok(Reply::Success(metadata)),
+        Response::Failure(failure) => Ok(Reply::Failure(failure)),
+        Response::Ignored => Ok(Reply::Ignored),
+        Response::Record { .. } => Err(OpenError::Protocol("a record that nobody asked for".to_owned())),
+    }
+}
+
+async fn expect_success(stream: &mut BufReader<Box<dyn Duplex>>) -> Result<Value, OpenError> {
+    match read_reply(stream).await? {
+        Reply::Success(metadata) => Ok(metadata),
+        Reply::Failure(failure) => Err(OpenError::Refused(failure)),
+        Reply::Ignored => Err(OpenError::Protocol("a request was ignored".to_owned())),
+    }
+}
+
+impl From<StreamFault> for OpenError {
+    fn from(fault: StreamFault) -> Self {
+        match fault {
+            StreamFault::Cut(reason) => Self::Unreachable { address: "the Bolt server".to_owned(), reason },
+            StreamFault::TooLarge => Self::Protocol(format!("a reply larger than {REPLY_BYTES_MAX} bytes")),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong, told apart by what a caller does about it.
+
+/// A failure in the server's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Failure {
+    /// For example `Neo.ClientError.Statement.SyntaxError`.
+    pub code: String,
+    /// As the server wrote it.
+    pub message: String,
+}
+
+/// Why no connection was opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Name lookup or TCP connect failed, or the connection broke before it was usable.
+    #[error("cannot connect to {address}: {reason}")]
+    Unreachable {
+        /// Whereto.
+        address: String,
+        /// In the operating system's words.
+        reason: String,
+    },
+    /// TLS was not agreed on: check certificate and scheme (`bolt+s`, `bolt+ssc`).
+    #[error("no TLS with the Bolt server: {0}")]
+    Tls(String),
+    /// What answers is not a Bolt server of these versions.
+    #[error("no Bolt 5.0 to 5.4 at this address: {0}")]
+    NotBolt(String),
+    /// The server refused HELLO or LOGON.
+    #[error("the server refused to log on: {0}")]
+    Refused(Failure),
+    /// Not done within the time allowed.
+    #[error("the Bolt server did not complete the exchange in time")]
+    TimedOut,
+    /// The server broke the protocol.
+    #[error("the Bolt server broke the protocol: {0}")]
+    Protocol(String),
+}
+
+/// Why a run has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct RunError {
+    /// What happened.
+    pub fault: RunFault,
+    /// The column names, where the server had named them before.
+    pub fields: Option<Vec<String>>,
+}
+
+/// What happened to a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunFault {
+    /// The server said no. The connection was reset and can be used again, if it is ready.
+    #[error("{0}")]
+    Failed(Failure),
+    /// The connection broke; the statement may have been carried out.
+    #[error("the connection to the Bolt server broke: {0}")]
+    Cut(String),
+    /// The run's time was over; the statement may have been carried out.
+    #[error("the run did not end in time")]
+    TimedOut,
+    /// The records are larger than the caller takes.
+    #[error("the result is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The bound, in bytes.
+        limit_bytes: usize,
+    },
+    /// The server broke the protocol; the statement may have been carried out.
+    #[error("the Bolt server broke the protocol: {0}")]
+    Protocol(String),
+    /// The parameters are not one PackStream map; nothing was sent.
+    #[error("the parameters are not one PackStream map")]
+    BadParameters,
+    /// An earlier exchange on this connection did not come to its end; nothing was sent. Open another one.
+    #[error("the connection cannot be used any more")]
+    NotReady,
+}

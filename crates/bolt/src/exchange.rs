@@ -1,0 +1,239 @@
+//! RUN and PULL to the end of a result, and the framing beneath. This is where a connection's
+//! readiness changes: first to "in exchange", before the first await; back only at a clean end.
+
+use boltr::BoltError;
+use boltr::chunk::{ChunkReader, ChunkWriter};
+use bytes::BytesMut;
+use hopcache_packstream::{Reader, Token, Value};
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::{Connection, State};
+use crate::error::{RunError, RunFault};
+use crate::message::{self, Response};
+use crate::run::{Finished, Run};
+use crate::transport::Duplex;
+
+/// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up
+/// to 64 times as much.
+const METADATA_BYTES_MAX: usize = 2 << 20;
+/// What a RECORD message adds to its list: marker and signature.
+const RECORD_OVERHEAD_BYTES: usize = 2;
+/// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
+const METADATA_NAMES_MAX: usize = 64;
+
+impl Connection {
+    /// Runs one statement to its end. RUN and the first PULL leave in one write.
+    ///
+    /// Afterwards the connection is ready, or (error other than the server's, or future dropped) it is
+    /// not and should be closed; closing it ends the statement on the server within a second.
+    ///
+    /// # Errors
+    /// [`RunError`]. An error after the columns were named has them in `fields`.
+    pub async fn run(&mut self, run: &Run<'_>) -> Result<Finished, RunError> {
+        if !self.is_ready() {
+            return Err(RunError { fault: RunFault::NotReady, fields: None });
+        }
+        if !is_one_map(run.params) {
+            return Err(RunError { fault: RunFault::BadParameters, fields: None });
+        }
+        self.state = State::InExchange;
+        let deadline = Instant::now() + run.timeout;
+        let mut fields = None;
+        let outcome = timeout_at(deadline, self.run_and_pull(run, &mut fields)).await;
+        let fault = match outcome {
+            Ok(Ok(finished)) => {
+                self.state = State::Ready;
+                return Ok(finished);
+            }
+            Ok(Err(fault)) => fault,
+            Err(_) => RunFault::TimedOut,
+        };
+        if matches!(fault, RunFault::Failed(_)) {
+            self.recover(deadline).await;
+        }
+        Err(RunError { fault, fields })
+    }
+
+    async fn run_and_pull(
+        &mut self,
+        run: &Run<'_>,
+        named: &mut Option<Vec<String>>,
+    ) -> Result<Finished, RunFault> {
+        let pull = message::pull(self.options.pull_rows.max(1));
+        write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
+        let mut metadata = self.read_run_answer().await?;
+        let fields = take_fields(&mut metadata)?;
+        *named = Some(fields.clone());
+        let mut records =
+            Records { bytes: Vec::new(), rows: 0, columns: fields.len(), bytes_max: run.bytes_max };
+        loop {
+            let end = self.read_batch(&mut records).await?;
+            if end.get("has_more") != Some(&Value::Bool(true)) {
+                return finish(fields, records, metadata, end);
+            }
+            write_messages(&mut self.stream, std::slice::from_ref(&pull)).await?;
+        }
+    }
+
+    async fn read_run_answer(&mut self) -> Result<Value, RunFault> {
+        let bytes = read_message(&mut self.stream, METADATA_BYTES_MAX).await;
+        let bytes = bytes.map_err(|fault| match fault {
+            StreamFault::Cut(reason) => RunFault::Cut(reason),
+            StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: METADATA_BYTES_MAX },
+        })?;
+        match message::read(&bytes).map_err(RunFault::Protocol)? {
+            Response::Success(metadata) => Ok(metadata),
+            Response::Failure(failure) => Err(RunFault::Failed(failure)),
+            Response::Ignored => Err(RunFault::Protocol("RUN was ignored".to_owned())),
+            Response::Record { .. } => Err(RunFault::Protocol("a record before RUN's answer".to_owned())),
+        }
+    }
+
+    /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
+    async fn read_batch(&mut self, records: &mut Records) -> Result<Value, RunFault> {
+        loop {
+            let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
+            let bytes = bytes.map_err(|fault| match fault {
+                StreamFault::Cut(reason) => RunFault::Cut(reason),
+                StreamFault::TooLarge => RunFault::TooLarge { limit_bytes: records.bytes_max },
+            })?;
+            match message::read(&bytes).map_err(RunFault::Protocol)? {
+                Response::Record { list, values } => records.push(list, values)?,
+                Response::Success(metadata) => return Ok(metadata),
+                Response::Failure(failure) => return Err(RunFault::Failed(failure)),
+                Response::Ignored => return Err(RunFault::Protocol("PULL was ignored".to_owned())),
+            }
+        }
+    }
+}
+
+/// Records read so far.
+struct Records {
+    bytes: Vec<u8>,
+    rows: u64,
+    columns: usize,
+    bytes_max: usize,
+}
+
+impl Records {
+    /// The largest next message that can be of any use: what is left for records, or metadata.
+    fn message_bytes_max(&self) -> usize {
+        let left = self.bytes_max.saturating_sub(self.bytes.len());
+        left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
+    }
+
+    fn push(&mut self, list: &[u8], values: usize) -> Result<(), RunFault> {
+        if values != self.columns {
+            let columns = self.columns;
+            return Err(RunFault::Protocol(format!("a record of {values} values for {columns} columns")));
+        }
+        if list.len() > self.bytes_max.saturating_sub(self.bytes.len()) {
+            return Err(RunFault::TooLarge { limit_bytes: self.bytes_max });
+        }
+        self.bytes.extend_from_slice(list);
+        self.rows += 1;
+        Ok(())
+    }
+}
+
+fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
+    let wrong = || RunFault::Protocol("RUN's answer names no fields".to_owned());
+    let Value::Map(pairs) = metadata else { return Err(wrong()) };
+    let place = pairs.iter().position(|(name, _)| name == "fields").ok_or_else(wrong)?;
+    let (_, Value::List(names)) = pairs.remove(place) else { return Err(wrong()) };
+    let text = |name| match name {
+        Value::String(text) => Ok(text),
+        _ => Err(wrong()),
+    };
+    names.into_iter().map(text).collect()
+}
+
+fn finish(fields: Vec<String>, records: Records, first: Value, last: Value) -> Result<Finished, RunFault> {
+    let mut finished = Finished {
+        fields,
+        records: records.bytes.into(),
+        rows: records.rows,
+        statement_type: None,
+        bookmark: None,
+        summary: Value::Null,
+    };
+    let mut rest: Vec<(String, Value)> = Vec::new();
+    for part in [first, last] {
+        let Value::Map(pairs) = part else { continue };
+        if pairs.len() > METADATA_NAMES_MAX {
+            return Err(RunFault::Protocol(format!("metadata of {} names", pairs.len())));
+        }
+        for (name, value) in pairs {
+            match (name.as_str(), value) {
+                ("type", Value::String(text)) => finished.statement_type = Some(text),
+                ("bookmark", Value::String(text)) => finished.bookmark = Some(text),
+                ("has_more" | "qid", _) => {}
+                (_, value) => match rest.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, known)) => *known = value,
+                    None => rest.push((name, value)),
+                },
+            }
+        }
+    }
+    finished.summary = Value::Map(rest);
+    Ok(finished)
+}
+
+fn is_one_map(params: &[u8]) -> bool {
+    let mut reader = Reader::new(params);
+    matches!(reader.clone().token(), Ok(Token::Map(_))) && reader.skip().is_ok() && reader.is_empty()
+}
+
+/// Why a message was not read or written.
+#[derive(Debug)]
+pub(crate) enum StreamFault {
+    /// The stream broke or ended.
+    Cut(String),
+    /// The message is larger than allowed.
+    TooLarge,
+}
+
+impl From<StreamFault> for RunFault {
+    fn from(fault: StreamFault) -> Self {
+        match fault {
+            StreamFault::Cut(reason) => Self::Cut(reason),
+            StreamFault::TooLarge => Self::Protocol("a message that is too large".to_owned()),
+        }
+    }
+}
+
+/// Frames the messages and sends them in one write.
+pub(crate) async fn write_messages(
+    stream: &mut BufReader<Box<dyn Duplex>>,
+    messages: &[Vec<u8>],
+) -> Result<(), StreamFault> {
+    let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
+    let mut framed = Vec::new();
+    for message in messages {
+        // Into memory: neither fails nor waits.
+        let framing = ChunkWriter::new(&mut framed).write_message(message).await;
+        framing.map_err(|error| StreamFault::Cut(error.to_string()))?;
+    }
+    stream.write_all(&framed).await.map_err(cut)?;
+    stream.flush().await.map_err(cut)
+}
+
+/// Reads the next message that is not a NOOP (an empty one: the server's sign of life).
+pub(crate) async fn read_message(
+    stream: &mut BufReader<Box<dyn Duplex>>,
+    bytes_max: usize,
+) -> Result<BytesMut, StreamFault> {
+    // The reader keeps nothing between messages, so one for each call loses no bytes.
+    let mut reader = ChunkReader::new(stream);
+    reader.set_max_message_size(bytes_max);
+    loop {
+        match reader.read_message().await {
+            Ok(message) if message.is_empty() => {}
+            Ok(message) => return Ok(message),
+            // Its only protocol error is the size.
+            Err(BoltError::Protocol(_)) => return Err(StreamFault::TooLarge),
+            Err(error) => return Err(StreamFault::Cut(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Bolt messages as bytes, both ways, without framing. Decides nothing about order or state.
+
+use std::time::Duration;
+
+use hopcache_packstream::{Reader, Token, Value, Writer};
+use secrecy::ExposeSecret;
+
+use crate::connection::Auth;
+use crate::error::Failure;
+use crate::run::{Mode, Run};
+
+/// Message signatures (Bolt documentation, "Message specification").
+mod signature {
+    pub(super) const HELLO: u8 = 0x01;
+    pub(super) const GOODBYE: u8 = 0x02;
+    pub(super) const RESET: u8 = 0x0F;
+    pub(super) const RUN: u8 = 0x10;
+    pub(super) const PULL: u8 = 0x3F;
+    pub(super) const LOGON: u8 = 0x6A;
+    pub(super) const LOGOFF: u8 = 0x6B;
+    pub(super) const SUCCESS: u8 = 0x70;
+    pub(super) const RECORD: u8 = 0x71;
+    pub(super) const IGNORED: u8 = 0x7E;
+    pub(super) const FAILURE: u8 = 0x7F;
+}
+
+/// Bolt 5 minor version that brought LOGON and LOGOFF.
+pub(crate) const MINOR_LOGON: u8 = 1;
+/// Bolt 5 minor version that brought `bolt_agent`.
+const MINOR_BOLT_AGENT: u8 = 3;
+
+/// HELLO for Bolt 5.`minor`; before LOGON existed it carries the credentials.
+pub(crate) fn hello(minor: u8, user_agent: &str, auth: &Auth) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::HELLO, 1);
+    let credentials = if minor < MINOR_LOGON { auth_pairs(auth) } else { Vec::new() };
+    let agent = usize::from(minor >= MINOR_BOLT_AGENT);
+    writer.map(1 + agent + credentials.len());
+    writer.string("user_agent");
+    writer.string(user_agent);
+    if agent == 1 {
+        writer.string("bolt_agent");
+        writer.map(1);
+        writer.string("product");
+        writer.string(concat!("hopcache-bolt/", env!("CARGO_PKG_VERSION")));
+    }
+    write_pairs(&mut writer, &credentials);
+    writer.into_bytes()
+}
+
+pub(crate) fn logon(auth: &Auth) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::LOGON, 1);
+    let pairs = auth_pairs(auth);
+    writer.map(pairs.len());
+    write_pairs(&mut writer, &pairs);
+    writer.into_bytes()
+}
+
+pub(crate) fn logoff() -> Vec<u8> {
+    bare(signature::LOGOFF)
+}
+
+pub(crate) fn reset() -> Vec<u8> {
+    bare(signature::RESET)
+}
+
+pub(crate) fn goodbye() -> Vec<u8> {
+    bare(signature::GOODBYE)
+}
+
+/// PULL of at most `rows` records of the last RUN.
+pub(crate) fn pull(rows: u32) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::PULL, 1);
+    writer.map(1);
+    writer.string("n");
+    writer.int(i64::from(rows));
+    writer.into_bytes()
+}
+
+pub(crate) fn run(run: &Run<'_>) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(signature::RUN, 3);
+    writer.string(run.statement);
+    writer.raw(run.params);
+    let present = [
+        true, // tx_timeout
+        run.mode == Mode::Read,
+        run.database.is_some(),
+        run.impersonated.is_some(),
+        !run.bookmarks.is_empty(),
+        !run.metadata.is_empty(),
+    ];
+    writer.map(present.into_iter().filter(|part| *part).count());
+    writer.string("tx_timeout");
+    writer.int(tx_timeout_ms(run.timeout));
+    if run.mode == Mode::Read {
+        write_pairs(&mut writer, &[("mode", "r")]);
+    }
+    if let Some(database) = run.database {
+        write_pairs(&mut writer, &[("db", database)]);
+    }
+    if let Some(user) = run.impersonated {
+        write_pairs(&mut writer, &[("imp_user", user)]);
+    }
+    if !run.bookmarks.is_empty() {
+        writer.string("bookmarks");
+        writer.list(run.bookmarks.len());
+        run.bookmarks.iter().for_each(|bookmark| writer.string(bookmark));
+    }
+    if !run.metadata.is_empty() {
+        writer.string("tx_metadata");
+        writer.map(run.metadata.len());
+        write_pairs(&mut writer, run.metadata);
+    }
+    writer.into_bytes()
+}
+
+/// Zero would mean "no timeout" to the server.
+fn tx_timeout_ms(timeout: Duration) -> i64 {
+    i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1)
+}
+
+fn auth_pairs(auth: &Auth) -> Vec<(&str, &str)> {
+    match auth {
+        Auth::None => vec![("scheme", "none")],
+        Auth::Basic { user, password } => {
+            vec![("scheme", "basic"), ("principal", user), ("credentials", password.expose_secret())]
+        }
+        Auth::Bearer { token } => vec![("scheme", "bearer"), ("credentials", token.expose_secret())],
+    }
+}
+
+fn write_pairs(writer: &mut Writer, pairs: &[(&str, &str)]) {
+    for (name, text) in pairs {
+        writer.string(name);
+        writer.string(text);
+    }
+}
+
+fn bare(tag: u8) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(tag, 0);
+    writer.into_bytes()
+}
+
+/// What a server says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Response<'a> {
+    /// Done; a map.
+    Success(Value),
+    /// Refused; everything is ignored until RESET.
+    Failure(Failure),
+    /// Not looked at, since something before it failed.
+    Ignored,
+    /// One record: the bytes of one well-formed PackStream list, and how many values it has.
+    Record { list: &'a [u8], values: usize },
+}
+
+/// Reads one message. A record is walked, so that what is kept is known to be well-formed, but not
+/// turned into values.
+pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
+    let mut reader = Reader::new(message);
+    let wrong = |error: hopcache_packstream::DecodeError| error.to_string();
+    let response = match reader.token().map_err(wrong)? {
+        Token::Struct { tag: signature::SUCCESS, len: 1 } => Response::Success(read_map(&mut reader)?),
+        Token::Struct { tag: signature::FAILURE, len: 1 } => {
+            Response::Failure(to_failure(&read_map(&mut reader)?))
+        }
+        Token::Struct { tag: signature::IGNORED, len } => {
+            for _ in 0..len {
+                reader.skip().map_err(wrong)?;
+            }
+            Response::Ignored
+        }
+        Token::Struct { tag: signature::RECORD, len: 1 } => {
+            let Token::List(values) = reader.clone().token().map_err(wrong)? else {
+                return Err("a record that is no list".to_owned());
+            };
+            Response::Record { list: reader.skip().map_err(wrong)?, values }
+        }
+        Token::Struct { tag, len } => return Err(format!("unexpected message 0x{tag:02X} of {len} parts")),
+        _ => return Err("a message that is no structure".to_owned()),
+    };
+    match reader.rest().len() {
+        0 => Ok(response),
+        left => Err(format!("{left} bytes behind the end of a message")),
+    }
+}
+
+fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
+    match reader.value() {
+        Ok(map @ Value::Map(_)) => Ok(map),
+        Ok(_) => Err("metadata that is no map".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn to_failure(metadata: &Value) -> Failure {
+    let text = |name| metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Failure { code: text("code"), message: text("message") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Run<'static> {
+        Run {
+            statement: "RETURN 1",
+            params: &[0xA0],
+            database: None,
+            mode: Mode::Write,
+            timeout: Duration::ZERO,
+            bookmarks: &[],
+            metadata: &[],
+            impersonated: None,
+            bytes_max: 1,
+        }
+    }
+
+    fn extra_of(message: &[u8]) -> Value {
+        let mut reader = Reader::new(message);
+        assert_eq!(reader.token(), Ok(Token::Struct { tag: 0x10, len: 3 }));
+        reader.skip().unwrap();
+        reader.skip().unwrap();
+        let extra = reader.value().unwrap();
+        assert!(reader.is_empty());
+        extra
+    }
+
+    #[test]
+    fn a_bare_run_carries_only_a_timeout_which_is_never_zero() {
+        let extra = extra_of(&run(&sample()));
+        assert_eq!(extra, Value::Map(vec![("tx_timeout".to_owned(), Value::Int(1))]));
+    }
+
+    #[test]
+    fn a_full_run_carries_everything_it_was_given() {
+        let bookmarks = ["b1".to_owned(), "b2".to_owned()];
+        let full = Run {
+            database: Some("neo4j"),
+            mode: Mode::Read,
+            timeout: Duration::from_secs(2),
+            bookmarks: &bookmarks,
+            metadata: &[("traceparent", "00-1-2-01")],
+            impersonated: Some("other"),
+            ..sample()
+        };
+        let extra = extra_of(&run(&full));
+        assert_eq!(extra.get("tx_timeout"), Some(&Value::Int(2000)));
+        assert_eq!(extra.get("mode"), Some(&Value::from("r")));
+        assert_eq!(extra.get("db"), Some(&Value::from("neo4j")));
+        assert_eq!(extra.get("imp_user"), Some(&Value::from("other")));
+        assert_eq!(extra.get("bookmarks").and_then(Value::as_list).map(<[Value]>::len), Some(2));
+        let metadata = extra.get("tx_metadata").and_then(|map| map.get("traceparent"));
+        assert_eq!(metadata, Some(&Value::from("00-1-2-01")));
+    }
+
+    #[test]
+    fn hello_carries_credentials_only_where_there_is_no_logon() {
+        let auth = Auth::Bearer { token: "sesame".to_owned().into() };
+        let map = |message: &[u8]| Reader::new(&message[2..]).value().unwrap();
+        assert_eq!(map(&hello(0, "ua", &auth)).get("credentials"), Some(&Value::from("sesame")));
+        assert_eq!(map(&hello(0, "ua", &auth)).get("bolt_agent"), None);
+        assert_eq!(map(&hello(1, "ua", &auth)).get("credentials"), None);
+        assert!(map(&hello(3, "ua", &auth)).get("bolt_agent").is_some());
+        assert_eq!(map(&logon(&auth)).get("scheme"), Some(&Value::from("bearer")));
+    }
+
+    #[test]
+    fn a_record_is_kept_as_sent() {
+        // An integer in a longer form than needed: the server's bytes, not ours.
+        let message = [0xB1, 0x71, 0x92, 0xC9, 0x00, 0x01, 0xC0];
+        assert_eq!(read(&message), Ok(Response::Record { list: &message[2..], values: 2 }));
+    }
+
+    #[test]
+    fn messages_of_the_wrong_shape_are_refused() {
+        for message in [
+            &[][..],
+            &[0xC0],                         // no structure
+            &[0xB1, 0x70, 0x90],             // SUCCESS of a list
+            &[0xB0, 0x70],                   // SUCCESS of nothing
+            &[0xB1, 0x71, 0xA0],             // RECORD of a map
+            &[0xB1, 0x71, 0x91],             // RECORD cut
+            &[0xB1, 0x71, 0x90, 0x00],       // something behind it
+            &[0xB1, 0x10, 0xA0],             // a request
+            &[0xB1, 0x71, 0x91, 0xD6, 0xFF], // length cut
+        ] {
+            assert!(read(message).is_err(), "{message:02X?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One auto-commit statement, and what a complete run of it gives.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hopcache_packstream::Value;
+
+/// Access mode that the server enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The server refuses statements that write, when it plans them.
+    Read,
+    /// Anything goes.
+    Write,
+}
+
+/// One statement to run in a transaction of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// Cypher text.
+    pub statement: &'a str,
+    /// Parameters: exactly one PackStream map, sent as it is.
+    pub params: &'a [u8],
+    /// Database; `None` is the user's home database.
+    pub database: Option<&'a str>,
+    /// Access mode.
+    pub mode: Mode,
+    /// From the first byte sent to the last byte read. The server gets it as `tx_timeout` as well, and
+    /// may act on it up to half a second late; this client does not wait for that.
+    pub timeout: Duration,
+    /// Bookmarks to wait for.
+    pub bookmarks: &'a [String],
+    /// Transaction metadata (`tx_metadata`), as text, for example a `traceparent`.
+    pub metadata: &'a [(&'a str, &'a str)],
+    /// User to act as (`imp_user`).
+    pub impersonated: Option<&'a str>,
+    /// Bytes of records that are read at the most.
+    pub bytes_max: usize,
+}
+
+/// The whole result of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Column names in the order of the statement.
+    pub fields: Vec<String>,
+    /// The records one behind the other, each a PackStream list with one value for each field, byte for
+    /// byte as the server sent them; checked to be well-formed.
+    pub records: Bytes,
+    /// How many records these are.
+    pub rows: u64,
+    /// Bolt's `type`: `r`, `rw`, `w` or `s`, where the server said so.
+    pub statement_type: Option<String>,
+    /// Bookmark of the transaction, where the server gave one.
+    pub bookmark: Option<String>,
+    /// All other metadata of RUN and of the last PULL (`stats`, `notifications`, `plan`, `profile`, `db`,
+    /// `t_first`, `t_last`, …), a map; where both have a name, the later one.
+    pub summary: Value,
+}

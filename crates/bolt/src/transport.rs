@@ -1,0 +1,127 @@
+//! Sockets: TCP with NODELAY, and TLS over it. Speaks no Bolt.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::address::{Address, Security};
+use crate::error::OpenError;
+
+/// A byte stream over a TCP socket.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
+    /// The socket beneath.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Duplex for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Duplex for TlsStream<TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+/// Connects and, where the address asks for it, agrees on TLS. Has no deadline of its own.
+pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenError> {
+    let unreachable = |error: std::io::Error| OpenError::Unreachable {
+        address: address.to_string(),
+        reason: error.to_string(),
+    };
+    let socket = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(unreachable)?;
+    // Without it a small message waits for the server's delayed ACK (40 ms).
+    socket.set_nodelay(true).map_err(unreachable)?;
+    let config = match address.security {
+        Security::Plain => return Ok(Box::new(socket)),
+        Security::Tls => checked_config()?,
+        Security::TlsAnyCertificate => unchecked_config()?,
+    };
+    let name =
+        ServerName::try_from(address.host.clone()).map_err(|error| OpenError::Tls(error.to_string()))?;
+    let stream = TlsConnector::from(config).connect(name, socket).await;
+    Ok(Box::new(stream.map_err(|error| OpenError::Tls(error.to_string()))?))
+}
+
+/// Reading the system's roots takes milliseconds of file access, so it happens once.
+fn checked_config() -> Result<Arc<ClientConfig>, OpenError> {
+    static CONFIG: OnceLock<Result<Arc<ClientConfig>, OpenError>> = OnceLock::new();
+    let build = || {
+        let mut roots = RootCertStore::empty();
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let reason = "the operating system has no root certificates (install ca-certificates)";
+            return Err(OpenError::Tls(reason.to_owned()));
+        }
+        Ok(Arc::new(builder()?.with_root_certificates(roots).with_no_client_auth()))
+    };
+    CONFIG.get_or_init(build).clone()
+}
+
+fn unchecked_config() -> Result<Arc<ClientConfig>, OpenError> {
+    let verifier = Arc::new(AnyCertificate { provider: provider() });
+    let config = builder()?.dangerous().with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(config.with_no_client_auth()))
+}
+
+fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
+    // The provider is named, not taken from the process: two in one binary would panic there.
+    let builder = ClientConfig::builder_with_provider(provider());
+    builder.with_safe_default_protocol_versions().map_err(|error| OpenError::Tls(error.to_string()))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Accepts every certificate, as `bolt+ssc` does in Neo4j's drivers; the handshake's signature is
+/// still checked, so the peer has at least the key of the certificate that it showed.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
