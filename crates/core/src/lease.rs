@@ -7,8 +7,11 @@
 
 use bytes::Bytes;
 
+use crate::key::DatabaseTag;
 use crate::node::Holder;
 use crate::time::Millis;
+
+pub mod slot;
 
 /// Fence token of a lease. The counter orders leases where the store's clock is sane; the nonce,
 /// drawn at random by who asks, tells two leases apart even where it is not.
@@ -27,6 +30,8 @@ pub struct LeaseAsk {
     pub nonce: u128,
     /// Who asks.
     pub holder: Holder,
+    /// Database of the query, so that an invalidation of a database ends its leases and no others.
+    pub database: DatabaseTag,
     /// Life of the lease unless renewed.
     pub lease_ms: Millis,
     /// Entries older than this do not count as a value (a client's `max-age`; 0 for `no-cache`).

@@ -1,4 +1,5 @@
 //! The stored form: whatever is not exactly what we sealed for this key is refused (I10, I13, F39).
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};

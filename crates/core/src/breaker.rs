@@ -1,0 +1,152 @@
+//! When to stop calling somebody who does not answer, and when to try again.
+//!
+//! Closed: calls go through; `failures_max` failures in a row open it. Open: calls are refused at
+//! once. After `open_ms` exactly one call is let through as a probe (half-open); its success closes
+//! the breaker, its failure opens it again. A probe that is given up (its caller left) or that never
+//! reports back does not block: another is admitted, the second after `probe_ms_max`. Reports of calls that were
+//! admitted before the breaker opened change nothing. It reads no clock: `now` comes in.
+
+use crate::time::{Millis, MonoTime};
+
+/// When a breaker opens and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Failures in a row that open it; 0 counts as 1.
+    pub failures_max: u32,
+    /// From opening to the first probe.
+    pub open_ms: Millis,
+    /// How long a probe may be silent before another is admitted.
+    pub probe_ms_max: Millis,
+}
+
+/// What a breaker's state is called in metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BreakerState {
+    /// Calls go through.
+    Closed,
+    /// Calls are refused.
+    Open,
+    /// One probe is out.
+    HalfOpen,
+}
+
+impl BreakerState {
+    /// Label value.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+/// Leave to call. To be handed back with what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Admission {
+    /// Counts openings and probes, so that late reports are told apart.
+    era: u64,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallReport {
+    /// It answered, were it with a refusal.
+    Answered,
+    /// It could not be reached or did not answer in time.
+    Failed,
+    /// The caller left before either.
+    Abandoned,
+}
+
+/// The breaker's state. [`Breaker::admit`] and [`Breaker::report`] return a state when it changed.
+#[derive(Debug, Clone)]
+pub struct Breaker {
+    settings: BreakerSettings,
+    phase: Phase,
+    era: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    Closed { failures: u32 },
+    Open { until: MonoTime },
+    HalfOpen { silent_until: MonoTime },
+}
+
+impl Breaker {
+    /// A closed breaker.
+    #[must_use]
+    pub const fn new(settings: BreakerSettings) -> Self {
+        Self { settings, phase: Phase::Closed { failures: 0 }, era: 0 }
+    }
+
+    /// Its state.
+    #[must_use]
+    pub const fn state(&self) -> BreakerState {
+        match self.phase {
+            Phase::Closed { .. } => BreakerState::Closed,
+            Phase::Open { .. } => BreakerState::Open,
+            Phase::HalfOpen { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    /// Whether a call may be made now, and the new state if asking changed it.
+    pub fn admit(&mut self, now: MonoTime) -> (Option<Admission>, Option<BreakerState>) {
+        let until = match self.phase {
+            Phase::Closed { .. } => return (Some(Admission { era: self.era }), None),
+            Phase::Open { until } => until,
+            Phase::HalfOpen { silent_until } => silent_until,
+        };
+        if now < until {
+            return (None, None);
+        }
+        self.era += 1;
+        let before = self.state();
+        self.phase = Phase::HalfOpen { silent_until: now + self.settings.probe_ms_max };
+        let changed = (before != BreakerState::HalfOpen).then_some(BreakerState::HalfOpen);
+        (Some(Admission { era: self.era }), changed)
+    }
+
+    /// Takes note of what came of an admitted call; the new state if that changed it.
+    pub fn report(&mut self, now: MonoTime, call: Admission, report: CallReport) -> Option<BreakerState> {
+        if call.era != self.era {
+            return None;
+        }
+        match (self.phase, report) {
+            (Phase::Open { .. }, _) | (Phase::Closed { .. }, CallReport::Abandoned) => None,
+            (Phase::Closed { .. }, CallReport::Answered) => {
+                self.phase = Phase::Closed { failures: 0 };
+                None
+            }
+            (Phase::Closed { failures }, CallReport::Failed) => {
+                let failures = failures.saturating_add(1);
+                if failures >= self.settings.failures_max {
+                    return Some(self.open_until(now + self.settings.open_ms));
+                }
+                self.phase = Phase::Closed { failures };
+                None
+            }
+            (Phase::HalfOpen { .. }, CallReport::Answered) => {
+                self.era += 1;
+                self.phase = Phase::Closed { failures: 0 };
+                Some(BreakerState::Closed)
+            }
+            (Phase::HalfOpen { .. }, CallReport::Failed) => {
+                Some(self.open_until(now + self.settings.open_ms))
+            }
+            // Nothing was learned, so the next call may probe at once.
+            (Phase::HalfOpen { .. }, CallReport::Abandoned) => Some(self.open_until(now)),
+        }
+    }
+
+    fn open_until(&mut self, until: MonoTime) -> BreakerState {
+        self.era += 1;
+        self.phase = Phase::Open { until };
+        BreakerState::Open
+    }
+}
+
+#[cfg(test)]
+mod tests;

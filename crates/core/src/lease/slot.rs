@@ -1,0 +1,182 @@
+//! What one key's slot in a store does, as a pure state machine: the meaning of the lease protocol.
+//!
+//! The embedded store runs on it; the Lua scripts of the Redis store are the same in another
+//! language, and the contract suite compares the two on random sequences. It reads no clock: `now` is
+//! the *store's* clock, so a lease lapses and an entry ages by one clock only (THEORY "Leases").
+//!
+//! Order of the rules of [`Slot::get_or_lease`]: a fresh value wins over everything; then a current
+//! lease of whomever, the asker itself included (its earlier ask may still be running); then the
+//! asker gets a lease. A lease is current until its time is over and it has not been committed,
+//! released, stolen or invalidated. Its record lingers [`LEASE_RECORD_LINGER_MS`] after a lapse, so
+//! that the next grant is known to follow one (I2 counts lapses) and its counter is higher.
+
+use bytes::Bytes;
+
+use super::{Commit, Grant, GrantKind, LeaseAsk, SlotView, StoredEntry, Token};
+use crate::entry::Head;
+use crate::key::DatabaseTag;
+use crate::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
+use crate::node::Holder;
+use crate::time::{Millis, MonoTime};
+
+/// Largest counter that is believed: what a double holds exactly, since Lua has no other number. As
+/// microseconds since 1970 it lasts until the year 2255.
+pub const COUNTER_MAX: u64 = (1 << 53) - 1;
+
+/// Entry and lease of one key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slot {
+    entry: Option<HeldEntry>,
+    lease: Option<HeldLease>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct HeldEntry {
+    bytes: Bytes,
+    /// `None` for bytes that are no entry: they are kept as Redis would keep them and never served.
+    head: Option<Head>,
+    until: MonoTime,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct HeldLease {
+    token: Token,
+    holder: Holder,
+    database: DatabaseTag,
+    until: MonoTime,
+}
+
+impl Slot {
+    /// A fresh value no older than asked; else who leads; else a lease.
+    pub fn get_or_lease(&mut self, now: MonoTime, ask: &LeaseAsk) -> Grant {
+        self.grant(now, ask, None)
+    }
+
+    /// As [`Slot::get_or_lease`], but a current lease with exactly the token `dead` counts as free.
+    pub fn steal(&mut self, now: MonoTime, dead: Token, ask: &LeaseAsk) -> Grant {
+        self.grant(now, ask, Some(dead))
+    }
+
+    fn grant(&mut self, now: MonoTime, ask: &LeaseAsk, dead: Option<Token>) -> Grant {
+        self.forget_expired(now);
+        let readable = self.readable(now);
+        if let Some((head, stored)) = &readable {
+            let clock = head.clock(stored.left_ms);
+            let young = ask.age_max_ms.is_none_or(|age_max| clock.age_ms <= age_max.0);
+            if clock.fresh_left_ms > 0 && young {
+                return Grant::Value(stored.clone());
+            }
+        }
+        let stale = readable.as_ref().map(|(_, stored)| stored.clone());
+        let kind = match &self.lease {
+            None => GrantKind::Free,
+            Some(lease) if lease.until <= now => GrantKind::Expired,
+            Some(lease) if Some(lease.token) == dead => GrantKind::Stolen,
+            Some(lease) => {
+                let left_ms = lease.until.since(now);
+                return Grant::Busy { holder: lease.holder.clone(), token: lease.token, left_ms, stale };
+            }
+        };
+        let counters = [readable.map(|(head, _)| head.token), self.lease.as_ref().map(|lease| lease.token)];
+        let last = counters.into_iter().flatten().map(|token| token.counter);
+        let last = last.filter(|counter| *counter < COUNTER_MAX).max();
+        let counter = last.map_or(now.0, |last| now.0.max(last + 1));
+        let token = Token { counter, nonce: ask.nonce };
+        self.lease = Some(HeldLease {
+            token,
+            holder: ask.holder.clone(),
+            database: ask.database,
+            until: now + ask.lease_ms,
+        });
+        Grant::Lease { token, kind, stale }
+    }
+
+    /// Stores `entry` and ends the lease, if `token` is exactly the current lease's (I3). A life of
+    /// zero stores nothing: the result was dead before it came.
+    pub fn commit(&mut self, now: MonoTime, token: Token, entry: Bytes, life: Millis) -> Commit {
+        if self.current(now) != Some(token) {
+            return Commit::Fenced;
+        }
+        self.lease = None;
+        let life = Millis(life.0.min(ENTRY_LIFE_MS_MAX));
+        self.entry = (life > Millis::ZERO).then(|| HeldEntry {
+            head: Head::read(&entry),
+            bytes: entry,
+            until: now + life,
+        });
+        Commit::Stored
+    }
+
+    /// Prolongs the current lease to `lease_ms` from now, if `token` is its. A lapsed lease is not
+    /// revived: somebody may have been told that it lapsed.
+    pub fn renew(&mut self, now: MonoTime, token: Token, lease_ms: Millis) -> bool {
+        let found = self.lease.as_mut().filter(|lease| lease.until > now && lease.token == token);
+        found.map(|lease| lease.until = now + lease_ms).is_some()
+    }
+
+    /// Ends the current lease, if `token` is its.
+    pub fn release(&mut self, now: MonoTime, token: Token) -> bool {
+        let ours = self.current(now) == Some(token);
+        if ours {
+            self.lease = None;
+        }
+        ours
+    }
+
+    /// Removes the entry and the lease, so that a result read before cannot land (I3); with `only`,
+    /// each of them if it is of that database. Whether an entry was removed.
+    pub fn invalidate(&mut self, now: MonoTime, only: Option<DatabaseTag>) -> bool {
+        self.forget_expired(now);
+        let covered = |tag: Option<DatabaseTag>| only.is_none() || tag.is_none() || tag == only;
+        self.lease.take_if(|lease| covered(Some(lease.database)));
+        self.entry.take_if(|entry| covered(entry.head.map(|head| head.database))).is_some()
+    }
+
+    /// What is there now.
+    #[must_use]
+    pub fn view(&self, now: MonoTime) -> SlotView {
+        let lease = self.lease.as_ref().filter(|lease| lease.until > now);
+        SlotView {
+            entry: self.readable(now).map(|(_, stored)| stored),
+            lease: lease.map(|lease| (lease.holder.clone(), lease.token, lease.until.since(now))),
+        }
+    }
+
+    /// Drops a dead entry and a lapsed lease's record that lingered long enough.
+    pub fn forget_expired(&mut self, now: MonoTime) {
+        self.entry.take_if(|entry| entry.until <= now);
+        self.lease.take_if(|lease| lease.until + Millis(LEASE_RECORD_LINGER_MS) <= now);
+    }
+
+    /// Removes the entry to make room. A lease is never evicted (THEORY: that breaks I1).
+    pub fn evict_entry(&mut self) {
+        self.entry = None;
+    }
+
+    /// Whether nothing is left to remember.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entry.is_none() && self.lease.is_none()
+    }
+
+    /// When the entry dies, and how many bytes it has.
+    #[must_use]
+    pub fn entry_end(&self) -> Option<(MonoTime, usize)> {
+        self.entry.as_ref().map(|entry| (entry.until, entry.bytes.len()))
+    }
+
+    /// When the lease's record may be forgotten.
+    #[must_use]
+    pub fn lease_record_end(&self) -> Option<MonoTime> {
+        self.lease.as_ref().map(|lease| lease.until + Millis(LEASE_RECORD_LINGER_MS))
+    }
+
+    fn current(&self, now: MonoTime) -> Option<Token> {
+        self.lease.as_ref().filter(|lease| lease.until > now).map(|lease| lease.token)
+    }
+
+    fn readable(&self, now: MonoTime) -> Option<(Head, StoredEntry)> {
+        let entry = self.entry.as_ref().filter(|entry| entry.until > now)?;
+        Some((entry.head?, StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) }))
+    }
+}
