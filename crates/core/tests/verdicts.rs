@@ -1,0 +1,106 @@
+//! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and what no text may do to the lexer.
+//! That the server agrees is shown by the node's `verdicts_real`.
+
+use hopcache_core::cypher::verdict::{BypassReason, Lexed};
+use hopcache_packstream::{Value, encode_canonical};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Row {
+    statement: String,
+    lexer: String,
+}
+
+#[test]
+fn golden_verdicts() {
+    let rows: Vec<Row> = serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).unwrap();
+    assert!(rows.len() >= 80, "the table shrank to {}", rows.len());
+    let wrong: Vec<_> = rows
+        .iter()
+        .map(|row| (row, Lexed::of(&row.statement, &[]).as_str()))
+        .filter(|(row, found)| row.lexer != *found)
+        .map(|(row, found)| format!("{:?}: {} expected, {found} found", row.statement, row.lexer))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn configured_procedures_are_allowed_by_their_exact_name() {
+    let extra = ["apoc.meta.schema".to_owned()];
+    assert_eq!(Lexed::of("CALL apoc . meta.schema()", &extra), Lexed::PerhapsRead);
+    for text in ["CALL APOC.meta.schema()", "CALL `apoc.meta`.schema()", "CALL apoc.meta.schema.x()"] {
+        assert_eq!(Lexed::of(text, &extra), Lexed::Bypass(BypassReason::Procedure), "{text}");
+    }
+}
+
+/// `date($d)` with `{d: {timezone: 'Z'}}` is today (tried on 5.26.12, in any case of the key).
+#[test]
+fn a_clock_in_the_parameters_is_seen() {
+    let params = |key: &str| {
+        let inner = Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
+        encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]))
+    };
+    let verdict = Lexed::of("RETURN date($d) AS today", &[]);
+    assert_eq!(verdict, Lexed::PerhapsReadOfParams);
+    assert_eq!(verdict.with_params(&params("year")), Lexed::PerhapsRead);
+    assert_eq!(verdict.with_params(&params("timeZone")), Lexed::Bypass(BypassReason::VolatileFunction));
+    assert_eq!(Lexed::of("RETURN $d AS d", &[]).with_params(&params("timezone")), Lexed::PerhapsRead);
+}
+
+/// Nested calls must not make the look into arguments quadratic: both take well under a second.
+#[test]
+fn deep_texts_are_read_in_linear_time() {
+    for text in [
+        format!("RETURN {}1{}", "date.truncate(".repeat(70_000), ")".repeat(70_000)),
+        format!("RETURN {}", "date({timezone: ".repeat(60_000)),
+        "a.".repeat(500_000),
+        "COUNT { RETURN ".repeat(60_000),
+    ] {
+        let _ = Lexed::of(&text, &[]);
+        let _ = hopcache_core::cypher::normal::NormalForm::of(&text);
+        let _ = hopcache_core::cypher::pattern::pattern(&text);
+    }
+}
+
+fn hiding_places() -> impl Strategy<Value = String> {
+    prop::sample::select(vec![
+        "rand()",
+        "RAND ( )",
+        "`rand`()",
+        "rand/*c*/()",
+        "date()",
+        "datetime . realtime ( )",
+        "randomUUID()",
+        "date({timezone: 'Z'})",
+        "time.truncate('hour')",
+        "apoc.date.format()",
+        "timestamp//c\n()",
+    ])
+    .prop_map(str::to_owned)
+}
+
+proptest! {
+    /// I13, and: wherever a volatile call stands, the text is no cacheable read.
+    #[test]
+    fn no_context_hides_a_volatile_call(
+        before in prop::collection::vec(prop::sample::select(CONTEXT.to_vec()), 0..12),
+        call in hiding_places(),
+        after in prop::collection::vec(prop::sample::select(CONTEXT.to_vec()), 0..12),
+    ) {
+        let text = format!("RETURN {} {call} {}", before.join(" "), after.join(" "));
+        let verdict = Lexed::of(&text, &[]);
+        prop_assert!(!matches!(verdict, Lexed::PerhapsRead | Lexed::PerhapsReadOfParams), "{text}: {verdict:?}");
+    }
+
+    /// I13.
+    #[test]
+    fn any_text_has_a_verdict(text in "\\PC{0,80}") {
+        let _ = Lexed::of(&text, &["a.b".to_owned()]);
+    }
+}
+
+const CONTEXT: [&str; 30] = [
+    "x", "AS", "as", "return", "RETURN", "WITH", "with", "{", "}", "(", ")", "[", "]", ",", "+", "*", "CASE",
+    "WHEN", "1", "'s'", "`q`", "|", "limit", "CREATE", "call", "/* c */", "IN", "MATCH", "date", "=",
+];
