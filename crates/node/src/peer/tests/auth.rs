@@ -1,0 +1,243 @@
+//! What is believed and what is not (FAULTS, threats: forged peer requests; F23; I13).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::limits::{PEER_SESSIONS_MAX, PEER_WINDOW_MESSAGES};
+use hopcache_core::node::{Incarnation, NodeName};
+use proptest::prelude::*;
+
+use crate::peer::PeerPath;
+use crate::peer::auth::{
+    AuthError, ClusterKey, Hello, PeerIdentity, SealedRequest, SessionId, SessionKeys, WeakKey, open_welcome,
+};
+use crate::peer::sessions::{Opened, Sessions, Window};
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+fn key() -> Arc<ClusterKey> {
+    Arc::new(ClusterKey::from_secret(SECRET).unwrap())
+}
+
+fn who() -> PeerIdentity {
+    PeerIdentity { name: NodeName::new("node-b").unwrap(), incarnation: Incarnation(7), epoch: 3 }
+}
+
+/// A sender's end of a session.
+struct Sender {
+    name: NodeName,
+    id: SessionId,
+    keys: SessionKeys,
+}
+
+impl Sender {
+    fn greet(receiver: &Sessions) -> Self {
+        let name = NodeName::new("node-a").unwrap();
+        let hello = Hello::new(name.clone());
+        let welcome = receiver.welcome(&hello.to_header(&key()), &who()).unwrap();
+        let (answered, id, keys) = open_welcome(&key(), &hello, welcome.into()).unwrap();
+        assert_eq!(answered, who());
+        Self { name, id, keys }
+    }
+
+    fn seal(&self, counter: u64, message: &[u8]) -> Bytes {
+        self.keys.seal_request(PeerPath::Ask, &self.name, &self.id, counter, message).into()
+    }
+}
+
+fn refused(outcome: Result<Opened, AuthError>) -> AuthError {
+    match outcome {
+        Ok(_) => panic!("was believed"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_short_key_is_no_key() {
+    assert_eq!(ClusterKey::from_secret(b"secret").err(), Some(WeakKey(6)));
+}
+
+#[test]
+fn a_message_is_believed_once_and_names_its_sender() {
+    let receiver = Sessions::new(key());
+    let sender = Sender::greet(&receiver);
+    let sealed = sender.seal(1, b"MATCH");
+    assert!(!sealed.windows(5).any(|part| part == b"MATCH"), "credentials travel sealed");
+    let opened = receiver.open(PeerPath::Ask, sealed.clone()).unwrap();
+    assert_eq!((&opened.message[..], opened.session.sender.as_str()), (&b"MATCH"[..], "node-a"));
+    assert_eq!(refused(receiver.open(PeerPath::Ask, sealed)), AuthError::Replayed);
+}
+
+#[test]
+fn a_message_for_one_path_is_not_believed_on_another() {
+    let receiver = Sessions::new(key());
+    let sender = Sender::greet(&receiver);
+    let sealed = sender.seal(1, b"x");
+    assert_eq!(refused(receiver.open(PeerPath::Purge, sealed.clone())), AuthError::Forged);
+    assert!(receiver.open(PeerPath::Ask, sealed).is_ok(), "a refused copy spoils nothing");
+}
+
+#[test]
+fn another_clusters_key_opens_nothing() {
+    let other = Arc::new(ClusterKey::from_secret(b"another cluster's own key").unwrap());
+    let receiver = Sessions::new(Arc::clone(&other));
+    let name = NodeName::new("node-a").unwrap();
+    let hello = Hello::new(name.clone());
+    assert_eq!(receiver.welcome(&hello.to_header(&key()), &who()), Err(AuthError::Forged));
+    // Nor does its welcome convince us, nor a message sealed with our key in a session it gave out.
+    let welcome = receiver.welcome(&hello.to_header(&other), &who()).unwrap();
+    assert_eq!(open_welcome(&key(), &hello, welcome.clone().into()).err(), Some(AuthError::Forged));
+    let (_, id, _) = open_welcome(&other, &hello, welcome.into()).unwrap();
+    let keys = SessionKeys::derive(&key(), &name, &id);
+    let sealed = keys.seal_request(PeerPath::Ask, &name, &id, 1, b"x");
+    assert_eq!(refused(receiver.open(PeerPath::Ask, sealed.into())), AuthError::Forged);
+    assert!(receiver.is_empty());
+    let closed = Sessions::new(Arc::new(ClusterKey::random()));
+    assert_eq!(closed.welcome(&hello.to_header(&key()), &who()), Err(AuthError::Forged));
+}
+
+#[test]
+fn a_message_recorded_before_a_restart_is_worthless_after_it() {
+    let before = Sessions::new(key());
+    let sender = Sender::greet(&before);
+    let recorded = sender.seal(1, b"x");
+    let after = Sessions::new(key());
+    assert_eq!(refused(after.open(PeerPath::Ask, recorded.clone())), AuthError::UnknownSession);
+    let _ = Sender::greet(&after); // Gives out the same serial, under another random part.
+    assert_eq!(refused(after.open(PeerPath::Ask, recorded)), AuthError::Forged);
+}
+
+#[test]
+fn a_recorded_greeting_costs_no_memory_and_opens_no_session() {
+    let receiver = Sessions::new(key());
+    let hello = Hello::new(NodeName::new("node-a").unwrap());
+    let header = hello.to_header(&key());
+    let first = receiver.welcome(&header, &who()).unwrap();
+    for _ in 0..10 * PEER_SESSIONS_MAX {
+        assert_ne!(receiver.welcome(&header, &who()).unwrap(), first, "never the same keys twice");
+    }
+    assert!(receiver.is_empty());
+}
+
+#[test]
+fn sessions_are_bounded_and_a_session_pushed_out_never_returns() {
+    let receiver = Sessions::new(key());
+    let oldest = Sender::greet(&receiver);
+    let recorded = oldest.seal(1, b"x");
+    receiver.open(PeerPath::Ask, recorded.clone()).unwrap();
+    for _ in 0..PEER_SESSIONS_MAX {
+        let sender = Sender::greet(&receiver);
+        receiver.open(PeerPath::Ask, sender.seal(1, b"x")).unwrap();
+    }
+    assert_eq!(receiver.len(), PEER_SESSIONS_MAX);
+    assert_eq!(refused(receiver.open(PeerPath::Ask, recorded)), AuthError::UnknownSession);
+    assert_eq!(refused(receiver.open(PeerPath::Ask, oldest.seal(2, b"y"))), AuthError::UnknownSession);
+}
+
+#[test]
+fn an_answer_fits_only_its_request_status_and_path() {
+    let receiver = Sessions::new(key());
+    let sender = Sender::greet(&receiver);
+    let opened = receiver.open(PeerPath::Ask, sender.seal(5, b"x")).unwrap();
+    let answer = Bytes::from(opened.seal_answer(PeerPath::Ask, 200, b"rows"));
+    let open = |path, counter, status| sender.keys.open_answer(path, counter, status, answer.clone());
+    assert_eq!(open(PeerPath::Ask, 5, 200).unwrap(), "rows");
+    assert_eq!(open(PeerPath::Ask, 6, 200), Err(AuthError::Forged));
+    assert_eq!(open(PeerPath::Ask, 5, 503), Err(AuthError::Forged));
+    assert_eq!(open(PeerPath::Purge, 5, 200), Err(AuthError::Forged));
+}
+
+#[test]
+fn a_jump_over_the_whole_window_forgets_nothing_it_should_know() {
+    let mut window = Window::default();
+    assert!(window.admit(1) && window.admit(10 * PEER_WINDOW_MESSAGES) && window.admit(u64::MAX));
+    assert!(!window.admit(1) && !window.admit(10 * PEER_WINDOW_MESSAGES) && !window.admit(u64::MAX));
+    assert!(!window.admit(0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_is_changed_or_cut_is_not_believed(
+        message in proptest::collection::vec(any::<u8>(), 0..300),
+        at in any::<proptest::sample::Index>(),
+        flip in 1_u8..,
+        extra in proptest::option::of(any::<u8>()),
+    ) {
+        let receiver = Sessions::new(key());
+        let sender = Sender::greet(&receiver);
+        let sealed = sender.seal(1, &message).to_vec();
+        let mut changed = sealed.clone();
+        let at = at.index(sealed.len());
+        changed[at] ^= flip;
+        prop_assert!(receiver.open(PeerPath::Ask, changed.into()).is_err());
+        prop_assert!(receiver.open(PeerPath::Ask, sealed[..at].to_vec().into()).is_err());
+        if let Some(extra) = extra {
+            let longer = [&sealed[..], &[extra]].concat();
+            prop_assert!(receiver.open(PeerPath::Ask, longer.into()).is_err());
+        }
+        prop_assert!(receiver.is_empty(), "nothing unbelieved takes memory");
+        let opened = receiver.open(PeerPath::Ask, sealed.into()).unwrap();
+        prop_assert_eq!(&opened.message[..], &message[..]);
+
+        let mut answer = opened.seal_answer(PeerPath::Ask, 200, &message);
+        let at = at % answer.len();
+        answer[at] ^= flip;
+        prop_assert!(sender.keys.open_answer(PeerPath::Ask, 1, 200, answer.clone().into()).is_err());
+        answer[at] ^= flip;
+        prop_assert!(sender.keys.open_answer(PeerPath::Ask, 1, 200, answer.into()).is_ok());
+    }
+
+    #[test]
+    fn overtaking_is_fine_and_repeating_is_not(
+        order in Just((1..=200_u64).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let receiver = Sessions::new(key());
+        let sender = Sender::greet(&receiver);
+        for &counter in &order {
+            prop_assert!(receiver.open(PeerPath::Ask, sender.seal(counter, b"x")).is_ok());
+        }
+        for &counter in &order {
+            let again = receiver.open(PeerPath::Ask, sender.seal(counter, b"x"));
+            prop_assert_eq!(again.err(), Some(AuthError::Replayed));
+        }
+    }
+
+    /// The window against a set that remembers everything: it never admits twice, and refuses a new
+    /// counter only when that is further behind than the window promises.
+    #[test]
+    fn the_window_agrees_with_a_perfect_memory(
+        steps in proptest::collection::vec((any::<bool>(), 0..2 * PEER_WINDOW_MESSAGES), 1..400),
+    ) {
+        let (mut window, mut seen, mut highest) = (Window::default(), BTreeSet::new(), 0_u64);
+        for (forward, distance) in steps {
+            let near = distance % 100;
+            let counter = match (forward, distance % 3) {
+                (true, 0) => highest + distance,
+                (true, _) => highest + near,
+                (false, 0) => highest.saturating_sub(distance),
+                (false, _) => highest.saturating_sub(near),
+            };
+            let reach = counter + PEER_WINDOW_MESSAGES - 64 > highest;
+            let expected = counter > 0 && reach && !seen.contains(&counter);
+            prop_assert_eq!(window.admit(counter), expected, "counter {} of {}", counter, highest);
+            if expected {
+                seen.insert(counter);
+                highest = highest.max(counter);
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_from_outside_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120), text in ".{0,200}") {
+        let receiver = Sessions::new(key());
+        let sender = Sender::greet(&receiver);
+        prop_assert!(receiver.open(PeerPath::Ask, bytes.clone().into()).is_err());
+        let _ = SealedRequest::read([&[1], &bytes[..]].concat().into());
+        prop_assert!(Hello::from_header(&text, &key()).is_err());
+        let hello = Hello { sender: sender.name, nonce: [0; 16] };
+        prop_assert!(open_welcome(&key(), &hello, bytes.into()).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! A peer on loopback that can be killed and started again on its port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use axum::Router;
+use bytes::Bytes;
+use hopcache_core::node::{Incarnation, NodeName};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::peer::auth::{ClusterKey, PeerIdentity};
+use crate::peer::link::PeerLink;
+use crate::peer::server::{PeerRefusal, PeerService, RefusalKind, router};
+
+pub(crate) fn name(text: &str) -> NodeName {
+    NodeName::new(text).unwrap()
+}
+
+pub(crate) fn key() -> Arc<ClusterKey> {
+    Arc::new(ClusterKey::from_secret(b"the key of the cluster under test").unwrap())
+}
+
+pub(crate) fn link(me: &str) -> Arc<PeerLink> {
+    Arc::new(PeerLink::new(key(), name(me)).unwrap())
+}
+
+/// Answers with the sender's name and the message; refuses `no`.
+pub(crate) struct Echo(pub(crate) PeerIdentity);
+
+#[async_trait]
+impl PeerService for Echo {
+    async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
+        if message == "no" {
+            return Err(PeerRefusal { kind: RefusalKind::Overloaded, detail: "no room".into() });
+        }
+        Ok(Bytes::from([sender.as_str().as_bytes(), b":", &message].concat()))
+    }
+
+    async fn purge(&self, _: &NodeName, _: Bytes) -> Result<Bytes, PeerRefusal> {
+        Ok(Bytes::from_static(b"purged"))
+    }
+
+    fn identity(&self) -> PeerIdentity {
+        self.0.clone()
+    }
+}
+
+pub(crate) struct Peer {
+    pub(crate) addr: SocketAddr,
+    accepted: Arc<AtomicUsize>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Peer {
+    pub(crate) async fn start(node: &str, incarnation: u64) -> Self {
+        Self::start_at("127.0.0.1:0".parse().unwrap(), node, incarnation).await
+    }
+
+    pub(crate) async fn start_at(addr: SocketAddr, node: &str, incarnation: u64) -> Self {
+        let who = PeerIdentity { name: name(node), incarnation: Incarnation(incarnation), epoch: 1 };
+        Self::serve(addr, router(Arc::new(Echo(who)), key())).await
+    }
+
+    pub(crate) async fn serve(addr: SocketAddr, routes: Router) -> Self {
+        let listener = TcpListener::bind(addr).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(accept(listener, routes, Arc::clone(&accepted), stopped));
+        Self { addr, accepted, stop, task }
+    }
+
+    pub(crate) fn connections_accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Closes listener and connections, whatever they are at; done when they are closed.
+    pub(crate) async fn kill(self) {
+        let _ = self.stop.send(());
+        self.task.await.unwrap();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    routes: Router,
+    accepted: Arc<AtomicUsize>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut stopped => break,
+            Ok((stream, _)) = listener.accept() => {
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let service = TowerToHyperService::new(routes.clone());
+                connections.spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}

@@ -1,0 +1,5 @@
+//! Tests of the hop: proofs and replay without a network, then client and server over loopback.
+
+mod auth;
+pub(crate) mod harness;
+mod loopback;
