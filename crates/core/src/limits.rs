@@ -80,8 +80,6 @@ pub const COMPRESS_BYTES_MIN: usize = 1 << 10;
 pub const PATTERNS_COSTED_MAX: usize = 10_000;
 /// Nodes that are asked in turn for one request before this node leads it itself.
 pub const FORWARDS_MAX: usize = 3;
-/// Largest message between two nodes, in bytes: a rendered answer at the pass-through limit, twice over.
-pub const PEER_MESSAGE_BYTES_MAX: usize = 2 * PASS_THROUGH_BYTES_MAX;
 
 /// Connections of clients at a time on one node.
 pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;

@@ -63,14 +63,14 @@ impl Query {
         let normal = NormalForm::of(&parts.statement);
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
-            scope: &parts.identity.scope,
+            scope: parts.identity.scope,
             normal: &normal,
             params: &parts.params,
         });
         Self {
             key,
-            database_tag: hasher.database_tag(&parts.database),
-            lexed: Lexed::of(&parts.statement, procedures),
+            database_tag: DatabaseTag::of(hasher, &parts.database),
+            lexed: Lexed::of(&parts.statement, procedures).with_params(&parts.params),
             pattern: PatternId::of(&parts.statement),
             normal,
             database: parts.database,

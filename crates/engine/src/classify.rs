@@ -61,7 +61,7 @@ impl Engine {
         match &query.lexed {
             Lexed::Write => Verdict::Bypass(Reason::Write),
             Lexed::Bypass(reason) => Verdict::Bypass(Reason::Text(*reason)),
-            Lexed::PerhapsRead => match self.words.get(query) {
+            Lexed::PerhapsRead | Lexed::PerhapsReadOfParams => match self.words.get(query) {
                 None => Verdict::Unasked,
                 Some(StatementKind::Read) => Verdict::Read,
                 Some(_) => Verdict::Bypass(Reason::Write),

@@ -79,15 +79,14 @@ impl MemoryCopy {
         left_ms: Millis,
         now: MonoTime,
     ) -> Result<Self, hopcache_core::result::BadResult> {
-        let age_ms = entry.physical_ms.saturating_sub(left_ms);
         let times = CopyTimes {
-            read_started: now - age_ms,
-            soft_ms: entry.soft_ms,
-            physical_ms: entry.physical_ms,
-            cost_ms: entry.cost_ms,
+            read_started: now - entry.physical.saturating_sub(left_ms),
+            soft_ms: entry.soft,
+            physical_ms: entry.physical,
+            cost_ms: entry.cost,
         };
         let result = ResultSet::from_bytes(&entry.body)?;
-        Ok(Self::new(result, times, Some(entry.token), entry.database_tag))
+        Ok(Self::new(result, times, Some(entry.token), entry.database))
     }
 
     /// How it stands at `now`.

@@ -4,9 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::limits;
 use hopcache_core::node::Holder;
+use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 use lru::LruCache;
@@ -18,7 +20,8 @@ use crate::costs::Costs;
 use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landing;
-use crate::outcome::{Event, Outcome};
+use crate::outcome::Event;
+use crate::route::Hop;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, Peers, Routing, Store};
 
 /// Everything outside that the engine acts through.
@@ -40,6 +43,15 @@ pub struct Ports {
     pub memory: Arc<dyn Memory>,
     /// Where events are counted.
     pub observer: Arc<dyn Observer>,
+}
+
+/// What nodes of one cluster derive from its key.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    /// Makes query keys.
+    pub hasher: KeyHasher,
+    /// Seals entries.
+    pub checksum_key: ChecksumKey,
 }
 
 /// What the operator decides.
@@ -67,10 +79,11 @@ pub struct Engine {
     pub(crate) policy: Policy,
     pub(crate) me: Holder,
     pub(crate) hasher: KeyHasher,
+    pub(crate) checksum_key: ChecksumKey,
     /// Flights that lead at the origin (or the store) here.
     pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landing>>>,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
-    pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<Outcome>>>,
+    pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<Hop>>>,
     /// Refreshes under way; they have no followers.
     pub(crate) refreshes: Arc<FlightTable<QueryKey, ()>>,
     pub(crate) words: ServerWords,
@@ -84,7 +97,7 @@ pub struct Engine {
 impl Engine {
     /// An engine that nothing has asked yet.
     #[must_use]
-    pub fn new(me: Holder, hasher: KeyHasher, policy: Policy, ports: Ports) -> Arc<Self> {
+    pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
         let bounds = FlightBounds {
             flights_max: limits::FLIGHTS_MAX,
             followers_max: limits::FOLLOWERS_MAX,
@@ -93,7 +106,8 @@ impl Engine {
             ports,
             policy,
             me,
-            hasher,
+            hasher: secrets.hasher,
+            checksum_key: secrets.checksum_key,
             flights: FlightTable::new(bounds),
             forwards: FlightTable::new(bounds),
             refreshes: FlightTable::new(bounds),
@@ -112,6 +126,12 @@ impl Engine {
     #[must_use]
     pub fn me(&self) -> &Holder {
         &self.me
+    }
+
+    /// The ring in force.
+    #[must_use]
+    pub fn view(&self) -> Arc<Ring> {
+        self.ports.routing.view()
     }
 
     /// What queries are keyed with.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::entry::Entry;
+use hopcache_core::entry::{Entry, clock};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
@@ -11,7 +11,7 @@ use hopcache_core::time::Millis;
 
 use crate::ask::Query;
 use crate::classify::Verdict;
-use crate::copy::{Life, MemoryCopy, SharedCopy};
+use crate::copy::{MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::message::encode_inspect;
 use crate::peer_side::{Inspection, decode_inspection};
@@ -82,7 +82,7 @@ impl Engine {
 
     fn entry_view(&self, key: &QueryKey, stored: &StoredEntry) -> EntryView {
         let bytes = stored.bytes.len();
-        let Ok(entry) = Entry::decode(&stored.bytes, self.hasher.checksum_key(), key) else {
+        let Ok(entry) = Entry::decode(&stored.bytes, &self.checksum_key, key) else {
             return EntryView {
                 state: "corrupt",
                 age_ms: 0,
@@ -93,14 +93,12 @@ impl Engine {
                 stored_by: None,
             };
         };
-        let age_ms = entry.physical_ms.saturating_sub(stored.left_ms).0;
-        let signed = |span: u64| i64::try_from(span).unwrap_or(i64::MAX);
-        let ttl_ms = signed(entry.soft_ms.0).saturating_sub(signed(age_ms));
+        let times = clock(&entry, stored.left_ms);
         EntryView {
-            state: if ttl_ms > 0 { "fresh" } else { "stale" },
-            age_ms,
-            ttl_ms,
-            cost_ms: entry.cost_ms.0,
+            state: if times.fresh_left_ms > 0 { "fresh" } else { "stale" },
+            age_ms: times.age_ms,
+            ttl_ms: times.fresh_left_ms,
+            cost_ms: entry.cost.0,
             bytes,
             token: Some(entry.token),
             stored_by: Some(entry.stored_by),
@@ -109,7 +107,7 @@ impl Engine {
 
     /// A copy of a stored entry whose checksum holds.
     pub(crate) fn decode_stored(&self, key: &QueryKey, stored: &StoredEntry) -> Option<SharedCopy> {
-        let entry = Entry::decode(&stored.bytes, self.hasher.checksum_key(), key).ok()?;
+        let entry = Entry::decode(&stored.bytes, &self.checksum_key, key).ok()?;
         MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok().map(Arc::new)
     }
 

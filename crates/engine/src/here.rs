@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use hopcache_core::lease::{Grant, LeaseAsk, SlotView};
+use hopcache_core::lease::{Grant, SlotView};
 use hopcache_core::limits::COMPETE_ROUNDS_MAX;
 use hopcache_core::time::Millis;
 
 use crate::ask::Ask;
-use crate::copy::{Life, MemoryCopy, SharedCopy, with_bookmark};
+use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::lead::{Errand, Landing};
@@ -21,7 +21,7 @@ use crate::ports::OriginFault;
 
 /// What this node makes of a request.
 #[derive(Debug, Clone)]
-pub enum Here {
+pub(crate) enum Here {
     /// An answer, or a failure.
     Answered(Outcome),
     /// The server does not vouch for a read: the entry node runs it for its one client.
@@ -121,12 +121,7 @@ impl Engine {
     }
 
     async fn lead_anew(&self, errand: &Errand) -> Landing {
-        let ask = LeaseAsk {
-            nonce: self.nonce(),
-            holder: self.me.clone(),
-            lease_ms: self.lease_ms(&errand.query),
-            age_max_ms: errand.age_max_ms,
-        };
+        let ask = self.lease_ask(errand, self.lease_ms(&errand.query));
         let grant = self.ports.store.get_or_lease(&errand.query.key, &ask).await;
         self.saw_store(&grant);
         let landing = match grant {
@@ -167,10 +162,10 @@ impl Engine {
                 self.note(Event::StaleServed);
                 self.hit_outcome(ask, copy, Some(Detail::Stale))
             }
-            Landing::Ran { copy, kept, detail } => {
-                let answer = match copy.rendering(ask.form) {
-                    Ok(body) => Answer::Body(with_bookmark(body, copy.result.bookmark.as_deref())),
-                    Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+            Landing::Ran { copy, live, kept, detail } => {
+                let answer = match live {
+                    Some((form, body)) if *form == ask.form => Answer::Body(body.clone()),
+                    _ => answer_of(copy, ask),
                 };
                 let mut how = self.how(copy, Class::Miss { kept: *kept, role }, *detail);
                 if *kept != Kept::Stored {
@@ -183,10 +178,7 @@ impl Engine {
 
     fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
         let is_new_form = !copy.has_rendering(ask.form);
-        let answer = match copy.rendering(ask.form) {
-            Ok(body) => Answer::Body(body),
-            Err(_) => Answer::Failed(FailureKind::BadResult.into()),
-        };
+        let answer = answer_of(copy, ask);
         if is_new_form {
             // The copy became heavier: weigh it again.
             let life_ms = copy.dead_at.since(self.now());
@@ -225,6 +217,13 @@ impl Engine {
             }
             None => false,
         }
+    }
+}
+
+fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
+    match copy.rendering(ask.form) {
+        Ok(body) => Answer::Body(body),
+        Err(_) => Answer::Failed(FailureKind::BadResult.into()),
     }
 }
 

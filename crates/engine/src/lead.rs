@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::entry::Entry;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
@@ -15,7 +16,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
 use crate::ask::{Ask, Hints, Query, RunBounds};
-use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
+use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
 use crate::engine::Engine;
 use crate::flight::Leader;
 use crate::outcome::{Cause, Detail, Event, FaultWord, Kept, Reason, RefreshWord};
@@ -23,7 +24,7 @@ use crate::ports::{OriginError, OriginFault, PeerError};
 
 /// How a flight ends, for its leader and its followers alike.
 #[derive(Debug)]
-pub enum Landing {
+pub(crate) enum Landing {
     /// The store had a fresh value.
     Found(SharedCopy),
     /// The store had a stale value; a refresh goes on.
@@ -32,6 +33,8 @@ pub enum Landing {
     Ran {
         /// Its result.
         copy: SharedCopy,
+        /// The answer with this run's bookmark, in the leader's form.
+        live: Option<(Form, Bytes)>,
         /// What became of it.
         kept: Kept,
         /// Why it was not kept as usual.
@@ -174,8 +177,7 @@ impl Engine {
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         loop {
-            let age_max_ms = errand.age_max_ms;
-            let ask = LeaseAsk { nonce: self.nonce(), holder: self.me.clone(), lease_ms, age_max_ms };
+            let ask = self.lease_ask(errand, lease_ms);
             let grant = match dead.take() {
                 None => self.ports.store.get_or_lease(key, &ask).await,
                 Some(token) => self.ports.store.steal(key, token, &ask).await,
@@ -216,11 +218,8 @@ impl Engine {
     /// round finds none (I10, F39).
     async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Option<SharedCopy> {
         let key = &errand.query.key;
-        let copy = Entry::decode(&stored.bytes, self.hasher.checksum_key(), key)
-            .ok()
-            .and_then(|entry| MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok());
-        if let Some(copy) = copy {
-            return Some(Arc::new(copy));
+        if let Some(copy) = self.decode_stored(key, stored) {
+            return Some(copy);
         }
         tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
         let removed = self.ports.store.invalidate(&crate::ports::Scope::Key(*key)).await;
@@ -253,7 +252,7 @@ impl Engine {
         }
     }
 
-    async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
+    pub(crate) async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
         let landing = tokio::select! {
             biased;
             landing = self.run(errand, Some(token)) => landing,
@@ -274,7 +273,7 @@ impl Engine {
     }
 
     /// Classifies by the server's word, runs, and offers the result to the store.
-    async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
+    pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
         let query = &errand.query;
         let bounds = RunBounds {
             timeout_ms: self.policy.run_timeout_ms,
@@ -344,7 +343,8 @@ impl Engine {
             None
         };
         if skip.is_some() {
-            let landing = Landing::Ran { copy, kept: Kept::Skipped, detail: skip };
+            let live = live_body(&copy, errand.form);
+            let landing = Landing::Ran { copy, live, kept: Kept::Skipped, detail: skip };
             return self.land_without(query, token, landing).await;
         }
         let (kept, detail) = match token {
@@ -352,7 +352,8 @@ impl Engine {
             Some(token) => self.commit(query, token, &copy, times).await,
         };
         self.note(Event::Commit(kept));
-        Landing::Ran { copy, kept, detail }
+        let live = live_body(&copy, errand.form);
+        Landing::Ran { copy, live, kept, detail }
     }
 
     async fn commit(
@@ -363,15 +364,18 @@ impl Engine {
         times: CopyTimes,
     ) -> (Kept, Option<Detail>) {
         let entry = Entry {
-            physical_ms: times.physical_ms,
-            soft_ms: times.soft_ms,
-            cost_ms: times.cost_ms,
+            physical: times.physical_ms,
+            soft: times.soft_ms,
+            cost: times.cost_ms,
             token,
-            database_tag: query.database_tag,
+            database: query.database_tag,
             stored_by: self.me.node.clone(),
             body: copy.result.to_bytes().into(),
         };
-        let bytes = entry.encode(self.hasher.checksum_key(), &query.key);
+        let Ok(bytes) = entry.encode(&self.checksum_key, &query.key) else {
+            let _ = self.ports.store.release(&query.key, token).await;
+            return (Kept::Skipped, Some(Detail::TooLarge));
+        };
         // Age counts from the start of the read, so what the run took is already spent (I4).
         let left_ms = times.physical_ms.saturating_sub(self.now().since(times.read_started));
         if left_ms == Millis::ZERO {
@@ -388,7 +392,7 @@ impl Engine {
     }
 
     /// Keeps what landed in memory, rendered, before anybody is told.
-    fn keep(&self, errand: &Errand, landing: &Landing) {
+    pub(crate) fn keep(&self, errand: &Errand, landing: &Landing) {
         let now = self.now();
         let (copy, bound_ms) = match landing {
             Landing::Found(copy)
@@ -418,13 +422,29 @@ impl Engine {
         }
     }
 
-    fn lease_ms(&self, query: &Query) -> Millis {
+    pub(crate) fn lease_ask(&self, errand: &Errand, lease_ms: Millis) -> LeaseAsk {
+        LeaseAsk {
+            nonce: self.nonce(),
+            holder: self.me.clone(),
+            database: errand.query.database_tag,
+            lease_ms,
+            age_max_ms: errand.age_max_ms,
+        }
+    }
+
+    pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
         self.costs.lock().lease_ms(query)
     }
 
     fn jittered(&self, wait_ms: u64) -> Millis {
         scaled(Millis(wait_ms), 0.5 + self.unit())
     }
+}
+
+/// One body for all whom this run answers: its bookmark covers what they read.
+fn live_body(copy: &MemoryCopy, form: Form) -> Option<(Form, Bytes)> {
+    let body = copy.rendering(form).ok()?;
+    Some((form, with_bookmark(body, copy.result.bookmark.as_deref())))
 }
 
 /// Whether a stale value in the store ends the competition.

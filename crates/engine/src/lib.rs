@@ -26,5 +26,5 @@ pub mod ports;
 pub mod purge;
 mod route;
 
-pub use engine::{Engine, Policy, Ports};
+pub use engine::{Engine, Policy, Ports, Secrets};
 pub use peer_side::Inspection;

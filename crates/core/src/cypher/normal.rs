@@ -41,6 +41,12 @@ impl NormalForm {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The text, shared.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
 }
 
 /// The length only: query text stays out of logs unless asked for.
