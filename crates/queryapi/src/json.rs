@@ -1,0 +1,217 @@
+//! JSON text as the server's writer (Jackson, its UTF-8 generator) lays it out: escapes and numbers.
+
+use std::io::Write as _;
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Appends `text` as a JSON string: control characters escaped, characters beyond the BMP as an
+/// escaped surrogate pair, everything else raw (`/`, `<` and DEL too).
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    content(out, text);
+    out.push(b'"');
+}
+
+/// Appends the inside of a JSON string.
+pub(crate) fn content(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        // 0xF0 and above lead the four-byte forms, which are exactly the characters beyond the BMP.
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' && byte < 0xF0 {
+            continue;
+        }
+        if at < copied {
+            continue;
+        }
+        out.extend_from_slice(&bytes[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0C => out.extend_from_slice(b"\\f"),
+            0..=0x1F => unicode_escape(out, u16::from(byte)),
+            _ => {
+                let tail = text.get(at..).and_then(|rest| rest.chars().next());
+                let mut units = [0; 2];
+                for unit in tail.map_or(&[][..], |wide| wide.encode_utf16(&mut units)) {
+                    unicode_escape(out, *unit);
+                }
+                copied = at + 4;
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[copied.min(bytes.len())..]);
+}
+
+fn unicode_escape(out: &mut Vec<u8>, unit: u16) {
+    out.extend_from_slice(b"\\u");
+    for shift in [12, 8, 4, 0] {
+        out.push(HEX[usize::from(unit >> shift & 0xF)]);
+    }
+}
+
+/// Appends an integer in decimal.
+pub(crate) fn int(out: &mut Vec<u8>, number: i64) {
+    // 20 bytes hold every i64 with its sign.
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    let mut left = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends at least `width` digits of a number that is not negative.
+pub(crate) fn padded(out: &mut Vec<u8>, number: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut left = number;
+    while left > 0 || digits.len() - at < width.min(20) {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a double as Java's `Double.toString` lays it out, NaN and infinities as bare words.
+///
+/// Digits are the shortest that read back as the same double, at least two of them, as the
+/// specification of JDK 19 and later has it. JDK 17 writes a digit or two more for a few values
+/// (`8.409999999999999E21` where this is `8.41E21`); both read back as the same double.
+pub(crate) fn float(out: &mut Vec<u8>, number: f64) {
+    if number.is_nan() {
+        return out.extend_from_slice(b"NaN");
+    }
+    if number.is_sign_negative() {
+        out.push(b'-');
+    }
+    let size = number.abs();
+    if size.is_infinite() {
+        return out.extend_from_slice(b"Infinity");
+    }
+    if size == 0.0 {
+        return out.extend_from_slice(b"0.0");
+    }
+    let mut text = [0_u8; 32];
+    let (digits, exponent) = scientific(&mut text, size);
+    lay_out(out, digits, exponent);
+}
+
+/// Significant digits of a positive finite double, and the power of ten of the first.
+fn scientific(text: &mut [u8; 32], size: f64) -> (&[u8], i32) {
+    let mut len = write_into(text, format_args!("{size:e}"));
+    // A single digit: Java takes the closest two-digit decimal (4.9E-324, where 5E-324 would do).
+    if text[..len].get(1) == Some(&b'e') {
+        len = write_into(text, format_args!("{size:.1e}"));
+    }
+    let split = text[..len].iter().position(|byte| *byte == b'e').unwrap_or(len);
+    let power = text.get(split + 1..len).and_then(|tail| std::str::from_utf8(tail).ok());
+    let exponent = power.and_then(|tail| tail.parse().ok()).unwrap_or(0);
+    // "d.ddd" becomes "dddd": the first digit moves over the point.
+    let digits = if split > 1 {
+        text[1] = text[0];
+        &text[1..split]
+    } else {
+        &text[..split]
+    };
+    (digits, exponent)
+}
+
+fn write_into(text: &mut [u8; 32], what: std::fmt::Arguments<'_>) -> usize {
+    let mut rest = &mut text[..];
+    // 17 digits, point, sign and exponent are at most 24 bytes: the write cannot fall short.
+    let _ = rest.write_fmt(what);
+    let left = rest.len();
+    text.len() - left
+}
+
+fn lay_out(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
+    // Trailing zeros come from the two-digit form only ("1.0e0").
+    let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
+    let digits = &digits[..kept];
+    match exponent {
+        0..=6 => {
+            let whole = usize::try_from(exponent).unwrap_or(0) + 1;
+            let head = digits.len().min(whole);
+            out.extend_from_slice(&digits[..head]);
+            out.extend(std::iter::repeat_n(b'0', whole - head));
+            out.push(b'.');
+            out.extend_from_slice(if digits.len() > whole { &digits[whole..] } else { b"0" });
+        }
+        -3..=-1 => {
+            out.extend_from_slice(b"0.");
+            out.extend(std::iter::repeat_n(b'0', usize::try_from(-1 - exponent).unwrap_or(0)));
+            out.extend_from_slice(digits);
+        }
+        _ => {
+            out.push(digits[0]);
+            out.push(b'.');
+            out.extend_from_slice(if digits.len() > 1 { &digits[1..] } else { b"0" });
+            out.push(b'E');
+            int(out, i64::from(exponent));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn float(number: f64) -> String {
+        let mut out = Vec::new();
+        super::float(&mut out, number);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn doubles_are_laid_out_as_java_does() {
+        let table = [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (1.5e300, "1.5E300"),
+            (1e-7, "1.0E-7"),
+            (1e7, "1.0E7"),
+            (9_999_999.999, "9999999.999"),
+            (100_000.0, "100000.0"),
+            (0.001, "0.001"),
+            (0.000_99, "9.9E-4"),
+            (123_456_789_012_345_680.0, "1.2345678901234568E17"),
+            (5e-324, "4.9E-324"),
+            (2e-323, "2.0E-323"),
+            (f64::MAX, "1.7976931348623157E308"),
+            (f64::NEG_INFINITY, "-Infinity"),
+        ];
+        for (number, text) in table {
+            assert_eq!(float(number), text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn doubles_read_back_as_themselves(bits: u64) {
+            let number = f64::from_bits(bits);
+            proptest::prop_assume!(number.is_finite());
+            proptest::prop_assert_eq!(float(number).parse::<f64>().unwrap().to_bits(), bits);
+        }
+
+        #[test]
+        fn strings_read_back_as_themselves(text: String) {
+            let mut out = Vec::new();
+            super::string(&mut out, &text);
+            proptest::prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! In which order the server writes the members of a map.
+//!
+//! Its HTTP front reads results through the Java driver, which keeps maps in `java.util.HashMap`; so
+//! members come in the order of that table, not in the order of the Bolt message. A table of 64 slots
+//! or more with eight keys in one of them becomes a tree there, and resizes earlier below that; such keys
+//! have to be chosen for it, and only the order of members would differ.
+
+/// One member of a map: where it goes, its key, the bytes of its value.
+pub(crate) type Member<'a> = (u32, &'a str, &'a [u8]);
+
+/// Brings members, which stand in the order of the message, into the server's.
+pub(crate) fn arrange(members: &mut [Member<'_>]) {
+    let len = u32::try_from(members.len()).unwrap_or(u32::MAX);
+    // The driver asks for a table of this size; the table takes the next power of two.
+    let asked = if len < 3 { len.saturating_add(1) } else { len.saturating_add(len / 3) };
+    let slots = asked.checked_next_power_of_two().unwrap_or(1 << 31);
+    for (slot, key, _) in members.iter_mut() {
+        let hash = hash_code(key);
+        *slot = (hash ^ (hash >> 16)) & (slots - 1);
+    }
+    // Within a slot the order of insertion holds: the sort has to be stable.
+    members.sort_by_key(|(slot, _, _)| *slot);
+}
+
+/// Java's `String.hashCode`, over UTF-16 units.
+fn hash_code(text: &str) -> u32 {
+    text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn members_come_in_the_order_of_javas_hash_map() {
+        // `RETURN {b:1,a:2,c:3,z:0,y:1}`: the order in the Bolt message, and that in the server's JSON.
+        let mut members = ["b", "c", "a", "z", "y"].map(|key| (0, key, &[][..]));
+        super::arrange(&mut members);
+        assert_eq!(members.map(|(_, key, _)| key), ["a", "y", "b", "z", "c"]);
+    }
+}
