@@ -1,1 +1,5 @@
 //! node
+
+pub mod cli;
+pub mod config;
+pub mod logging;
