@@ -2,3 +2,6 @@
 
 pub mod membership;
 pub mod peer;
+pub mod cli;
+pub mod config;
+pub mod logging;

@@ -1,1 +1,7 @@
-fn main() {}
+//! The program `hopcache`: one call into the library, and its exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hopcache::cli::main()
+}

@@ -1,0 +1,140 @@
+//! The commands that ask a node's admin listener: explain, status, purge, drain, health.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::client::{Admin, AdminArgs};
+use super::query::StatementArgs;
+use super::{Output, print, print_json, say, table};
+
+/// A statement to explain.
+#[derive(Debug, Args)]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    statement: StatementArgs,
+    /// As whom the query would run
+    #[arg(long)]
+    principal: Option<String>,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// What to remove: exactly one of the three.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("scope").required(true))]
+pub(super) struct PurgeArgs {
+    /// One entry, by its query key as `explain` prints it
+    #[arg(long, group = "scope")]
+    query_key: Option<String>,
+    /// Every entry of a database
+    #[arg(long, group = "scope")]
+    database: Option<String>,
+    /// Every entry
+    #[arg(long, group = "scope")]
+    all: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Which health.
+#[derive(Debug, Args)]
+pub(super) struct HealthArgs {
+    /// Ask whether the process lives (livez) instead of whether it is ready (readyz)
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Result<()> {
+    let mut body = json!({
+        "database": args.statement.database,
+        "statement": args.statement.statement,
+        "parameters": args.statement.parameters(),
+    });
+    if let Some(principal) = &args.principal {
+        body["principal"] = json!(principal);
+    }
+    let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
+    show(&answer, output)
+}
+
+pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let admin = Admin::new(args)?;
+    let (ready, health) = admin.ask(Method::GET, "/readyz", None).await?;
+    let ring = admin.demand(Method::GET, "/admin/v1/ring", None).await?;
+    let code = if ready.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if output == Output::Json {
+        print_json(&json!({"ready": ready.is_success(), "health": health, "ring": ring}))?;
+        return Ok(code);
+    }
+    let text = |key: &str| ring.get(key).map(table::cell).unwrap_or_default();
+    say(&format!("{}: {}", if ready.is_success() { "ready" } else { "NOT READY" }, table::cell(&health)));
+    say(&format!("ring epoch {}, {} virtual nodes for each node", text("epoch"), text("virtual_nodes")));
+    let columns = ["name", "peer_addr", "state", "share"];
+    let members = ring.get("members").and_then(Value::as_array).into_iter().flatten();
+    let rows = members.map(|member| {
+        columns.iter().map(|column| member.get(column).map(table::cell).unwrap_or_default()).collect()
+    });
+    print(&table::render(&columns, rows))?;
+    Ok(code)
+}
+
+pub(super) async fn purge(args: &PurgeArgs, output: Output) -> anyhow::Result<()> {
+    let scope = match (&args.query_key, &args.database) {
+        (Some(key), _) => json!({"query_key": key}),
+        (None, Some(database)) => json!({"database": database}),
+        (None, None) => json!({"all": true}),
+    };
+    let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/purge", Some(&scope)).await?;
+    show(&answer, output)
+}
+
+pub(super) async fn drain(args: &AdminArgs, output: Output) -> anyhow::Result<()> {
+    let answer = Admin::new(args)?.demand(Method::POST, "/admin/v1/drain", None).await?;
+    show(&answer, output)
+}
+
+pub(super) async fn health(args: &HealthArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let path = if args.live { "/livez" } else { "/readyz" };
+    let (status, answer) = Admin::new(&args.admin)?.ask(Method::GET, path, None).await?;
+    show(&answer, output)?;
+    Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// An object as lines `name  value`; inner objects indented by their names.
+fn show(answer: &Value, output: Output) -> anyhow::Result<()> {
+    if output == Output::Json || !answer.is_object() {
+        return if output == Output::Json {
+            print_json(answer)
+        } else {
+            print(&table::clean(&table::cell(answer)))
+        };
+    }
+    let mut lines = Vec::new();
+    flatten("", answer, &mut lines);
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let text: Vec<String> =
+        lines.iter().map(|(name, value)| format!("{name:width$}  {}", table::clean(value))).collect();
+    print(&text.join("\n"))
+}
+
+fn flatten(prefix: &str, value: &Value, lines: &mut Vec<(String, String)>) {
+    match value {
+        // serde_json reads at most 128 levels, so this depth has a bound.
+        Value::Object(inside) if !inside.is_empty() => {
+            for (name, value) in inside {
+                let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&path, value, lines);
+            }
+        }
+        Value::Null => lines.push((prefix.to_owned(), "-".to_owned())),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            lines.push((prefix.to_owned(), items.iter().map(table::cell).collect::<Vec<_>>().join(", ")));
+        }
+        other => lines.push((prefix.to_owned(), table::cell(other))),
+    }
+}

@@ -1,0 +1,154 @@
+//! The command line: which commands there are and what they are called. stdout is data, stderr is
+//! talk; exit codes: 0 done, 1 failed, 2 usage. Decides nothing about serving.
+
+mod admin;
+mod client;
+mod configuration;
+mod query;
+pub mod run;
+mod table;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, NODES_MAX};
+
+/// A distributed query cache for Neo4j.
+///
+/// Without a command: `hopcache dev`, a whole cluster on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "hopcache", version, after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Print JSON on stdout.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a whole cluster on this machine, with a sample graph
+    Dev(DevArgs),
+    /// Start one node
+    Serve(ConfigArgs),
+    /// Run a query, print its result, and on stderr where it came from
+    Query(query::QueryArgs),
+    /// Say how a query would be answered, and why (not) from the cache
+    Explain(admin::ExplainArgs),
+    /// Show whether a node is ready, and the ring as it sees it
+    Status(client::AdminArgs),
+    /// Remove entries, in the store and on every node
+    Purge(admin::PurgeArgs),
+    /// Make a node leave in good order
+    Drain(client::AdminArgs),
+    /// Exit with 0 if a node is ready, else 1 (for container checks)
+    Health(admin::HealthArgs),
+    /// Show or check the configuration, or print its JSON schema
+    #[command(subcommand)]
+    Config(configuration::ConfigCommand),
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// Configuration file (TOML); HOPCACHE_CONFIG names it as well
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set one key, over environment and file
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Result<config::Loaded, config::ConfigErrors> {
+        config::load(&config::Sources::of_process(self.config.clone(), self.sets.clone()))
+    }
+}
+
+#[derive(Debug, Args)]
+struct DevArgs {
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=i64::from(NODES_MAX)))]
+    nodes: u16,
+    /// Client port of the first node; the next nodes are at +10, +20 …
+    #[arg(long, default_value_t = 7475)]
+    base_port: u16,
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Tables and sentences.
+    Text,
+    /// JSON.
+    Json,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    // Two providers in one binary panic at the first TLS configuration; ours is named first thing.
+    // `Err` means that one is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    match runtime.block_on(execute(cli)) {
+        Ok(code) => code,
+        Err(error) => failed(&error),
+    }
+}
+
+async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    let output = if cli.json { Output::Json } else { Output::Text };
+    match cli.command.unwrap_or(Command::Dev(DevArgs {
+        nodes: 3,
+        base_port: 7475,
+        config: ConfigArgs::default(),
+    })) {
+        Command::Dev(args) => {
+            let base = args.config.load()?.settings;
+            run::dev(config::DevOptions { nodes: args.nodes, base_port: args.base_port, base }).await?;
+        }
+        Command::Serve(args) => run::serve(args.load()?).await?,
+        Command::Query(args) => return query::query(&args, output).await,
+        Command::Explain(args) => admin::explain(&args, output).await?,
+        Command::Status(args) => return admin::status(&args, output).await,
+        Command::Purge(args) => admin::purge(&args, output).await?,
+        Command::Drain(args) => admin::drain(&args, output).await?,
+        Command::Health(args) => return admin::health(&args, output).await,
+        Command::Config(command) => configuration::execute(&command, output)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    say(&format!("hopcache: {error:#}"));
+    ExitCode::FAILURE
+}
+
+/// Talk, on stderr. A closed stderr is nobody's failure.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Data, on stdout. A reader that has left (`| head`) is no failure either; any other error is.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// JSON data, on stdout.
+pub(crate) fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(value)?)
+}

@@ -1,0 +1,54 @@
+//! The settings of a development cluster: node k has the base ports + 10·k, one key, one store.
+
+use hopcache_core::node::NodeName;
+
+use super::settings::Settings;
+use super::text::Secret;
+use super::uri::Address;
+
+/// Most nodes of a development cluster: they are named by the letters a to i.
+pub const NODES_MAX: u16 = 9;
+
+/// What `hopcache dev` starts.
+#[derive(Debug, Clone)]
+pub struct DevOptions {
+    /// How many nodes, 1 to [`NODES_MAX`].
+    pub nodes: u16,
+    /// Client port of the first node; peers at + 1, admin at + 2, the next node at + 10.
+    pub base_port: u16,
+    /// What every node shares: all of the configuration but names, addresses, seeds and key.
+    pub base: Settings,
+}
+
+/// The settings of every node. `key` is the cluster's key, drawn by the caller.
+///
+/// # Errors
+/// When the ports of the last node would pass 65535, or there are no or too many nodes.
+pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>, String> {
+    if !(1..=NODES_MAX).contains(&options.nodes) {
+        return Err(format!("--nodes: {} is not allowed; allowed: 1 to {NODES_MAX}", options.nodes));
+    }
+    let last = u32::from(options.base_port) + 10 * u32::from(options.nodes - 1) + 2;
+    if options.base_port == 0 || last > u32::from(u16::MAX) {
+        let max = u32::from(u16::MAX) - 10 * u32::from(options.nodes - 1) - 2;
+        return Err(format!("--base-port: {} is not allowed; allowed: 1 to {max}", options.base_port));
+    }
+    let port = |node: u16, offset: u16| options.base_port + 10 * node + offset;
+    let local = |port: u16| Address { host: "127.0.0.1".to_owned(), port };
+    let seeds: Vec<Address> = (0..options.nodes).map(|node| local(port(node, 1))).collect();
+    (0..options.nodes)
+        .zip('a'..)
+        .map(|(node, letter)| {
+            let mut settings = options.base.clone();
+            settings.node.name =
+                NodeName::new(&format!("node-{letter}")).map_err(|error| error.to_string())?;
+            settings.node.client_addr = local(port(node, 0));
+            settings.node.peer_addr = local(port(node, 1));
+            settings.node.peer_advertise = local(port(node, 1));
+            settings.node.admin_addr = local(port(node, 2));
+            settings.cluster.seeds.clone_from(&seeds);
+            settings.cluster.key = Some(key.clone());
+            Ok(settings)
+        })
+        .collect()
+}

@@ -1,0 +1,337 @@
+//! Every key of the configuration: its type, default, range and meaning, each said once. The JSON
+//! schema, the checks and the texts of errors are made from these types. Decides nothing that
+//! needs two keys or a file: that is `settings`.
+
+use std::path::PathBuf;
+
+use hopcache_core::limits::{
+    PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::text::{Secret, duration, format_size, name, size};
+use super::uri::{Address, OriginUri, StoreUri};
+
+/// The whole configuration, as a file gives it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Hopcache configuration")]
+#[serde(default, deny_unknown_fields)]
+pub struct Document {
+    /// This node.
+    pub node: NodeSection,
+    /// The nodes that belong together.
+    pub cluster: ClusterSection,
+    /// The graph database that answers.
+    pub origin: OriginSection,
+    /// What the nodes share.
+    pub store: StoreSection,
+    /// How long entries live, and how large they may be.
+    pub entry: EntrySection,
+    /// Early refresh.
+    pub refresh: RefreshSection,
+    /// Prefetch of what sessions ask next.
+    pub prefetch: PrefetchSection,
+    /// What the process says on stderr.
+    pub log: LogSection,
+}
+
+/// This node.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeSection {
+    /// The node's name, the same after a restart. Default: host name and peer port.
+    #[serde(deserialize_with = "name::deserialize")]
+    #[schemars(
+        with = "Option<String>",
+        extend("x-allowed" = "1 to 64 characters of A-Z a-z 0-9 . _ : -")
+    )]
+    pub name: Option<NodeName>,
+    /// Where clients connect (Query API).
+    pub client_addr: Address,
+    /// Where peers connect: TCP for forwards, UDP for gossip.
+    pub peer_addr: Address,
+    /// Address at which peers reach this node. Default: `peer_addr`, with the host name in the place of
+    /// an unspecified host such as 0.0.0.0.
+    pub peer_advertise: Option<Address>,
+    /// Where the admin paths, probes and metrics are. Beyond loopback, `admin_token_file` is required.
+    pub admin_addr: Address,
+    /// File with the bearer token of the admin paths.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub admin_token_file: Option<PathBuf>,
+    /// Memory for entries.
+    #[serde(with = "size")]
+    #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
+    pub memory: u64,
+    /// Connections of clients at the most; more are shed (FAULTS F32).
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub max_connections: u32,
+    /// How long leaving in good order may take (SIGTERM, `drain`) before the process ends anyway.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
+    pub drain: Millis,
+}
+
+impl Default for NodeSection {
+    fn default() -> Self {
+        let local = |port| Address { host: "127.0.0.1".to_owned(), port };
+        Self {
+            name: None,
+            client_addr: local(7475),
+            peer_addr: local(7476),
+            peer_advertise: None,
+            admin_addr: local(7477),
+            admin_token_file: None,
+            memory: 256 << 20,
+            max_connections: 10_000,
+            drain: Millis(20_000),
+        }
+    }
+}
+
+/// The nodes that belong together.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterSection {
+    /// Peer addresses or DNS names; may contain this node; empty is a cluster of one.
+    #[schemars(length(max = 128))]
+    pub seeds: Vec<Address>,
+    /// File with the key that every node of the cluster has; needed with more than one node.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub key_file: Option<PathBuf>,
+    /// The key itself, for environments that hand over secrets as variables; at least 16 characters.
+    pub key: Option<Secret>,
+    /// Places of each node on the ring; the same on every node.
+    #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
+    pub virtual_nodes: u32,
+}
+
+impl Default for ClusterSection {
+    fn default() -> Self {
+        Self { seeds: Vec::new(), key_file: None, key: None, virtual_nodes: VIRTUAL_NODES_DEFAULT }
+    }
+}
+
+/// As whom statements run at the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum AuthMode {
+    /// As each client, with its own Neo4j credentials.
+    Passthrough,
+    /// As one user, given by `user` and `password_file`.
+    Service,
+}
+
+/// The graph database that answers.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OriginSection {
+    /// Where it is; `embedded:` is the sample graph inside this process.
+    pub uri: OriginUri,
+    /// As whom statements run.
+    pub auth: AuthMode,
+    /// The user of `auth = "service"`.
+    pub user: Option<String>,
+    /// File with the password of `auth = "service"`.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub password_file: Option<PathBuf>,
+    /// Runs at the origin at a time, from this node (promise I2).
+    #[schemars(range(min = 1, max = 4096))]
+    pub max_concurrent: u32,
+    /// Deadline of one run.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
+    pub timeout: Millis,
+    /// Procedures whose results may be cached, besides the built-in list.
+    #[schemars(extend("x-allowed" = "a list of procedure names, for example [\"my.read.proc\"]"))]
+    pub read_procedures: Vec<String>,
+}
+
+impl Default for OriginSection {
+    fn default() -> Self {
+        Self {
+            uri: OriginUri::Embedded,
+            auth: AuthMode::Passthrough,
+            user: None,
+            password_file: None,
+            max_concurrent: 32,
+            timeout: Millis(30_000),
+            read_procedures: Vec::new(),
+        }
+    }
+}
+
+/// What the nodes share.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreSection {
+    /// Where it is; `memory:` is inside this process (`dev` shares one among its nodes).
+    pub uri: StoreUri,
+}
+
+impl Default for StoreSection {
+    fn default() -> Self {
+        Self { uri: StoreUri::Memory }
+    }
+}
+
+/// How long entries live, and how large they may be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EntrySection {
+    /// How long an entry is fresh, from the start of its read; 0 turns caching off.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
+    pub ttl: Millis,
+    /// Stale while revalidate: physical life = ttl × (1 + grace).
+    #[schemars(range(min = 0.0, max = 10.0))]
+    pub grace: f64,
+    /// How long beyond grace a marked stale answer is given while the origin fails; 0 turns it off.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
+    pub stale_if_error: Millis,
+    /// Random share by which each entry's ttl is made shorter or longer, so that keys loaded together do
+    /// not expire together.
+    #[schemars(range(min = 0.0, max = 0.5))]
+    pub ttl_jitter: f64,
+    /// Largest result that is stored.
+    #[serde(with = "size")]
+    #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
+    pub max_bytes: u64,
+}
+
+impl Default for EntrySection {
+    fn default() -> Self {
+        Self {
+            ttl: Millis(60_000),
+            grace: 0.5,
+            stale_if_error: Millis(600_000),
+            ttl_jitter: 0.1,
+            max_bytes: 8 << 20,
+        }
+    }
+}
+
+/// How the moment of an early refresh is chosen (DESIGN "Early refresh").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum RefreshMode {
+    /// By the entry's cost and volatility.
+    Plain,
+    /// By the degree of the query's anchor node as well.
+    TopologySensitive,
+    /// By the request rate and cost seen for each key.
+    Adaptive,
+}
+
+/// Early refresh.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RefreshSection {
+    /// Whether entries are refreshed before they expire.
+    #[schemars(extend("x-env" = "CACHE_XFETCH_ENABLED"))]
+    pub enabled: bool,
+    /// How the moment is chosen.
+    pub mode: RefreshMode,
+    /// Eagerness: larger refreshes earlier.
+    #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
+    pub beta: f64,
+    /// Entries with a shorter ttl are not refreshed early.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years", "x-env" = "CACHE_XFETCH_MIN_TTL"))]
+    pub min_ttl: Millis,
+    /// Refreshes at a time.
+    #[schemars(range(min = 1, max = 256), extend("x-env" = "CACHE_XFETCH_WORKERS"))]
+    pub workers: u32,
+    /// Refreshes that wait for a worker; more are left out and counted.
+    #[schemars(range(min = 1, max = 100_000), extend("x-env" = "CACHE_XFETCH_QUEUE_SIZE"))]
+    pub queue_size: u32,
+    /// Deadline of one refresh.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h", "x-env" = "CACHE_XFETCH_TIMEOUT"))]
+    pub timeout: Millis,
+    /// Whether a failed refresh is tried again.
+    #[schemars(extend("x-env" = "CACHE_XFETCH_RETRY_ENABLED"))]
+    pub retry_enabled: bool,
+    /// How often a failed refresh is tried again.
+    #[schemars(range(min = 0, max = 10), extend("x-env" = "CACHE_XFETCH_RETRY_MAX"))]
+    pub retry_max: u32,
+    /// Factor between the waits of two retries.
+    #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
+    pub retry_backoff: f64,
+}
+
+impl Default for RefreshSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            mode: RefreshMode::Adaptive,
+            beta: 1.0,
+            min_ttl: Millis(60_000),
+            workers: 4,
+            queue_size: 100,
+            timeout: Millis(30_000),
+            retry_enabled: true,
+            retry_max: 3,
+            retry_backoff: 2.0,
+        }
+    }
+}
+
+/// Prefetch of what sessions ask next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PrefetchSection {
+    /// Whether what a session will ask next is warmed.
+    pub enabled: bool,
+    /// Candidates launched for one request.
+    #[schemars(range(min = 0, max = 64))]
+    pub max_queries: u32,
+    /// Node ids of a result that are expanded.
+    #[schemars(range(min = 0, max = 16))]
+    pub depth: u32,
+    /// Patterns whose successors are learned.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub max_patterns: u32,
+}
+
+impl Default for PrefetchSection {
+    fn default() -> Self {
+        Self { enabled: true, max_queries: 4, depth: 1, max_patterns: 256 }
+    }
+}
+
+/// How a log line is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the process says on stderr.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSection {
+    /// Least severe level that is written, for all or by module: `info`, `warn,hopcache=debug`.
+    #[serde(deserialize_with = "crate::logging::deserialize_level")]
+    #[schemars(extend("x-allowed" = "error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\""))]
+    pub level: String,
+    /// How a line is written.
+    pub format: LogFormat,
+    /// Whether query texts and parameters may be written. They are personal data; off unless asked for.
+    pub queries: bool,
+}
+
+impl Default for LogSection {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text, queries: false }
+    }
+}

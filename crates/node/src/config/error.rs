@@ -1,0 +1,124 @@
+//! What is wrong with a configuration, in words that say what to change. Never shows a secret.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody set it.
+    Default,
+    /// A configuration file.
+    File {
+        /// The file as it was named.
+        path: PathBuf,
+        /// Line of the value, from 1.
+        line: usize,
+    },
+    /// An environment variable, by its name.
+    Environment(String),
+    /// A flag, as it is called.
+    Flag(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => out.write_str("default"),
+            Self::File { path, line } => write!(out, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(out, "environment {name}"),
+            Self::Flag(name) => write!(out, "flag {name}"),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The file cannot be read.
+    #[error("{path}: cannot be read: {reason}", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The file is no TOML.
+    #[error("{path}:{line}: not valid TOML: {reason}", path = path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// There is no such key.
+    #[error("{key}: no such key (read from {source_of}){hint}", hint = hint(suggestion.as_deref()))]
+    UnknownKey {
+        /// The key as read.
+        key: String,
+        /// Where it stands.
+        source_of: Source,
+        /// What was probably meant.
+        suggestion: Option<String>,
+    },
+    /// There is no such environment variable.
+    #[error("{name}: no such variable{hint}", hint = hint(suggestion.as_deref()))]
+    UnknownVariable {
+        /// The variable's name.
+        name: String,
+        /// What was probably meant.
+        suggestion: Option<String>,
+    },
+    /// A flag `--set` without `section.key=value`.
+    #[error("--set {0:?}: write it as section.key=value")]
+    MalformedSet(String),
+    /// The value is not one of the key's.
+    #[error("{key}: {read} is not allowed{why} (read from {source_of}); allowed: {allowed}",
+        why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    WrongValue {
+        /// The key.
+        key: String,
+        /// What was read; a mask for a secret.
+        read: String,
+        /// Why it was refused, where there is more to say than what is allowed.
+        why: Option<String>,
+        /// Where it stands.
+        source_of: Source,
+        /// What may stand there.
+        allowed: String,
+    },
+    /// Values that do not go together.
+    #[error("{key}: {rule} (it is {read}, from {source_of})")]
+    Together {
+        /// The key to change.
+        key: String,
+        /// The rule, with what to do.
+        rule: String,
+        /// What it is now.
+        read: String,
+        /// Where that comes from.
+        source_of: Source,
+    },
+}
+
+fn hint(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(
+        || "; `hopcache config schema` lists what there is".to_owned(),
+        |known| format!("; did you mean {known}?"),
+    )
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<Problem>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        out.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}

@@ -1,0 +1,219 @@
+//! The sources of values: a TOML file, the environment, `--set` flags. Each becomes a list of (key,
+//! value, where from). Decides which names are known; never whether a value is allowed.
+
+use std::path::Path;
+
+use serde_json::{Number, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::catalog::{CATALOG, Key, Kind, nearest};
+use super::error::{Problem, Source};
+
+/// Largest configuration file that is read, in bytes: 50 keys need far less.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A value that one source gives for a known key.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) key: &'static Key,
+    pub(super) value: Value,
+    pub(super) source: Source,
+}
+
+/// What the sources gave, least important first, and what is wrong with their names.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    pub(super) given: Vec<Given>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Variables of this program that are no keys: of the command line, and of tests.
+const OTHER_VARIABLES: [&str; 6] = [
+    "HOPCACHE_CONFIG",
+    "HOPCACHE_URL",
+    "HOPCACHE_ADMIN_URL",
+    "HOPCACHE_ADMIN_TOKEN",
+    "HOPCACHE_USER",
+    "HOPCACHE_PASSWORD",
+];
+
+/// Prefixes that others own: test services, and what Kubernetes injects into every pod beside a Service
+/// called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …), which must not stop a start.
+const FOREIGN_PREFIXES: [&str; 3] = ["HOPCACHE_TEST_", "HOPCACHE_SERVICE_", "HOPCACHE_PORT"];
+
+impl Layers {
+    /// Adds what a TOML text says; `path` is where it is from.
+    pub(super) fn add_file(&mut self, text: &str, path: &Path) {
+        let table = match DeTable::parse(text) {
+            Ok(table) => table,
+            Err(error) => {
+                let line = line_at(text, error.span().map_or(0, |span| span.start));
+                let reason = error.message().to_owned();
+                self.problems.push(Problem::Syntax { path: path.to_owned(), line, reason });
+                return;
+            }
+        };
+        let origin = FileText { text, path };
+        for (section, inside) in table.get_ref() {
+            if let DeValue::Table(keys) = inside.get_ref() {
+                for (name, value) in keys {
+                    let path = format!("{}.{}", section.get_ref(), name.get_ref());
+                    self.add_named(&path, json(value.get_ref()), origin.at(name));
+                }
+                self.check_section(section, &origin);
+            } else {
+                self.unknown(section.get_ref(), origin.at(section));
+            }
+        }
+    }
+
+    /// Reports a section that does not exist and is empty; keys inside report themselves.
+    fn check_section(&mut self, section: &Spanned<std::borrow::Cow<'_, str>>, origin: &FileText<'_>) {
+        let name = section.get_ref();
+        let known = CATALOG.keys().any(|key| key.split('.').next() == Some(name.as_ref()));
+        let reported = self.problems.iter().any(
+            |problem| matches!(problem, Problem::UnknownKey { key, .. } if key.split('.').next() == Some(name.as_ref())),
+        );
+        if !known && !reported {
+            self.unknown(name, origin.at(section));
+        }
+    }
+
+    /// Adds what the environment says: `CACHE_XFETCH_*` first, so that `HOPCACHE_*` wins.
+    pub(super) fn add_environment(&mut self, variables: &[(String, String)]) {
+        for (name, text) in variables {
+            let key = CATALOG.values().find(|key| key.alias.as_deref() == Some(name));
+            if let Some(key) = key {
+                let source = Source::Environment(name.clone());
+                self.given.push(Given { key, value: alias_value(key.kind, text), source });
+            }
+        }
+        for (name, text) in variables {
+            let Some(rest) = name.strip_prefix("HOPCACHE_") else { continue };
+            if OTHER_VARIABLES.contains(&name.as_str())
+                || FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            {
+                continue;
+            }
+            let path = rest.replacen("__", ".", 1).to_lowercase();
+            match CATALOG.get(&path) {
+                Some(key) if rest == variable_part(&path) => {
+                    let source = Source::Environment(name.clone());
+                    self.given.push(Given { key, value: typed(key.kind, text), source });
+                }
+                _ => self.problems.push(unknown_variable(name)),
+            }
+        }
+    }
+
+    /// Adds one `--set section.key=value`.
+    pub(super) fn add_set(&mut self, text: &str) {
+        let Some((path, value)) = text.split_once('=') else {
+            // Only the part that can be a key: a forgotten `=` must not print a secret.
+            let shown: String =
+                text.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
+            self.problems.push(Problem::MalformedSet(shown));
+            return;
+        };
+        let source = Source::Flag("--set".to_owned());
+        match CATALOG.get(path.trim()) {
+            Some(key) => self.given.push(Given { key, value: typed(key.kind, value), source }),
+            None => self.unknown(path.trim(), source),
+        }
+    }
+
+    fn add_named(&mut self, path: &str, value: Value, source: Source) {
+        match CATALOG.get(path) {
+            Some(key) => self.given.push(Given { key, value, source }),
+            None => self.unknown(path, source),
+        }
+    }
+
+    fn unknown(&mut self, key: &str, source_of: Source) {
+        let sections = CATALOG.keys().filter_map(|path| path.split('.').next());
+        let suggestion = match key.contains('.') {
+            true => nearest(key, CATALOG.keys().map(String::as_str)),
+            false => nearest(key, sections),
+        };
+        let suggestion = suggestion.map(ToOwned::to_owned);
+        self.problems.push(Problem::UnknownKey { key: key.to_owned(), source_of, suggestion });
+    }
+}
+
+fn unknown_variable(name: &str) -> Problem {
+    let known: Vec<String> = CATALOG.keys().map(|path| format!("HOPCACHE_{}", variable_part(path))).collect();
+    let suggestion = nearest(name, known.iter().map(String::as_str).chain(OTHER_VARIABLES));
+    Problem::UnknownVariable { name: name.to_owned(), suggestion: suggestion.map(ToOwned::to_owned) }
+}
+
+/// `entry.max_bytes` → `ENTRY__MAX_BYTES`.
+fn variable_part(path: &str) -> String {
+    path.replacen('.', "__", 1).to_uppercase()
+}
+
+/// A file's text, to name lines of it.
+struct FileText<'a> {
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl FileText<'_> {
+    fn at<T>(&self, place: &Spanned<T>) -> Source {
+        Source::File { path: self.path.to_owned(), line: line_at(self.text, place.span().start) }
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// A TOML value as JSON. What JSON cannot say (NaN, a date, a number out of range) stays a text, which
+/// the check of the key then refuses by showing it.
+fn json(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::Boolean(truth) => Value::Bool(*truth),
+        DeValue::String(text) => Value::String(text.clone().into_owned()),
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+            .map_or_else(|_| Value::String(integer.as_str().to_owned()), Value::from),
+        DeValue::Float(float) => number(float.as_str()),
+        DeValue::Datetime(date) => Value::String(date.to_string()),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => {
+            table.iter().map(|(name, item)| (name.get_ref().to_string(), json(item.get_ref()))).collect()
+        }
+    }
+}
+
+fn number(text: &str) -> Value {
+    let number = text.parse::<f64>().ok().and_then(Number::from_f64);
+    number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
+}
+
+/// The text of a variable or flag as a value of the key's kind; where it is none, it stays a text and is
+/// refused by the key's check.
+fn typed(kind: Kind, text: &str) -> Value {
+    let text = text.trim();
+    let as_text = || Value::String(text.to_owned());
+    match kind {
+        Kind::Boolean => match text {
+            "true" | "1" => Value::Bool(true),
+            "false" | "0" => Value::Bool(false),
+            _ => as_text(),
+        },
+        Kind::Integer => text.parse::<i64>().map_or_else(|_| as_text(), Value::from),
+        Kind::Number => number(text),
+        Kind::List if text.starts_with('[') => serde_json::from_str(text).unwrap_or_else(|_| as_text()),
+        Kind::List if text.is_empty() => Value::Array(Vec::new()),
+        Kind::List => text.split(',').map(|item| Value::String(item.trim().to_owned())).collect(),
+        Kind::Duration | Kind::Size | Kind::Path | Kind::Text => as_text(),
+    }
+}
+
+/// As [`typed`]; a duration in a `CACHE_XFETCH_*` variable may be a bare number of seconds, as programs
+/// that share those variables write it.
+fn alias_value(kind: Kind, text: &str) -> Value {
+    let seconds = kind == Kind::Duration && text.trim().parse::<u64>().is_ok();
+    if seconds { Value::String(format!("{}s", text.trim())) } else { typed(kind, text) }
+}

@@ -1,0 +1,179 @@
+//! The configuration: flags over environment over file over defaults, each value with where it came
+//! from. A name that does not exist or a value that is not allowed stops the start; nothing is
+//! guessed or ignored. Reads files, never writes or connects.
+
+mod catalog;
+mod dev;
+mod document;
+mod error;
+mod layers;
+mod report;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod text;
+mod uri;
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+pub use catalog::schema;
+pub use dev::{DevOptions, NODES_MAX, dev_settings};
+pub use document::{
+    AuthMode, Document, EntrySection, LogFormat, LogSection, PrefetchSection, RefreshMode, RefreshSection,
+};
+pub use error::{ConfigErrors, Problem, Source};
+pub use report::{Line, Report};
+pub use settings::{
+    CLUSTER_KEY_CHARS_MIN, ClusterSettings, NodeSettings, OriginAuth, OriginSettings, Settings,
+};
+pub use text::{MASK, Secret, format_duration, format_size, parse_duration, parse_size};
+pub use uri::{Address, BoltEncryption, OriginUri, RedisUri, StoreUri};
+
+use layers::{FILE_BYTES_MAX, Given, Layers};
+
+/// Where to look for values.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// A TOML file.
+    pub file: Option<PathBuf>,
+    /// Environment variables.
+    pub environment: Vec<(String, String)>,
+    /// `section.key=value` of the flags `--set`.
+    pub sets: Vec<String>,
+}
+
+impl Sources {
+    /// With this process's environment. Without `file`, `HOPCACHE_CONFIG` may name one. Variables that are
+    /// not UTF-8 are not ours and are left out.
+    #[must_use]
+    pub fn of_process(file: Option<PathBuf>, sets: Vec<String>) -> Self {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+            .collect();
+        let named = environment.iter().find(|(name, text)| name == "HOPCACHE_CONFIG" && !text.is_empty());
+        let file = file.or_else(|| named.map(|(_, path)| PathBuf::from(path)));
+        Self { file, environment, sets }
+    }
+}
+
+/// A configuration that was read and checked.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The values in force.
+    pub settings: Settings,
+    /// The same for people, with where each came from.
+    pub report: Report,
+}
+
+/// Reads and checks the whole configuration.
+///
+/// # Errors
+/// Everything that is wrong, not only the first: each [`Problem`] says what to change.
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
+    let mut layers = Layers::default();
+    if let Some(path) = &sources.file {
+        match read_bounded(path, FILE_BYTES_MAX) {
+            Ok(text) => layers.add_file(&text, path),
+            Err(reason) => layers.problems.push(Problem::Unreadable { path: path.clone(), reason }),
+        }
+    }
+    layers.add_environment(&sources.environment);
+    for text in &sources.sets {
+        layers.add_set(text);
+    }
+    finish(layers)
+}
+
+fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
+    let Layers { given, mut problems } = layers;
+    // Each value alone on top of the defaults, also one that a later source overrides: it is wrong
+    // where it stands, and would bite when the override goes away.
+    problems.extend(given.iter().filter_map(|given| check_one(given).err()));
+    if !problems.is_empty() {
+        return Err(ConfigErrors(problems));
+    }
+    let sources: BTreeMap<String, Source> =
+        given.iter().map(|given| (given.key.path.clone(), given.source.clone())).collect();
+    let mut report = Report::new(sources);
+    let merged = merge(&given).map_err(|reason| internal(&reason))?;
+    let mut document: Document = serde_json::from_value(merged).map_err(|reason| internal(&reason))?;
+    let settings = settings::resolve(&mut document, &report).map_err(ConfigErrors)?;
+    report.fill(&document).map_err(|reason| internal(&reason))?;
+    Ok(Loaded { settings, report })
+}
+
+/// Values that passed alone did not pass together: not an operator's mistake, but told, not a panic.
+fn internal(reason: &serde_json::Error) -> ConfigErrors {
+    ConfigErrors(vec![Problem::Together {
+        key: "configuration".to_owned(),
+        rule: format!("cannot be put together: {reason}"),
+        read: "all of it".to_owned(),
+        source_of: Source::Default,
+    }])
+}
+
+/// The given values as one JSON document; what is not given is filled in by serde's defaults.
+fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Result<Value, serde_json::Error> {
+    let mut root = serde_json::Map::new();
+    for given in given {
+        let Some((section, name)) = given.key.path.split_once('.') else { continue };
+        let inside = root.entry(section).or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Value::Object(keys) = inside {
+            keys.insert(name.to_owned(), given.value.clone());
+        }
+    }
+    Ok(Value::Object(root))
+}
+
+fn check_one(given: &Given) -> Result<(), Problem> {
+    let wrong = |why: Option<String>| Problem::WrongValue {
+        key: given.key.path.clone(),
+        read: shown(given),
+        why,
+        source_of: given.source.clone(),
+        allowed: given.key.allowed(),
+    };
+    let alone = merge([given]).map_err(|_| wrong(None))?;
+    match serde_json::from_value::<Document>(alone) {
+        Err(error) => Err(wrong(reason(&error.to_string()))),
+        Ok(_) if !given.key.in_range(&given.value) => Err(wrong(None)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Our own reasons say more than "allowed" does; serde's own ("invalid type …") do not, and may repeat
+/// the value.
+fn reason(text: &str) -> Option<String> {
+    let foreign = ["invalid ", "unknown ", "missing ", "expected ", "a node name", "data did not"];
+    (!foreign.iter().any(|prefix| text.starts_with(prefix))).then(|| text.to_owned())
+}
+
+/// Most characters of a wrong value that an error repeats.
+const SHOWN_CHARS_MAX: usize = 80;
+
+fn shown(given: &Given) -> String {
+    // A URI may hold a password even when it is otherwise wrong.
+    let text = given.value.to_string();
+    if given.key.secret || (given.key.path.ends_with(".uri") && text.contains('@')) {
+        return MASK.to_owned();
+    }
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    }
+}
+
+/// Reads a text file of at most `bytes_max` bytes.
+fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("larger than {}", format_size(bytes_max)));
+    }
+    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
+}

@@ -1,0 +1,310 @@
+//! The configuration in force: plain values, checked against each other, secrets read from their
+//! files. Decides every rule that needs more than one key; nothing after it checks a setting again.
+
+use std::path::{Path, PathBuf};
+
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+
+use super::document::{
+    AuthMode, Document, EntrySection, LogSection, NodeSection, PrefetchSection, RefreshSection,
+};
+use super::error::{Problem, Source};
+use super::report::Report;
+use super::text::Secret;
+use super::uri::{Address, OriginUri, StoreUri};
+
+/// Shortest cluster key, in characters: below it a key can be guessed from one recorded message.
+pub const CLUSTER_KEY_CHARS_MIN: usize = 16;
+/// Largest file with a secret, in bytes.
+const SECRET_FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// The configuration in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// This node.
+    pub node: NodeSettings,
+    /// The nodes that belong together.
+    pub cluster: ClusterSettings,
+    /// The graph database that answers.
+    pub origin: OriginSettings,
+    /// What the nodes share.
+    pub store: StoreUri,
+    /// How long entries live, and how large they may be.
+    pub entry: EntrySection,
+    /// Early refresh.
+    pub refresh: RefreshSection,
+    /// Prefetch.
+    pub prefetch: PrefetchSection,
+    /// What the process says on stderr.
+    pub log: LogSection,
+}
+
+/// This node.
+#[derive(Debug, Clone)]
+pub struct NodeSettings {
+    /// The node's name.
+    pub name: NodeName,
+    /// Where to listen for clients.
+    pub client_addr: Address,
+    /// Where to listen for peers.
+    pub peer_addr: Address,
+    /// Where peers reach this node.
+    pub peer_advertise: Address,
+    /// Where to listen for the admin paths.
+    pub admin_addr: Address,
+    /// Bearer token of the admin paths; present whenever `admin_addr` is not loopback.
+    pub admin_token: Option<Secret>,
+    /// Bytes of memory for entries.
+    pub memory_bytes: u64,
+    /// Connections of clients at the most.
+    pub connections_max: u32,
+    /// How long leaving in good order may take.
+    pub drain_ms: Millis,
+}
+
+/// The nodes that belong together.
+#[derive(Debug, Clone)]
+pub struct ClusterSettings {
+    /// Peer addresses as configured; may contain this node's own.
+    pub seeds: Vec<Address>,
+    /// The cluster's key; present whenever a seed is another node.
+    pub key: Option<Secret>,
+    /// Places of each node on the ring.
+    pub virtual_nodes: u32,
+}
+
+/// The graph database that answers.
+#[derive(Debug, Clone)]
+pub struct OriginSettings {
+    /// Where it is.
+    pub uri: OriginUri,
+    /// As whom statements run.
+    pub auth: OriginAuth,
+    /// Runs at a time from this node.
+    pub concurrent_max: u32,
+    /// Deadline of one run.
+    pub timeout_ms: Millis,
+    /// Procedures whose results may be cached, besides the built-in list.
+    pub read_procedures: Vec<String>,
+}
+
+/// As whom statements run at the origin.
+#[derive(Debug, Clone)]
+pub enum OriginAuth {
+    /// As each client, with its own credentials.
+    Passthrough,
+    /// As one user.
+    Service {
+        /// Its name.
+        user: String,
+        /// Its password.
+        password: Secret,
+    },
+}
+
+impl ClusterSettings {
+    /// Whether `seed` is the node that listens at `node.peer_addr`, as far as its text tells.
+    #[must_use]
+    pub fn is_self(node: &NodeSettings, seed: &Address) -> bool {
+        names_self(seed, &node.peer_addr, &node.peer_advertise)
+    }
+}
+
+fn names_self(seed: &Address, listen: &Address, advertise: &Address) -> bool {
+    let same_machine =
+        seed.port == listen.port && seed.is_loopback() && (listen.is_loopback() || listen.is_unspecified());
+    seed == listen || seed == advertise || same_machine
+}
+
+/// Makes settings of a document whose values are right one by one. Fills computed defaults into the
+/// document, so that the report shows what is in force.
+pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settings, Vec<Problem>> {
+    let mut rules = Rules { report, problems: Vec::new() };
+    rules.check_listeners(&document.node);
+    let node = rules.node(&mut document.node);
+    let cluster = rules.cluster(document, &node);
+    let origin = rules.origin(document);
+    if !rules.problems.is_empty() {
+        return Err(rules.problems);
+    }
+    let (Some(node), Some(cluster), Some(origin)) = (node, cluster, origin) else {
+        return Err(rules.problems);
+    };
+    Ok(Settings {
+        node,
+        cluster,
+        origin,
+        store: document.store.uri.clone(),
+        entry: document.entry.clone(),
+        refresh: document.refresh.clone(),
+        prefetch: document.prefetch.clone(),
+        log: document.log.clone(),
+    })
+}
+
+/// The rules that need more than one key, and what they found wrong.
+struct Rules<'a> {
+    report: &'a Report,
+    problems: Vec<Problem>,
+}
+
+impl Rules<'_> {
+    fn refuse(&mut self, key: &str, read: String, rule: impl Into<String>) {
+        let source_of = self.report.source(key);
+        self.problems.push(Problem::Together { key: key.to_owned(), rule: rule.into(), read, source_of });
+    }
+
+    fn check_listeners(&mut self, node: &NodeSection) {
+        let listeners = [
+            ("node.client_addr", &node.client_addr),
+            ("node.peer_addr", &node.peer_addr),
+            ("node.admin_addr", &node.admin_addr),
+        ];
+        for (at, (key, address)) in listeners.iter().enumerate() {
+            let twin = listeners.iter().take(at).find(|(_, other)| other == address && address.port != 0);
+            if let Some((other, _)) = twin {
+                self.refuse(key, address.to_string(), format!("must differ from {other}"));
+            }
+        }
+    }
+
+    fn node(&mut self, node: &mut NodeSection) -> Option<NodeSettings> {
+        let host = gethostname::gethostname().to_string_lossy().into_owned();
+        let advertise =
+            node.peer_advertise.clone().unwrap_or_else(|| default_advertise(&node.peer_addr, &host));
+        let name = match &node.name {
+            Some(name) => name.clone(),
+            None => default_name(&host, node.peer_addr.port)?,
+        };
+        let file = node.admin_token_file.clone();
+        let token = file.as_deref().map(|file| self.secret("node.admin_token_file", file, 1));
+        if token.is_none() && !node.admin_addr.is_loopback() {
+            let rule = "beyond loopback the admin paths need a token: set node.admin_token_file, or use a loopback address";
+            self.refuse("node.admin_addr", node.admin_addr.to_string(), rule);
+        }
+        node.name = Some(name.clone());
+        node.peer_advertise = Some(advertise.clone());
+        Some(NodeSettings {
+            name,
+            client_addr: node.client_addr.clone(),
+            peer_addr: node.peer_addr.clone(),
+            peer_advertise: advertise,
+            admin_addr: node.admin_addr.clone(),
+            admin_token: token.flatten(),
+            memory_bytes: node.memory,
+            connections_max: node.max_connections,
+            drain_ms: node.drain,
+        })
+    }
+
+    fn cluster(&mut self, document: &Document, node: &Option<NodeSettings>) -> Option<ClusterSettings> {
+        let node = node.as_ref()?;
+        let cluster = &document.cluster;
+        if let Some(seed) = cluster.seeds.iter().find(|seed| seed.port == 0 || seed.is_unspecified()) {
+            self.refuse(
+                "cluster.seeds",
+                format!("{seed:?}", seed = seed.to_string()),
+                "a seed is an address that can be reached",
+            );
+        }
+        if cluster.key.is_some() && cluster.key_file.is_some() {
+            self.refuse(
+                "cluster.key",
+                super::text::MASK.to_owned(),
+                "set cluster.key or cluster.key_file, not both",
+            );
+        }
+        let key = match (&cluster.key, &cluster.key_file) {
+            (Some(key), _) if key.expose().chars().count() < CLUSTER_KEY_CHARS_MIN => {
+                let rule = format!("a cluster key has at least {CLUSTER_KEY_CHARS_MIN} characters");
+                self.refuse("cluster.key", super::text::MASK.to_owned(), rule);
+                return None;
+            }
+            (Some(key), _) => Some(key.clone()),
+            (None, Some(file)) => Some(self.secret("cluster.key_file", file, CLUSTER_KEY_CHARS_MIN)?),
+            (None, None) => None,
+        };
+        let other = cluster.seeds.iter().find(|seed| !ClusterSettings::is_self(node, seed));
+        if let (None, Some(other)) = (&key, other) {
+            let rule =
+                "more than one node needs a key that all of them have: set cluster.key_file or cluster.key";
+            self.refuse("cluster.seeds", other.to_string(), rule);
+        }
+        Some(ClusterSettings { seeds: cluster.seeds.clone(), key, virtual_nodes: cluster.virtual_nodes })
+    }
+
+    fn origin(&mut self, document: &Document) -> Option<OriginSettings> {
+        let origin = &document.origin;
+        let auth = match origin.auth {
+            AuthMode::Passthrough => OriginAuth::Passthrough,
+            AuthMode::Service => match (&origin.user, &origin.password_file) {
+                (Some(user), Some(file)) => OriginAuth::Service {
+                    user: user.clone(),
+                    password: self.secret("origin.password_file", file, 1)?,
+                },
+                _ => {
+                    self.refuse(
+                        "origin.auth",
+                        "\"service\"".to_owned(),
+                        "needs origin.user and origin.password_file",
+                    );
+                    return None;
+                }
+            },
+        };
+        Some(OriginSettings {
+            uri: origin.uri.clone(),
+            auth,
+            concurrent_max: origin.max_concurrent,
+            timeout_ms: origin.timeout,
+            read_procedures: origin.read_procedures.clone(),
+        })
+    }
+
+    /// Reads a secret from a file. A relative path in a configuration file starts at that file's directory, any
+    /// other at the working directory.
+    fn secret(&mut self, key: &str, file: &Path, chars_min: usize) -> Option<Secret> {
+        let path = located(&self.report.source(key), file);
+        match read_secret(&path) {
+            Ok(text) if text.chars().count() >= chars_min => Some(Secret::new(&text)),
+            Ok(_) => {
+                let rule = format!("the file must hold at least {chars_min} characters");
+                self.refuse(key, path.display().to_string(), rule);
+                None
+            }
+            Err(reason) => {
+                self.refuse(key, path.display().to_string(), format!("the file cannot be read: {reason}"));
+                None
+            }
+        }
+    }
+}
+
+fn located(source: &Source, file: &Path) -> PathBuf {
+    match source {
+        Source::File { path, .. } => path.parent().unwrap_or(Path::new("")).join(file),
+        _ => file.to_owned(),
+    }
+}
+
+fn read_secret(path: &Path) -> Result<String, String> {
+    let text = super::read_bounded(path, SECRET_FILE_BYTES_MAX)?;
+    Ok(text.trim().to_owned())
+}
+
+/// The host name with the port, in characters that a node name may have.
+fn default_name(host: &str, port: u16) -> Option<NodeName> {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let host: String = host.chars().map(clean).take(48).collect();
+    let host = if host.is_empty() { "node".to_owned() } else { host };
+    NodeName::new(&format!("{host}:{port}")).ok()
+}
+
+fn default_advertise(listen: &Address, host: &str) -> Address {
+    let reachable = format!("{host}:{}", listen.port).parse::<Address>();
+    match reachable {
+        Ok(address) if listen.is_unspecified() => address,
+        _ => listen.clone(),
+    }
+}

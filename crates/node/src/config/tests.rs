@@ -1,0 +1,265 @@
+//! What the configuration says when something is wrong, which source wins, and that no text panics.
+
+use std::path::Path;
+
+use hopcache_core::time::Millis;
+use proptest::prelude::*;
+
+use super::catalog::{CATALOG, Kind};
+use super::*;
+
+fn from_text(text: &str) -> Result<Loaded, ConfigErrors> {
+    let mut layers = Layers::default();
+    layers.add_file(text, Path::new("hopcache.toml"));
+    finish(layers)
+}
+
+fn from(environment: &[(&str, &str)], sets: &[&str]) -> Result<Loaded, ConfigErrors> {
+    let environment = environment.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+    load(&Sources { file: None, environment, sets: sets.iter().map(ToString::to_string).collect() })
+}
+
+fn errors(result: Result<Loaded, ConfigErrors>) -> String {
+    result
+        .map(|loaded| format!("accepted: {:?}", loaded.settings))
+        .unwrap_or_else(|errors| errors.to_string())
+}
+
+/// Each message names the key, what was read, from where, and what is allowed.
+#[test]
+fn messages_of_wrong_files() {
+    let cases = [
+        (
+            "[refresh]\nbeta = 3.5",
+            "refresh.beta: 3.5 is not allowed (read from hopcache.toml:2); allowed: a number, from 0.5 to 2.0",
+        ),
+        (
+            "[refresh]\n\nbeta = nan",
+            "refresh.beta: \"nan\" is not allowed (read from hopcache.toml:3); allowed: a number, from 0.5 to 2.0",
+        ),
+        (
+            "refresh.workers = 0",
+            "refresh.workers: 0 is not allowed (read from hopcache.toml:1); allowed: a whole number, from 1 to 256",
+        ),
+        (
+            "refresh.mode = \"fast\"",
+            "refresh.mode: \"fast\" is not allowed (read from hopcache.toml:1); allowed: \"plain\", \"topology_sensitive\", \"adaptive\"",
+        ),
+        (
+            "entry.ttl = 60",
+            "entry.ttl: 60 is not allowed: it has no unit (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
+        ),
+        (
+            "entry.ttl = \"99999999999999999999y\"",
+            "entry.ttl: \"99999999999999999999y\" is not allowed: too long to be a duration (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
+        ),
+        (
+            "node.memory = \"1KiB\"",
+            "node.memory: \"1KiB\" is not allowed (read from hopcache.toml:1); allowed: a size such as \"64KiB\" or \"256MiB\", from 1MiB to 1TiB",
+        ),
+        (
+            "node.client_addr = \"localhost\"",
+            "node.client_addr: \"localhost\" is not allowed: it has no port (read from hopcache.toml:1); allowed: host:port, for example 127.0.0.1:7475",
+        ),
+        (
+            "node.name = \"a b\"",
+            "node.name: \"a b\" is not allowed (read from hopcache.toml:1); allowed: 1 to 64 characters of A-Z a-z 0-9 . _ : -",
+        ),
+        (
+            "origin.uri = \"neo4j://db:7687\"",
+            "origin.uri: \"neo4j://db:7687\" is not allowed: routing is not supported; name one server with bolt:// (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+        ),
+        (
+            "origin.uri = \"bolt://me:hunter2@db\"",
+            "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+        ),
+        (
+            "cluster.key = 12345",
+            "cluster.key: ******** is not allowed (read from hopcache.toml:1); allowed: a text",
+        ),
+        (
+            "log.level = \"loud\"",
+            "log.level: \"loud\" is not allowed: not a level (read from hopcache.toml:1); allowed: error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\"",
+        ),
+        (
+            "log.queries = \"yes\"",
+            "log.queries: \"yes\" is not allowed (read from hopcache.toml:1); allowed: true or false",
+        ),
+        (
+            "[entri]\nttl = \"1s\"",
+            "entri.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?",
+        ),
+        ("[nodes]", "nodes: no such key (read from hopcache.toml:1); did you mean node?"),
+        (
+            "[zzz]\nqqq = 1",
+            "zzz.qqq: no such key (read from hopcache.toml:2); `hopcache config schema` lists what there is",
+        ),
+        (
+            "[node]\nttl = \"1s\"",
+            "node.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(errors(from_text(text)), message);
+    }
+    assert!(errors(from_text("[node\n")).starts_with("hopcache.toml:1: not valid TOML: "));
+}
+
+#[test]
+fn messages_of_values_that_do_not_go_together() {
+    let cases = [
+        (
+            "cluster.seeds = [\"127.0.0.1:7476\", \"db:7476\"]",
+            "cluster.seeds: more than one node needs a key that all of them have: set cluster.key_file or cluster.key (it is db:7476, from hopcache.toml:1)",
+        ),
+        (
+            "node.admin_addr = \"0.0.0.0:7477\"",
+            "node.admin_addr: beyond loopback the admin paths need a token: set node.admin_token_file, or use a loopback address (it is 0.0.0.0:7477, from hopcache.toml:1)",
+        ),
+        (
+            "origin.auth = \"service\"",
+            "origin.auth: needs origin.user and origin.password_file (it is \"service\", from hopcache.toml:1)",
+        ),
+        (
+            "cluster.key = \"short\"",
+            "cluster.key: a cluster key has at least 16 characters (it is ********, from hopcache.toml:1)",
+        ),
+        (
+            "node.admin_addr = \"127.0.0.1:7475\"",
+            "node.admin_addr: must differ from node.client_addr (it is 127.0.0.1:7475, from hopcache.toml:1)",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(errors(from_text(text)), message);
+    }
+}
+
+#[test]
+fn messages_of_the_environment_and_flags() {
+    assert_eq!(
+        errors(from(&[("HOPCACHE_ENTRY__TLL", "1s")], &[])),
+        "HOPCACHE_ENTRY__TLL: no such variable; did you mean HOPCACHE_ENTRY__TTL?"
+    );
+    assert_eq!(errors(from(&[], &["entry.ttl"])), "--set \"entry.ttl\": write it as section.key=value");
+    assert_eq!(
+        errors(from(&[("CACHE_XFETCH_BETA", "9")], &[])),
+        "refresh.beta: 9.0 is not allowed (read from environment CACHE_XFETCH_BETA); allowed: a number, from 0.5 to 2.0"
+    );
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let all = from_text("entry.grace = -1\nentry.ttl_jitter = 2\nentry.tll = 1").unwrap_err();
+    assert_eq!(all.0.len(), 3, "{all}");
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let mut layers = Layers::default();
+    layers.add_file("[refresh]\nworkers = 5\nbeta = 0.6\nretry_max = 1\nqueue_size = 7", Path::new("f.toml"));
+    let environment = [
+        ("HOPCACHE_REFRESH__BETA", "0.7"),
+        ("CACHE_XFETCH_BETA", "0.8"),
+        ("CACHE_XFETCH_RETRY_MAX", "2"),
+        ("CACHE_XFETCH_WORKERS", "6"),
+    ];
+    layers.add_environment(&environment.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    layers.add_set("refresh.workers=8");
+    let loaded = finish(layers).unwrap();
+    let refresh = &loaded.settings.refresh;
+    assert_eq!((refresh.workers, refresh.beta, refresh.retry_max, refresh.queue_size), (8, 0.7, 2, 7));
+    let source = |key: &str| loaded.report.source(key).to_string();
+    assert_eq!(source("refresh.workers"), "flag --set");
+    assert_eq!(source("refresh.beta"), "environment HOPCACHE_REFRESH__BETA");
+    assert_eq!(source("refresh.retry_max"), "environment CACHE_XFETCH_RETRY_MAX");
+    assert_eq!(source("refresh.queue_size"), "f.toml:5");
+    assert_eq!(source("refresh.timeout"), "default");
+}
+
+#[test]
+fn long_zero_and_shared_forms_are_read() {
+    let environment = [
+        ("CACHE_XFETCH_MIN_TTL", "90"),
+        ("HOPCACHE_CLUSTER__SEEDS", "localhost:7476, 127.0.0.1:7476"),
+        ("HOPCACHE_SERVICE_HOST", "10.0.0.1"),
+        ("HOPCACHE_PORT_7475_TCP", "tcp://10.0.0.1:7475"),
+    ];
+    let sets = ["entry.ttl=3652d", "entry.stale_if_error=0", "node.memory=1073741824"];
+    let settings = from(&environment, &sets).unwrap().settings;
+    assert_eq!(settings.refresh.min_ttl, Millis(90_000));
+    assert_eq!(settings.entry.ttl, Millis(3_652 * 86_400_000));
+    assert_eq!(settings.entry.stale_if_error, Millis::ZERO);
+    assert_eq!(settings.node.memory_bytes, 1 << 30);
+    assert_eq!(settings.cluster.seeds.len(), 2);
+    assert_eq!(from_text("entry.ttl = 0").unwrap().settings.entry.ttl, Millis::ZERO);
+}
+
+#[test]
+fn secrets_come_from_files_beside_the_configuration_and_are_never_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("cluster.key"), "a key that is long enough\n").unwrap();
+    let file = directory.path().join("hopcache.toml");
+    std::fs::write(&file, "[cluster]\nseeds = [\"b:7476\"]\nkey_file = \"cluster.key\"\n[store]\nuri = \"redis://:hunter2@r:6379\"").unwrap();
+    let loaded = load(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+    assert_eq!(loaded.settings.cluster.key.as_ref().unwrap().expose(), "a key that is long enough");
+    let shown = format!("{:?} {}", loaded, loaded.report.to_json());
+    assert!(!shown.contains("long enough") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn the_defaults_of_the_interface_are_in_force() {
+    let settings = from(&[], &[]).unwrap().settings;
+    assert_eq!(settings.node.client_addr.to_string(), "127.0.0.1:7475");
+    assert_eq!(settings.origin.uri, OriginUri::Embedded);
+    assert!(settings.node.name.as_str().ends_with(":7476"));
+    assert_eq!((settings.entry.grace, settings.entry.max_bytes), (0.5, 8 << 20));
+}
+
+/// A range that its own default does not pass would stop every start.
+#[test]
+fn every_default_passes_its_own_check_and_every_bound_can_be_read() {
+    let defaults = serde_json::to_value(Document::default()).unwrap();
+    for (path, key) in CATALOG.iter() {
+        let value = &defaults.pointer(&format!("/{}", path.replace('.', "/"))).unwrap();
+        assert!(key.in_range(value), "{path}: {value}");
+        let ranged = matches!(key.kind, Kind::Duration | Kind::Size | Kind::Integer | Kind::Number);
+        assert!(!ranged || key.allowed().contains(", from "), "{path}: {}", key.allowed());
+    }
+}
+
+#[test]
+fn a_development_cluster_has_ports_ten_apart_and_one_key() {
+    let base = from(&[], &[]).unwrap().settings;
+    let options = DevOptions { nodes: 3, base_port: 7475, base: base.clone() };
+    let nodes = dev_settings(&options, &Secret::new("a key for this test")).unwrap();
+    let ports: Vec<u16> = nodes.iter().map(|node| node.node.client_addr.port).collect();
+    assert_eq!(ports, [7475, 7485, 7495]);
+    assert!(nodes.iter().all(|node| node.cluster.seeds.len() == 3 && node.cluster.key.is_some()));
+    assert!(dev_settings(&DevOptions { nodes: 3, base_port: 65_530, base }, &Secret::new("k")).is_err());
+}
+
+proptest! {
+    /// I13: no text panics, whether it is TOML or not.
+    #[test]
+    fn any_text_is_read_or_refused(text in ".{0,200}") {
+        let _ = from_text(&text);
+    }
+
+    /// I13: no value under a known key panics, from the file or the environment.
+    #[test]
+    fn any_value_is_read_or_refused(key in 0_usize..100, text in "\\PC{0,40}", number in any::<f64>()) {
+        let paths: Vec<&String> = CATALOG.keys().collect();
+        let path = paths[key % paths.len()];
+        let _ = from_text(&format!("{path} = {text}"));
+        let _ = from_text(&format!("{path} = {text:?}"));
+        let _ = from_text(&format!("{path} = {number:?}"));
+        let _ = from(&[], &[&format!("{path}={text}")]);
+    }
+
+    /// What is written is read back as the same.
+    #[test]
+    fn durations_and_sizes_survive_their_text(ms in 0..315_576_000_000_u64, bytes in any::<u64>()) {
+        prop_assert_eq!(parse_duration(&format_duration(Millis(ms))), Ok(Millis(ms)));
+        prop_assert_eq!(parse_size(&format_size(bytes)), Ok(bytes));
+    }
+}

@@ -1,0 +1,116 @@
+//! The program from outside: `config`, usage errors and exit codes (INTERFACE section 3).
+
+use std::io::Write as _;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn hopcache(args: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
+    command.args(args).env_clear().envs(environment.iter().copied());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+#[test]
+fn show_prints_values_with_their_sources_and_no_secret() {
+    let file = file("[entry]\nttl = \"30s\"\n[cluster]\nkey = \"a key nobody may see\"\n");
+    let path = file.path().to_str().unwrap();
+    let args = ["config", "show", "--json", "--config", path, "--set", "refresh.beta=1.5"];
+    let done = hopcache(&args, &[("HOPCACHE_STORE__URI", "redis://me:hunter2@cache:6379/1")]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let shown: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(shown["entry"]["ttl"]["value"], "30s");
+    assert_eq!(shown["entry"]["ttl"]["source"], format!("{path}:2"));
+    assert_eq!(shown["refresh"]["beta"]["source"], "flag --set");
+    assert_eq!(shown["store"]["uri"]["value"], "redis://me:********@cache:6379/1");
+    assert_eq!(shown["store"]["uri"]["source"], "environment HOPCACHE_STORE__URI");
+    assert_eq!(shown["cluster"]["key"]["value"], "********");
+    assert_eq!(shown["prefetch"]["depth"]["source"], "default");
+    let table = hopcache(&args.map(|arg| if arg == "--json" { "--set=entry.grace=1" } else { arg }), &[]);
+    let table = text(&table.stdout);
+    assert!(table.contains("refresh.beta") && table.contains("flag --set"), "{table}");
+    assert!(!table.contains("nobody may see"), "{table}");
+}
+
+#[test]
+fn an_unknown_key_fails_with_a_suggestion() {
+    let file = file("[refresh]\nbetta = 1.0\n");
+    let path = file.path().to_str().unwrap();
+    let done = hopcache(&["config", "check", "--config", path], &[]);
+    assert_eq!(done.status.code(), Some(1));
+    let expected =
+        format!("hopcache: refresh.betta: no such key (read from {path}:2); did you mean refresh.beta?\n");
+    assert_eq!(text(&done.stderr), expected);
+    assert!(done.stdout.is_empty());
+    let json = hopcache(&["config", "check", "--json", "--config", path], &[]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["problems"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_sound_configuration_passes_and_serve_refuses_an_unsound_one() {
+    assert_eq!(hopcache(&["config", "check"], &[]).status.code(), Some(0));
+    let refused = hopcache(&["serve", "--set", "refresh.workers=0"], &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr),
+        "hopcache: refresh.workers: 0 is not allowed (read from flag --set); allowed: a whole number, from 1 to 256\n"
+    );
+}
+
+#[test]
+fn the_schema_describes_every_key() {
+    let done = hopcache(&["config", "schema"], &[]);
+    assert_eq!(done.status.code(), Some(0));
+    let schema: Value = serde_json::from_slice(&done.stdout).unwrap();
+    for (section, inside) in schema["properties"].as_object().unwrap() {
+        for (name, key) in inside["properties"].as_object().unwrap() {
+            assert!(key["description"].is_string(), "{section}.{name} has no description");
+        }
+    }
+    assert_eq!(schema["properties"]["refresh"]["properties"]["beta"]["maximum"], 2.0);
+    assert_eq!(schema["properties"]["entry"]["properties"]["ttl"]["default"], "1m");
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let wrong: [&[&str]; 6] = [
+        &["no-such-command"],
+        &["query"],
+        &["query", "RETURN 1", "-p", "no-equals-sign"],
+        &["dev", "--nodes", "0"],
+        &["purge"],
+        &["purge", "--all", "--database", "neo4j"],
+    ];
+    for args in wrong {
+        let done = hopcache(args, &[]);
+        assert_eq!(done.status.code(), Some(2), "{args:?}");
+        assert!(done.stdout.is_empty() && !done.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_not_there_is_a_failure_that_names_the_url() {
+    // A port that was free a moment ago; nobody else is told about it.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    for args in [&["health"][..], &["status"], &["drain"], &["purge", "--all"], &["explain", "RETURN 1"]] {
+        let done = hopcache(args, &[("HOPCACHE_ADMIN_URL", &url)]);
+        assert_eq!(done.status.code(), Some(1), "{args:?}");
+        assert!(text(&done.stderr).contains(&url), "{args:?}: {}", text(&done.stderr));
+    }
+    let done = hopcache(&["query", "RETURN 1", "--url", &url], &[]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(text(&done.stderr).contains(&url));
+}
