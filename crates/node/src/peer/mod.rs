@@ -17,7 +17,7 @@ pub mod server;
 pub mod sessions;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// Paths of the peer listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
