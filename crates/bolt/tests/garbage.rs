@@ -1,5 +1,7 @@
 //! Any bytes from a server: no panic, no hang, and readiness only after a clean end (I13).
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! What a server may do wrong in the middle of a run, and what a connection makes of it: an error
 //! with its name, never a panic (I13), never half a result (I10, F28), never a reused broken stream.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
 mod support;
 
 use std::future::Future;

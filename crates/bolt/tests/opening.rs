@@ -1,5 +1,7 @@
 //! Handshake, HELLO, LOGON, logging on again and TLS, against scripted servers.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,5 +1,11 @@
 //! A scripted Bolt server on loopback: it reads whole requests and sends whatever bytes a test wants.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code; each binary uses its part"
+)]
 
 use std::time::Duration;
 
