@@ -1,0 +1,178 @@
+//! Handshake, HELLO, LOGON, logging on again and TLS, against scripted servers.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_bolt::{Address, Auth, Connection, OpenError, Options};
+use hopcache_packstream::{Reader, Value};
+use support::*;
+
+async fn open_error(script: Vec<Step>) -> OpenError {
+    let (address, _server) = serve(script).await;
+    Connection::open(&address, &Auth::None, &options()).await.unwrap_err()
+}
+
+fn basic() -> Auth {
+    Auth::Basic { user: "ann".to_owned(), password: "sesame-1".to_owned().into() }
+}
+
+fn metadata(request: &[u8]) -> Value {
+    Reader::new(&request[2..]).value().unwrap()
+}
+
+#[tokio::test]
+async fn every_offered_version_is_spoken() {
+    for minor in 0..=4 {
+        let mut script = vec![Step::Handshake(minor), Step::Expect(HELLO)];
+        script.extend((minor > 0).then_some(Step::Expect(LOGON)));
+        script.push(Step::Send(success(&[("server", "Neo4j/5.x".into())])));
+        script.extend((minor > 0).then(|| Step::Send(success(&[]))));
+        script.push(Step::Expect(GOODBYE));
+        let (address, server) = serve(script).await;
+        let connection = Connection::open(&address, &basic(), &options()).await.unwrap();
+        assert_eq!(connection.version(), (5, minor));
+        assert_eq!(connection.server(), "Neo4j/5.x");
+        assert_eq!(connection.can_log_on_again(), minor > 0);
+        connection.close().await;
+        let requests = server.await.unwrap();
+        let with_credentials = metadata(&requests[usize::from(minor > 0)]);
+        assert_eq!(with_credentials.get("principal"), Some(&Value::from("ann")));
+        assert_eq!(with_credentials.get("credentials"), Some(&Value::from("sesame-1")));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_bolt_5_is_named() {
+    for (answer, word) in [
+        (vec![0, 0, 0, 0], "none of these versions"),
+        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "name the Bolt port"),
+        (vec![0, 0, 4, 4], "04"),
+        (vec![0, 0, 9, 5], "09"),
+        (vec![0xFF; 4], "FF"),
+    ] {
+        let error = open_error(vec![Step::Send(answer)]).await;
+        assert!(matches!(&error, OpenError::NotBolt(text) if text.contains(word)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_log_on_carries_the_servers_words() {
+    let code = "Neo.ClientError.Security.Unauthorized";
+    let mut script = greeted();
+    script[4] = Step::Send(failure(code));
+    let error = open_error(script).await;
+    assert!(matches!(&error, OpenError::Refused(failure) if failure.code == code), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_or_babbles_while_greeting_is_an_error() {
+    for answer in [vec![], ignored(), record(vec![]), framed(&[0xC0]), vec![0xFF; 200_000]] {
+        let mut script = greeted();
+        script.truncate(3);
+        script.push(Step::Send(answer));
+        let error = open_error(script).await;
+        assert!(matches!(error, OpenError::Unreachable { .. } | OpenError::Protocol(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let address: Address = format!("bolt://127.0.0.1:{port}").parse().unwrap();
+    let error = Connection::open(&address, &Auth::None, &options()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_silent_server_is_left_at_the_deadline() {
+    for script in [vec![Step::Hang], vec![Step::Handshake(4), Step::Hang]] {
+        let (address, _server) = serve(script).await;
+        let options = Options { connect_timeout: Duration::from_millis(50), ..options() };
+        let error = Connection::open(&address, &Auth::None, &options).await.unwrap_err();
+        assert_eq!(error, OpenError::TimedOut);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_the_server_closed_is_not_alive() {
+    let (address, server) = serve(greeted()).await;
+    let connection = open(&address).await;
+    server.await.unwrap();
+    // The server's end is on its way; the socket becoming readable is when it has arrived.
+    while connection.is_alive().await {
+        tokio::task::yield_now().await;
+    }
+    assert!(connection.is_ready(), "nothing was cut: it just is not open any more");
+}
+
+#[tokio::test]
+async fn logging_on_again_uses_the_same_credentials_and_believes_the_answer() {
+    for (answer, accepted) in
+        [(success(&[]), true), (failure("Neo.ClientError.Security.Unauthorized"), false)]
+    {
+        let mut script = greeted();
+        script.extend([
+            Step::Expect(LOGOFF),
+            Step::Expect(LOGON),
+            Step::Send(success(&[])),
+            Step::Send(answer),
+        ]);
+        script.push(Step::Hang);
+        let (address, server) = serve(script).await;
+        let mut connection = Connection::open(&address, &basic(), &options()).await.unwrap();
+        let outcome = connection.log_on_again().await;
+        assert_eq!(outcome.is_ok(), accepted, "{outcome:?}");
+        assert_eq!(connection.is_ready(), accepted);
+        drop(connection);
+        let requests = server.await.unwrap();
+        assert_eq!(requests[1], requests[3], "both LOGONs are the same");
+    }
+}
+
+#[test]
+fn secrets_are_not_in_debug_output() {
+    let shown = format!("{:?} {:?}", basic(), Auth::Bearer { token: "sesame-2".to_owned().into() });
+    assert!(!shown.contains("sesame"), "{shown}");
+}
+
+/// A scripted server behind TLS with a certificate that nobody signed.
+async fn serve_tls(script: Vec<Step>) -> u16 {
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        if let Ok(stream) = tokio_rustls::TlsAcceptor::from(Arc::new(config)).accept(socket).await {
+            play(stream, script).await;
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_passes_with_ssc_and_only_there() {
+    let mut script = run_answered([columns(&["n"]), record(vec![7.into()]), success(&[])].concat());
+    script.push(Step::Hang);
+    let lax = format!("bolt+ssc://localhost:{}", serve_tls(script.clone()).await);
+    let mut connection = open(&lax.parse().unwrap()).await;
+    assert_eq!(&connection.run(&statement("RETURN 7")).await.unwrap().records[..], [0x91, 7]);
+    assert!(connection.is_alive().await, "session tickets do not count as something to say");
+
+    let strict = format!("bolt+s://localhost:{}", serve_tls(script).await);
+    let error = Connection::open(&strict.parse().unwrap(), &Auth::None, &options()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Tls(_)), "{error}");
+}
