@@ -149,7 +149,8 @@ const fn slot_of(form: Form) -> usize {
     encoding + counters
 }
 
-/// Renders a result with the bookmarks that belong to this answer.
+/// Renders a result with the bookmarks that belong to this answer. The member is always there, as in
+/// the server's own answers; a hit has none to give, so its list is empty.
 pub(crate) fn render_result(
     result: &ResultSet,
     form: Form,
@@ -162,7 +163,11 @@ pub(crate) fn render_result(
         bookmarks,
         errors: &[],
     };
-    render(&view, form)
+    let mut body = render(&view, form)?;
+    if bookmarks.is_empty() && body.pop() == Some(b'}') {
+        body.extend_from_slice(b",\"bookmarks\":[]}");
+    }
+    Ok(body)
 }
 
 /// Shared by everything that serves it.

@@ -1,5 +1,6 @@
 //! A cluster to write tests with: build it, ask it, break it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,13 +25,15 @@ use crate::origin::{OriginPort, ScriptedOrigin};
 use crate::store::{SlotStore, StorePort};
 use crate::switch::Switch;
 
-/// Now, on tokio's paused clock.
+thread_local! {
+    /// When the world of this thread began: its clock counts from there.
+    static BEGAN: Cell<Option<tokio::time::Instant>> = const { Cell::new(None) };
+}
+
+/// Now, on tokio's paused clock, since the world was built.
 #[must_use]
 pub fn sim_now() -> MonoTime {
-    thread_local! {
-        static BEGAN: tokio::time::Instant = tokio::time::Instant::now();
-    }
-    let elapsed = BEGAN.with(tokio::time::Instant::elapsed);
+    let elapsed = BEGAN.get().map_or(std::time::Duration::ZERO, |began| began.elapsed());
     MonoTime(3_600_000_000 + u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX / 2))
 }
 
@@ -72,6 +75,7 @@ impl World {
     /// As [`World::new`], with another policy.
     #[must_use]
     pub fn with_policy(nodes: usize, seed: u64, policy: &Policy) -> Self {
+        BEGAN.set(Some(tokio::time::Instant::now()));
         let secrets = Secrets { hasher: KeyHasher::new(b"simulated"), checksum_key: ChecksumKey([7; 32]) };
         let mut world = Self {
             store: Arc::default(),

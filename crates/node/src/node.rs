@@ -1,0 +1,348 @@
+//! One node: its parts put together, started, and ended in good order.
+//!
+//! Nothing is decided here but the order in which things start and stop. Every task belongs to one
+//! of the trackers of [`Node`], and none outlives it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use hopcache_core::entry::ChecksumKey;
+use hopcache_core::key::KeyHasher;
+use hopcache_core::limits;
+use hopcache_core::node::{Holder, Incarnation};
+use hopcache_core::time::Millis;
+use hopcache_engine::ports::{Clock, Dice, Memory, Observer, Origin, Store};
+use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin::Admin;
+use crate::clock::{SystemClock, SystemDice};
+use crate::config::{Address, Report, Settings};
+use crate::front::Front;
+use crate::listener::{ListenerBounds, serve};
+use crate::membership::Prober;
+use crate::memory::MokaMemory;
+use crate::meters::Meters;
+use crate::peer::auth::ClusterKey;
+use crate::peer::client::PeerClient;
+use crate::peer::link::PeerLink;
+use crate::peer_desk::PeerDesk;
+use crate::routing::{MemberRouting, Members, ring_of};
+
+/// Adapters that several nodes of one process may share (`hopcache dev`).
+#[derive(Clone)]
+pub struct Backends {
+    /// What nodes share.
+    pub store: Arc<dyn Store>,
+    /// The graph database.
+    pub origin: Arc<dyn Origin>,
+}
+
+/// What the admin listener and the CLI want to know of a running node.
+pub struct Standing {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The members.
+    pub members: Arc<Members>,
+    /// Copies in memory.
+    pub memory: Arc<MokaMemory>,
+    /// The origin, for its gauges.
+    pub origin: Arc<dyn Origin>,
+    /// Metrics.
+    pub meters: Arc<Meters>,
+    /// The configuration in force.
+    pub report: Report,
+    /// Places of each node on the ring.
+    pub virtual_nodes: u32,
+    /// Told to leave.
+    pub leaving: CancellationToken,
+    /// Whether the origin answered the last time it was asked.
+    pub is_origin_reachable: AtomicBool,
+}
+
+impl Standing {
+    /// Why this node is not ready; nothing when it is.
+    #[must_use]
+    pub fn reasons_not_ready(&self) -> Vec<&'static str> {
+        let mut reasons = Vec::new();
+        if self.leaving.is_cancelled() {
+            reasons.push("leaving");
+        }
+        if !self.members.view().settled {
+            reasons.push("not every seed has been tried yet");
+        }
+        reasons
+    }
+
+    /// What works less well than it should; the node serves all the same.
+    #[must_use]
+    pub fn degraded(&self) -> Vec<&'static str> {
+        let mut parts = Vec::new();
+        if !self.engine.store_is_reachable() {
+            parts.push("store");
+        }
+        if !self.is_origin_reachable.load(Ordering::Relaxed) {
+            parts.push("origin");
+        }
+        parts
+    }
+}
+
+/// A running node.
+pub struct Node {
+    standing: Arc<Standing>,
+    stop_clients: CancellationToken,
+    stop_rest: CancellationToken,
+    clients: TaskTracker,
+    background: TaskTracker,
+    drain: Duration,
+    client_addr: SocketAddr,
+}
+
+/// The three listeners, bound before anything else is started.
+struct Listeners {
+    client: TcpListener,
+    peer: TcpListener,
+    admin: TcpListener,
+}
+
+impl Node {
+    /// Binds, puts together and starts a node.
+    ///
+    /// # Errors
+    /// When an address cannot be bound, or the configuration turns out not to work on this machine.
+    pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
+        let listeners = Listeners::bind(settings).await?;
+        let peer_addr = advertised(settings, listeners.peer.local_addr()?).await;
+        let clock = SystemClock::start();
+        let key = cluster_key(settings)?;
+        let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
+        let virtual_nodes = settings.cluster.virtual_nodes;
+        let members = Members::new(me.node.clone(), peer_addr, me.incarnation, move |names, _| {
+            ring_of(names, virtual_nodes)
+        });
+        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone())?);
+        let meters = Arc::new(Meters::new()?);
+        let memory = Arc::new(MokaMemory::new(settings.node.memory_bytes));
+        let ports = Ports {
+            clock: Arc::new(clock),
+            dice: Arc::new(SystemDice),
+            store: backends.store,
+            origin: Arc::clone(&backends.origin),
+            peers: Arc::new(PeerClient::new(Arc::clone(&link), Arc::clone(&members))),
+            routing: Arc::new(MemberRouting(Arc::clone(&members))),
+            memory: Arc::clone(&memory) as Arc<dyn Memory>,
+            observer: Arc::clone(&meters) as Arc<dyn Observer>,
+        };
+        let engine = Engine::new(me, secrets(settings), policy(settings), ports);
+        let standing = Arc::new(Standing {
+            engine,
+            members: Arc::clone(&members),
+            memory,
+            origin: backends.origin,
+            meters,
+            report,
+            virtual_nodes,
+            leaving: CancellationToken::new(),
+            is_origin_reachable: AtomicBool::new(true),
+        });
+        let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
+        let prober = Prober::new(members, link, &seeds);
+        let node = Self {
+            client_addr: listeners.client.local_addr()?,
+            standing,
+            stop_clients: CancellationToken::new(),
+            stop_rest: CancellationToken::new(),
+            clients: TaskTracker::new(),
+            background: TaskTracker::new(),
+            drain: settings.node.drain_ms.duration(),
+        };
+        node.start_background(prober);
+        node.start_listeners(listeners, settings, key, clock);
+        Ok(node)
+    }
+
+    /// Where clients reach this node.
+    #[must_use]
+    pub fn client_addr(&self) -> SocketAddr {
+        self.client_addr
+    }
+
+    /// What others want to know of this node.
+    #[must_use]
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+
+    /// Leaves in good order: not ready at once, serve on until balancers have seen it, let requests
+    /// and flights end, give back leases. All within the configured time.
+    pub async fn leave(self) {
+        self.standing.leaving.cancel();
+        tracing::info!(node = %self.standing.engine.me().node, "leaving: not ready from now on");
+        // A balancer that probes every second has seen it by then; a node told twice does not wait.
+        let serve_on = (self.drain / 4).min(Duration::from_secs(2));
+        tokio::time::sleep(serve_on).await;
+        self.stop_clients.cancel();
+        self.clients.close();
+        let orderly = async {
+            self.clients.wait().await;
+            self.standing.engine.finish().await;
+        };
+        if tokio::time::timeout(self.drain.saturating_sub(serve_on), orderly).await.is_err() {
+            tracing::warn!(
+                flights = self.standing.engine.flights_under_way(),
+                "left before everything had ended; leases are given back"
+            );
+            let _ = tokio::time::timeout(LAST_WORDS, self.standing.engine.give_back_leases()).await;
+        }
+        self.stop_rest.cancel();
+        self.background.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.background.wait()).await;
+    }
+
+    fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
+        self.spawn(async move { prober.run().await });
+        let engine = Arc::clone(&self.standing.engine);
+        self.spawn(async move { match engine.follow_invalidations().await {} });
+        let standing = Arc::clone(&self.standing);
+        self.spawn(async move { watch_ring(&standing).await });
+        let standing = Arc::clone(&self.standing);
+        self.spawn(async move {
+            loop {
+                tokio::time::sleep(UPKEEP_PAUSE).await;
+                standing.meters.upkeep();
+            }
+        });
+    }
+
+    fn start_listeners(&self, listeners: Listeners, settings: &Settings, key: Arc<ClusterKey>, clock: SystemClock) {
+        let clients_max = usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
+        let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
+        let stop = self.stop_clients.clone();
+        self.clients.spawn(serve(listeners.client, front.service(), bounds(clients_max), self.clients.clone(), stop));
+
+        let desk = PeerDesk { engine: Arc::clone(&self.standing.engine) };
+        let peers = crate::peer::server::router(Arc::new(desk), key);
+        let stop = self.stop_rest.clone();
+        let served = serve(
+            listeners.peer,
+            peers.into_service(),
+            bounds(limits::PEER_CONNECTIONS_MAX),
+            self.background.clone(),
+            stop,
+        );
+        self.background.spawn(served);
+
+        let admin = Admin::new(Arc::clone(&self.standing), settings).router();
+        let stop = self.stop_rest.clone();
+        let served = serve(
+            listeners.admin,
+            admin.into_service(),
+            bounds(limits::ADMIN_CONNECTIONS_MAX),
+            self.background.clone(),
+            stop,
+        );
+        self.background.spawn(served);
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop_rest.clone();
+        self.background.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = work => {}
+            }
+        });
+    }
+}
+
+/// Time for what has to be said at the very end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How often histogram samples are folded; about 1 MB of samples pile up in between at 10,000/s.
+const UPKEEP_PAUSE: Duration = Duration::from_secs(5);
+
+impl Listeners {
+    async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: bind("node.client_addr", &settings.node.client_addr).await?,
+            peer: bind("node.peer_addr", &settings.node.peer_addr).await?,
+            admin: bind("node.admin_addr", &settings.node.admin_addr).await?,
+        })
+    }
+}
+
+async fn bind(key: &str, address: &Address) -> anyhow::Result<TcpListener> {
+    TcpListener::bind((address.host.as_str(), address.port))
+        .await
+        .with_context(|| format!("{key}: cannot listen on {address}; is something else running there?"))
+}
+
+/// Where peers find this node, as an address: a configured name is looked up, and what was bound
+/// stands in where that fails.
+async fn advertised(settings: &Settings, bound: SocketAddr) -> SocketAddr {
+    let address = &settings.node.peer_advertise;
+    let port = if address.port == 0 { bound.port() } else { address.port };
+    match tokio::net::lookup_host((address.host.as_str(), port)).await {
+        Ok(mut found) => found.next().unwrap_or(bound),
+        Err(_) => bound,
+    }
+}
+
+fn cluster_key(settings: &Settings) -> anyhow::Result<Arc<ClusterKey>> {
+    Ok(Arc::new(match &settings.cluster.key {
+        Some(key) => ClusterKey::from_secret(key.expose().as_bytes())?,
+        None => ClusterKey::random(),
+    }))
+}
+
+/// Query keys and entry seals come from the cluster's key, so that all nodes agree and nobody else can
+/// forge an entry. Without a key (a cluster of one) they are the same on every start, so that a store
+/// that outlives the process stays useful.
+fn secrets(settings: &Settings) -> Secrets {
+    let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
+    Secrets {
+        hasher: KeyHasher::new(secret.as_bytes()),
+        checksum_key: ChecksumKey(blake3::derive_key("hopcache 2026-11-21 entry checksum", secret.as_bytes())),
+    }
+}
+
+fn policy(settings: &Settings) -> Policy {
+    Policy {
+        ttl_ms: settings.entry.ttl,
+        grace: settings.entry.grace,
+        ttl_jitter: settings.entry.ttl_jitter,
+        entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
+        run_timeout_ms: settings.origin.timeout_ms,
+        probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
+        procedures: settings.origin.read_procedures.clone(),
+    }
+}
+
+fn bounds(connections_max: usize) -> ListenerBounds {
+    ListenerBounds {
+        connections_max,
+        head_timeout: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
+        head_bytes_max: limits::HEAD_BYTES_MAX,
+    }
+}
+
+/// When the ring changes, copies of keys that others own now are forgotten: newer values may be
+/// stored there that this node would not hear of.
+async fn watch_ring(standing: &Standing) {
+    let mut views = standing.members.subscribe();
+    let mut epoch = standing.engine.view().epoch();
+    while views.changed().await.is_ok() {
+        let now = standing.engine.view().epoch();
+        if now != epoch {
+            epoch = now;
+            let dropped = standing.engine.forget_foreign();
+            let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
+            tracing::info!(epoch = now.0, members = names.join(" "), dropped, "the ring has changed");
+        }
+    }
+}

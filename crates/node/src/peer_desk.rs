@@ -1,0 +1,40 @@
+//! What this node does for its peers: the peer listener's service, over the engine.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hopcache_core::node::NodeName;
+use hopcache_engine::Engine;
+
+use crate::peer::auth::PeerIdentity;
+use crate::peer::server::{PeerRefusal, PeerService, RefusalKind};
+
+/// The engine, for peers.
+pub struct PeerDesk {
+    /// Answers here and never forwards.
+    pub engine: Arc<Engine>,
+}
+
+#[async_trait]
+impl PeerService for PeerDesk {
+    async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
+        self.engine
+            .serve_peer(&message)
+            .await
+            .map_err(|why| PeerRefusal { kind: RefusalKind::Malformed, detail: why.to_string() })
+    }
+
+    async fn purge(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
+        self.ask(sender, message).await
+    }
+
+    fn identity(&self) -> PeerIdentity {
+        let me = self.engine.me();
+        PeerIdentity {
+            name: me.node.clone(),
+            incarnation: me.incarnation,
+            epoch: self.engine.view().epoch().0,
+        }
+    }
+}

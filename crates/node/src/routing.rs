@@ -1,0 +1,40 @@
+//! The engine's routing port over the members that answer: a ring of them, and who has just left it.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hopcache_core::node::NodeName;
+use hopcache_core::ring::{Ring, RingEpoch};
+use hopcache_engine::ports::{PeerError, Routing};
+
+use crate::membership::Cluster;
+
+/// The members with the ring that is made of them.
+pub type Members = Cluster<Ring>;
+
+/// A ring of these members. Nodes that see the same members have the same ring and the same epoch.
+#[must_use]
+pub fn ring_of(members: &[NodeName], virtual_nodes: u32) -> Ring {
+    Ring::new(members, virtual_nodes, RingEpoch::of(members, virtual_nodes))
+}
+
+/// The engine's view of the members.
+pub struct MemberRouting(pub Arc<Members>);
+
+impl Routing for MemberRouting {
+    fn view(&self) -> Arc<Ring> {
+        Arc::clone(&self.0.view().ring)
+    }
+
+    fn report(&self, node: &NodeName, error: &PeerError) {
+        self.0.report(node, error);
+    }
+
+    fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
+        let (mut views, node) = (self.0.subscribe(), node.clone());
+        Box::pin(async move {
+            // An error means that the node is shutting down: nobody can be asked any more.
+            let _ = views.wait_for(|view| !view.routable.contains(&node)).await;
+        })
+    }
+}
