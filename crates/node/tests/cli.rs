@@ -1,5 +1,10 @@
 //! The program from outside: `config`, usage errors and exit codes (INTERFACE section 3).
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends at the first surprise; clippy knows #[test] functions only"
+)]
+
 use std::io::Write as _;
 use std::process::{Command, Output};
 

@@ -86,7 +86,7 @@ impl Key {
     }
 
     fn maximum(&self) -> Option<Value> {
-        self.bound("maximum", "x-max")
+        self.bound("maximum", "x-max").or_else(|| self.schema.get("maxItems").cloned())
     }
 
     /// Whether a value of the right kind lies in the key's range.
@@ -97,11 +97,13 @@ impl Key {
         low.is_none_or(|low| number >= low) && high.is_none_or(|high| number <= high)
     }
 
-    /// A value as a number to compare: milliseconds, bytes, or itself.
+    /// A value as a number to compare: milliseconds, bytes, items, or itself.
     fn measure(&self, value: &Value) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a bound is compared, not computed with")]
         let whole = |number: u64| number as f64;
         match (self.kind, value) {
+            (Kind::List, Value::Array(items)) => Some(whole(items.len() as u64)),
+            (Kind::List, Value::Number(bound)) => bound.as_f64(),
             (Kind::Duration, Value::String(text)) => parse_duration(text).ok().map(|span| whole(span.0)),
             (Kind::Size, Value::String(text)) => parse_size(text).ok().map(whole),
             (Kind::Duration | Kind::Size | Kind::Integer | Kind::Number, Value::Number(number)) => {
@@ -135,6 +137,7 @@ impl Key {
         };
         match (self.minimum(), self.maximum()) {
             (Some(low), Some(high)) => format!("{what}, from {} to {}", plain(&low), plain(&high)),
+            (None, Some(high)) => format!("{what}, at most {}", plain(&high)),
             _ => what.to_owned(),
         }
     }

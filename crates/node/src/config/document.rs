@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -96,7 +96,7 @@ impl Default for NodeSection {
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterSection {
     /// Peer addresses or DNS names; may contain this node; empty is a cluster of one.
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = MEMBERS_MAX))]
     pub seeds: Vec<Address>,
     /// File with the key that every node of the cluster has; needed with more than one node.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]

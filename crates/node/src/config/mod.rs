@@ -92,15 +92,14 @@ fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     let Layers { given, mut problems } = layers;
     // Each value alone on top of the defaults, also one that a later source overrides: it is wrong
     // where it stands, and would bite when the override goes away.
-    problems.extend(given.iter().filter_map(|given| check_one(given).err()));
+    problems.extend(given.iter().filter_map(check_one));
     if !problems.is_empty() {
         return Err(ConfigErrors(problems));
     }
     let sources: BTreeMap<String, Source> =
         given.iter().map(|given| (given.key.path.clone(), given.source.clone())).collect();
     let mut report = Report::new(sources);
-    let merged = merge(&given).map_err(|reason| internal(&reason))?;
-    let mut document: Document = serde_json::from_value(merged).map_err(|reason| internal(&reason))?;
+    let mut document: Document = serde_json::from_value(merge(&given)).map_err(|reason| internal(&reason))?;
     let settings = settings::resolve(&mut document, &report).map_err(ConfigErrors)?;
     report.fill(&document).map_err(|reason| internal(&reason))?;
     Ok(Loaded { settings, report })
@@ -117,7 +116,7 @@ fn internal(reason: &serde_json::Error) -> ConfigErrors {
 }
 
 /// The given values as one JSON document; what is not given is filled in by serde's defaults.
-fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Result<Value, serde_json::Error> {
+fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Value {
     let mut root = serde_json::Map::new();
     for given in given {
         let Some((section, name)) = given.key.path.split_once('.') else { continue };
@@ -126,10 +125,11 @@ fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Result<Value, serde_
             keys.insert(name.to_owned(), given.value.clone());
         }
     }
-    Ok(Value::Object(root))
+    Value::Object(root)
 }
 
-fn check_one(given: &Given) -> Result<(), Problem> {
+/// What is wrong with one value alone.
+fn check_one(given: &Given) -> Option<Problem> {
     let wrong = |why: Option<String>| Problem::WrongValue {
         key: given.key.path.clone(),
         read: shown(given),
@@ -137,11 +137,10 @@ fn check_one(given: &Given) -> Result<(), Problem> {
         source_of: given.source.clone(),
         allowed: given.key.allowed(),
     };
-    let alone = merge([given]).map_err(|_| wrong(None))?;
-    match serde_json::from_value::<Document>(alone) {
-        Err(error) => Err(wrong(reason(&error.to_string()))),
-        Ok(_) if !given.key.in_range(&given.value) => Err(wrong(None)),
-        Ok(_) => Ok(()),
+    match serde_json::from_value::<Document>(merge([given])) {
+        Err(error) => Some(wrong(reason(&error.to_string()))),
+        Ok(_) if !given.key.in_range(&given.value) => Some(wrong(None)),
+        Ok(_) => None,
     }
 }
 

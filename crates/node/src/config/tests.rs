@@ -25,82 +25,78 @@ fn errors(result: Result<Loaded, ConfigErrors>) -> String {
         .unwrap_or_else(|errors| errors.to_string())
 }
 
+/// Wrong files, and what is said of them.
+const WRONG_FILES: &[(&str, &str)] = &[
+    (
+        "[refresh]\nbeta = 3.5",
+        "refresh.beta: 3.5 is not allowed (read from hopcache.toml:2); allowed: a number, from 0.5 to 2.0",
+    ),
+    (
+        "[refresh]\n\nbeta = nan",
+        "refresh.beta: \"nan\" is not allowed (read from hopcache.toml:3); allowed: a number, from 0.5 to 2.0",
+    ),
+    (
+        "refresh.workers = 0",
+        "refresh.workers: 0 is not allowed (read from hopcache.toml:1); allowed: a whole number, from 1 to 256",
+    ),
+    (
+        "refresh.mode = \"fast\"",
+        "refresh.mode: \"fast\" is not allowed (read from hopcache.toml:1); allowed: \"plain\", \"topology_sensitive\", \"adaptive\"",
+    ),
+    (
+        "entry.ttl = 60",
+        "entry.ttl: 60 is not allowed: it has no unit (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
+    ),
+    (
+        "entry.ttl = \"99999999999999999999y\"",
+        "entry.ttl: \"99999999999999999999y\" is not allowed: too long to be a duration (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
+    ),
+    (
+        "node.memory = \"1KiB\"",
+        "node.memory: \"1KiB\" is not allowed (read from hopcache.toml:1); allowed: a size such as \"64KiB\" or \"256MiB\", from 1MiB to 1TiB",
+    ),
+    (
+        "node.client_addr = \"localhost\"",
+        "node.client_addr: \"localhost\" is not allowed: it has no port (read from hopcache.toml:1); allowed: host:port, for example 127.0.0.1:7475",
+    ),
+    (
+        "node.name = \"a b\"",
+        "node.name: \"a b\" is not allowed (read from hopcache.toml:1); allowed: 1 to 64 characters of A-Z a-z 0-9 . _ : -",
+    ),
+    (
+        "origin.uri = \"neo4j://db:7687\"",
+        "origin.uri: \"neo4j://db:7687\" is not allowed: routing is not supported; name one server with bolt:// (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+    ),
+    (
+        "origin.uri = \"bolt://me:hunter2@db\"",
+        "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
+    ),
+    (
+        "cluster.key = 12345",
+        "cluster.key: ******** is not allowed (read from hopcache.toml:1); allowed: a text",
+    ),
+    (
+        "log.level = \"loud\"",
+        "log.level: \"loud\" is not allowed: not a level (read from hopcache.toml:1); allowed: error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\"",
+    ),
+    (
+        "log.queries = \"yes\"",
+        "log.queries: \"yes\" is not allowed (read from hopcache.toml:1); allowed: true or false",
+    ),
+    ("[entri]\nttl = \"1s\"", "entri.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?"),
+    ("[nodes]", "nodes: no such key (read from hopcache.toml:1); did you mean node?"),
+    (
+        "[zzz]\nqqq = 1",
+        "zzz.qqq: no such key (read from hopcache.toml:2); `hopcache config schema` lists what there is",
+    ),
+    ("[node]\nttl = \"1s\"", "node.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?"),
+];
+
 /// Each message names the key, what was read, from where, and what is allowed.
 #[test]
 fn messages_of_wrong_files() {
-    let cases = [
-        (
-            "[refresh]\nbeta = 3.5",
-            "refresh.beta: 3.5 is not allowed (read from hopcache.toml:2); allowed: a number, from 0.5 to 2.0",
-        ),
-        (
-            "[refresh]\n\nbeta = nan",
-            "refresh.beta: \"nan\" is not allowed (read from hopcache.toml:3); allowed: a number, from 0.5 to 2.0",
-        ),
-        (
-            "refresh.workers = 0",
-            "refresh.workers: 0 is not allowed (read from hopcache.toml:1); allowed: a whole number, from 1 to 256",
-        ),
-        (
-            "refresh.mode = \"fast\"",
-            "refresh.mode: \"fast\" is not allowed (read from hopcache.toml:1); allowed: \"plain\", \"topology_sensitive\", \"adaptive\"",
-        ),
-        (
-            "entry.ttl = 60",
-            "entry.ttl: 60 is not allowed: it has no unit (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
-        ),
-        (
-            "entry.ttl = \"99999999999999999999y\"",
-            "entry.ttl: \"99999999999999999999y\" is not allowed: too long to be a duration (read from hopcache.toml:1); allowed: a duration such as \"250ms\", \"60s\" or \"10m\", from 0 to 10years",
-        ),
-        (
-            "node.memory = \"1KiB\"",
-            "node.memory: \"1KiB\" is not allowed (read from hopcache.toml:1); allowed: a size such as \"64KiB\" or \"256MiB\", from 1MiB to 1TiB",
-        ),
-        (
-            "node.client_addr = \"localhost\"",
-            "node.client_addr: \"localhost\" is not allowed: it has no port (read from hopcache.toml:1); allowed: host:port, for example 127.0.0.1:7475",
-        ),
-        (
-            "node.name = \"a b\"",
-            "node.name: \"a b\" is not allowed (read from hopcache.toml:1); allowed: 1 to 64 characters of A-Z a-z 0-9 . _ : -",
-        ),
-        (
-            "origin.uri = \"neo4j://db:7687\"",
-            "origin.uri: \"neo4j://db:7687\" is not allowed: routing is not supported; name one server with bolt:// (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
-        ),
-        (
-            "origin.uri = \"bolt://me:hunter2@db\"",
-            "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
-        ),
-        (
-            "cluster.key = 12345",
-            "cluster.key: ******** is not allowed (read from hopcache.toml:1); allowed: a text",
-        ),
-        (
-            "log.level = \"loud\"",
-            "log.level: \"loud\" is not allowed: not a level (read from hopcache.toml:1); allowed: error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\"",
-        ),
-        (
-            "log.queries = \"yes\"",
-            "log.queries: \"yes\" is not allowed (read from hopcache.toml:1); allowed: true or false",
-        ),
-        (
-            "[entri]\nttl = \"1s\"",
-            "entri.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?",
-        ),
-        ("[nodes]", "nodes: no such key (read from hopcache.toml:1); did you mean node?"),
-        (
-            "[zzz]\nqqq = 1",
-            "zzz.qqq: no such key (read from hopcache.toml:2); `hopcache config schema` lists what there is",
-        ),
-        (
-            "[node]\nttl = \"1s\"",
-            "node.ttl: no such key (read from hopcache.toml:2); did you mean entry.ttl?",
-        ),
-    ];
-    for (text, message) in cases {
-        assert_eq!(errors(from_text(text)), message);
+    for (text, message) in WRONG_FILES {
+        assert_eq!(errors(from_text(text)), *message);
     }
     assert!(errors(from_text("[node\n")).starts_with("hopcache.toml:1: not valid TOML: "));
 }
@@ -145,6 +141,15 @@ fn messages_of_the_environment_and_flags() {
         errors(from(&[("CACHE_XFETCH_BETA", "9")], &[])),
         "refresh.beta: 9.0 is not allowed (read from environment CACHE_XFETCH_BETA); allowed: a number, from 0.5 to 2.0"
     );
+}
+
+/// I9: the list of seeds has a bound.
+#[test]
+fn more_seeds_than_a_cluster_has_members_are_refused() {
+    let seeds = vec!["\"db:7476\""; hopcache_core::limits::MEMBERS_MAX + 1].join(",");
+    let message = errors(from_text(&format!("cluster.seeds = [{seeds}]")));
+    let allowed = "allowed: a list of addresses such as [\"127.0.0.1:7476\"], at most 128";
+    assert!(message.ends_with(allowed) && message.len() < 300, "{message}");
 }
 
 #[test]
