@@ -1,5 +1,6 @@
 //! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and what no text may do to the lexer.
 //! That the server agrees is shown by the node's `verdicts_real`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use hopcache_core::cypher::verdict::{BypassReason, Lexed};
 use hopcache_packstream::{Value, encode_canonical};

@@ -1,6 +1,7 @@
 //! I6, on the real server: for every statement of `tests/golden/verdicts.json`, what the lexer lets pass
 //! and the server calls a read changes nothing, and what the lexer calls a write is one. Nothing that
 //! writes is run: the types come from `EXPLAIN`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use hopcache_core::cypher::verdict::Lexed;
 use neo4rs::summary::Type;
