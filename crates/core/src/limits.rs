@@ -74,3 +74,16 @@ pub const INVALIDATION_LOG_LEN_MAX: usize = 1_000;
 pub const PASS_THROUGH_BYTES_MAX: usize = 64 << 20;
 /// Entry bodies below this many bytes are stored uncompressed.
 pub const COMPRESS_BYTES_MIN: usize = 1 << 10;
+
+/// Wait for a run slot or a connection of the origin before a request is refused as overload: a client
+/// that has waited so long is better told to come back than kept in a queue that grows.
+pub const ORIGIN_WAIT_MS_MAX: u64 = 2_000;
+/// Opening a connection to the origin, log-on included, takes no longer.
+pub const ORIGIN_CONNECT_MS_MAX: u64 = 5_000;
+/// Principals with a connection pool of their own; the one idle for longest gives way to a new one.
+pub const ORIGIN_PRINCIPALS_MAX: usize = 256;
+/// For how long an idle connection to the origin is kept.
+pub const ORIGIN_IDLE_MS_MAX: u64 = 60_000;
+/// Credentials that are checked against the origin at a time. Beside the run slots, so that hits are
+/// served while every slot is busy.
+pub const ORIGIN_VERIFIES_MAX: usize = 16;
