@@ -1,6 +1,8 @@
 //! RUN and PULL to the end of a result, and the framing beneath. This is where a connection's
 //! readiness changes: first to "in exchange", before the first await; back only at a clean end.
 
+use std::time::Duration;
+
 use boltr::BoltError;
 use boltr::chunk::{ChunkReader, ChunkWriter};
 use bytes::BytesMut;
@@ -21,6 +23,7 @@ const METADATA_BYTES_MAX: usize = 2 << 20;
 const RECORD_OVERHEAD_BYTES: usize = 2;
 /// Most names in the metadata of one answer (real ones have about ten), so that merging two stays cheap.
 const METADATA_NAMES_MAX: usize = 64;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Connection {
     /// Runs one statement to its end. RUN and the first PULL leave in one write.
@@ -38,7 +41,8 @@ impl Connection {
             return Err(RunError { fault: RunFault::BadParameters, fields: None });
         }
         self.state = State::InExchange;
-        let deadline = Instant::now() + run.timeout;
+        // A timeout past the end of the clock is as good as a day.
+        let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
         let outcome = timeout_at(deadline, self.run_and_pull(run, &mut fields)).await;
         let fault = match outcome {

@@ -156,3 +156,15 @@ pub const PROBE_TARGETS_MAX: usize = 2 * MEMBERS_MAX;
 pub const SEED_RESOLVE_MS: u64 = 5_000;
 /// A seed's name is resolved within this time, or counts as not resolvable for now.
 pub const SEED_RESOLVE_TIMEOUT_MS: u64 = 2_000;
+/// Wait for a run slot or a connection of the origin before a request is refused as overload: a client
+/// that has waited so long is better told to come back than kept in a queue that grows.
+pub const ORIGIN_WAIT_MS_MAX: u64 = 2_000;
+/// Opening a connection to the origin, log-on included, takes no longer.
+pub const ORIGIN_CONNECT_MS_MAX: u64 = 5_000;
+/// Principals with a connection pool of their own; the one idle for longest gives way to a new one.
+pub const ORIGIN_PRINCIPALS_MAX: usize = 256;
+/// For how long an idle connection to the origin is kept.
+pub const ORIGIN_IDLE_MS_MAX: u64 = 60_000;
+/// Credentials that are checked against the origin at a time. Beside the run slots, so that hits are
+/// served while every slot is busy.
+pub const ORIGIN_VERIFIES_MAX: usize = 16;

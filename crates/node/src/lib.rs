@@ -5,3 +5,4 @@ pub mod peer;
 pub mod cli;
 pub mod config;
 pub mod logging;
+pub mod origin;

@@ -1,0 +1,78 @@
+//! What the Bolt client reports, in the words of the engine's port. Decides what counts as the
+//! principal's fault, the statement's, the server's or the network's; acts on nothing.
+
+use hopcache_bolt::{Failure, OpenError, RunError, RunFault};
+use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault};
+
+/// Codes that say no to the credentials (Neo4j status codes, "Neo.ClientError.Security").
+/// `Forbidden` is not among them: it is about the statement.
+const CREDENTIAL_CODES: [&str; 5] = [
+    "Neo.ClientError.Security.Unauthorized",
+    "Neo.ClientError.Security.AuthenticationRateLimit",
+    "Neo.ClientError.Security.CredentialsExpired",
+    "Neo.ClientError.Security.TokenExpired",
+    "Neo.ClientError.Security.AuthorizationExpired",
+];
+/// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
+const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
+const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
+
+/// A connection that was not opened.
+pub(super) fn of_open(error: OpenError) -> OriginFault {
+    match error {
+        OpenError::Refused(failure) => of_failure(failure),
+        other => OriginFault::Unreachable(other.to_string()),
+    }
+}
+
+/// A run that has no result.
+pub(super) fn of_run(error: RunError) -> OriginError {
+    let kind = match error.fault {
+        RunFault::Failed(failure) => of_failure(failure),
+        RunFault::Cut(reason) | RunFault::Protocol(reason) => OriginFault::Cut(reason),
+        RunFault::TimedOut => OriginFault::TimedOut,
+        RunFault::TooLarge { limit_bytes } => OriginFault::TooLarge { limit_bytes },
+        fault @ RunFault::BadParameters => OriginFault::Failed(Neo4jFailure {
+            code: "Neo.ClientError.Request.Invalid".to_owned(),
+            message: fault.to_string(),
+        }),
+        fault @ RunFault::NotReady => OriginFault::Unreachable(fault.to_string()),
+    };
+    OriginError { kind, fields: error.fields }
+}
+
+fn of_failure(failure: Failure) -> OriginFault {
+    let Failure { code, message } = failure;
+    if code.starts_with(TIMED_OUT_CODE_START) {
+        return OriginFault::TimedOut;
+    }
+    let failure = Neo4jFailure { code, message };
+    if CREDENTIAL_CODES.contains(&failure.code.as_str()) {
+        OriginFault::Unauthorized(failure)
+    } else if failure.code.starts_with(TRANSIENT_CODE_START) {
+        OriginFault::Transient(failure)
+    } else {
+        OriginFault::Failed(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: &str) -> OriginFault {
+        of_failure(Failure { code: code.to_owned(), message: String::new() })
+    }
+
+    #[test]
+    fn codes_are_told_apart() {
+        assert!(matches!(said("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
+        assert!(matches!(said("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
+        assert!(matches!(said("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
+        assert!(matches!(said("Neo.TransientError.Transaction.DeadlockDetected"), OriginFault::Transient(_)));
+        assert!(matches!(said("Neo.ClientError.Statement.SyntaxError"), OriginFault::Failed(_)));
+        assert!(matches!(said(""), OriginFault::Failed(_)));
+        let late = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
+        assert_eq!(said(late), OriginFault::TimedOut);
+    }
+}

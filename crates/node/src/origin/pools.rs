@@ -1,0 +1,249 @@
+//! Connections to the server, kept for each principal. Decides who may use which connection, how many
+//! there are, and when one is closed; runs nothing.
+//!
+//! A pool is found by the fingerprint of whole credentials and opens its connections with those, and no
+//! other way leads to a connection: one that logged on as A never serves B (promise I5).
+//!
+//! Bounds (I9): connections of one principal (the pool's size), principals (the least recently used
+//! pool gives way), and all connections together: each holds a seat, and where seats run short the
+//! idle connections of the least recently used pools are closed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult, Timeouts};
+use deadpool::{Runtime, managed::QueueMode};
+use futures_util::future::join_all;
+use hopcache_bolt::{Address, Auth, Connection, OpenError, Options};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Whose connection: the fingerprint of [`Identity`](hopcache_engine::identity::Identity), or zeros for
+/// the service's own credentials.
+pub(super) type Fingerprint = [u8; 32];
+
+/// Sizes of the pools.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Connections of one principal.
+    pub(super) per_principal: usize,
+    /// Principals with a pool.
+    pub(super) principals: usize,
+    /// Connections lent or being opened at a time, by what the caller allows itself.
+    pub(super) lent: usize,
+    /// For how long an idle connection is kept.
+    pub(super) idle: Duration,
+}
+
+/// Why no connection was lent.
+#[derive(Debug)]
+pub(super) enum LendError {
+    /// All of this principal's connections are in use.
+    Full,
+    /// None could be opened.
+    Open(OpenError),
+}
+
+/// All pools of this node.
+pub(super) struct Pools {
+    address: Address,
+    options: Options,
+    bounds: Bounds,
+    seats: Arc<Semaphore>,
+    by_principal: Mutex<HashMap<Fingerprint, Held>>,
+}
+
+struct Held {
+    pool: Pool<Opener>,
+    used: Instant,
+}
+
+/// An open connection and its seat, which is free again when the connection is gone.
+pub(super) struct Pooled {
+    connection: Connection,
+    returned: Instant,
+    _seat: OwnedSemaphorePermit,
+}
+
+/// Opens connections of one principal.
+pub(super) struct Opener {
+    address: Address,
+    auth: Auth,
+    options: Options,
+    idle: Duration,
+    seats: Arc<Semaphore>,
+}
+
+impl Manager for Opener {
+    type Type = Pooled;
+    type Error = LendError;
+
+    async fn create(&self) -> Result<Pooled, LendError> {
+        let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| LendError::Full)?;
+        let connection = Connection::open(&self.address, &self.auth, &self.options).await;
+        let connection = connection.map_err(LendError::Open)?;
+        Ok(Pooled { connection, returned: Instant::now(), _seat: seat })
+    }
+
+    async fn recycle(&self, pooled: &mut Pooled, _: &Metrics) -> RecycleResult<LendError> {
+        if pooled.returned.elapsed() < self.idle && pooled.connection.is_alive().await {
+            Ok(())
+        } else {
+            Err(RecycleError::message("idle for too long, or closed by the server"))
+        }
+    }
+}
+
+impl Pools {
+    pub(super) fn new(address: Address, options: Options, bounds: Bounds) -> Self {
+        // As many idle as lent: with that, closing idle ones always finds a seat for a new one.
+        let seats = Arc::new(Semaphore::new(bounds.lent.saturating_mul(2).min(Semaphore::MAX_PERMITS)));
+        Self { address, options, bounds, seats, by_principal: Mutex::new(HashMap::new()) }
+    }
+
+    /// A connection that is logged on with `auth`, of which `whose` is the fingerprint, waiting at
+    /// most `wait` for one of this principal's to come back.
+    pub(super) async fn lend(
+        &self,
+        whose: &Fingerprint,
+        auth: impl FnOnce() -> Auth,
+        wait: Duration,
+    ) -> Result<Lent, LendError> {
+        let pool = self.pool_of(whose, auth)?;
+        self.make_room();
+        let timeouts = Timeouts { wait: Some(wait), create: None, recycle: None };
+        match pool.timeout_get(&timeouts).await {
+            Ok(object) => Ok(Lent { object: Some(object) }),
+            Err(PoolError::Backend(error)) => Err(error),
+            Err(_) => Err(LendError::Full),
+        }
+    }
+
+    /// A connection of its own, beside the pool's, for a principal whose pool is in use.
+    pub(super) async fn open_apart(&self, auth: Auth) -> Result<Connection, LendError> {
+        self.make_room();
+        // The seat is free when the caller still holds the connection: it closes it at once.
+        Ok(self.opener(auth).create().await?.connection)
+    }
+
+    /// Closes the principal's connections; those in use when they come back.
+    pub(super) fn forget(&self, whose: &Fingerprint) {
+        let held = self.by_principal.lock().remove(whose);
+        if let Some(held) = held {
+            held.pool.close();
+        }
+    }
+
+    /// Connections open or being opened.
+    #[cfg(test)]
+    pub(super) fn seats_taken(&self) -> usize {
+        self.bounds.lent * 2 - self.seats.available_permits()
+    }
+
+    fn opener(&self, auth: Auth) -> Opener {
+        let Self { address, options, bounds, seats, .. } = self;
+        let (address, options, seats) = (address.clone(), options.clone(), Arc::clone(seats));
+        Opener { address, auth, options, idle: bounds.idle, seats }
+    }
+
+    fn pool_of(&self, whose: &Fingerprint, auth: impl FnOnce() -> Auth) -> Result<Pool<Opener>, LendError> {
+        let mut by_principal = self.by_principal.lock();
+        if let Some(held) = by_principal.get_mut(whose) {
+            held.used = Instant::now();
+            return Ok(held.pool.clone());
+        }
+        while by_principal.len() >= self.bounds.principals.max(1) {
+            let Some(oldest) = by_principal.iter().min_by_key(|(_, held)| held.used).map(|(key, _)| *key)
+            else {
+                break;
+            };
+            by_principal.remove(&oldest);
+        }
+        let pool = Pool::builder(self.opener(auth()))
+            .max_size(self.bounds.per_principal.max(1))
+            // The last one back is the first one out, so that those not needed grow idle.
+            .queue_mode(QueueMode::Lifo)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|_| LendError::Full)?;
+        by_principal.insert(*whose, Held { pool: pool.clone(), used: Instant::now() });
+        Ok(pool)
+    }
+
+    /// Closes idle connections, least recently used principals first, until everybody who may be about
+    /// to open one finds a seat.
+    fn make_room(&self) {
+        if self.seats.available_permits() >= self.bounds.lent {
+            return;
+        }
+        let mut pools: Vec<_> = {
+            let by_principal = self.by_principal.lock();
+            by_principal.values().map(|held| (held.used, held.pool.clone())).collect()
+        };
+        pools.sort_by_key(|(used, _)| *used);
+        for (_, pool) in pools {
+            if self.seats.available_permits() >= self.bounds.lent {
+                return;
+            }
+            drop(pool.retain(|_, _| false).removed);
+        }
+    }
+
+    /// Says goodbye on connections that were idle for too long, and drops pools without any.
+    async fn sweep(&self) {
+        let idle = self.bounds.idle;
+        let mut old = Vec::new();
+        self.by_principal.lock().retain(|_, held| {
+            old.extend(held.pool.retain(|pooled, _| pooled.returned.elapsed() < idle).removed);
+            held.pool.status().size > 0 || held.used.elapsed() < idle
+        });
+        join_all(old.into_iter().map(|pooled| pooled.connection.close())).await;
+    }
+}
+
+/// Sweeps until the pools are gone.
+pub(super) async fn sweep_while_used(pools: Weak<Pools>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(pools) = pools.upgrade() else { return };
+        pools.sweep().await;
+    }
+}
+
+/// A connection out of its pool. On drop it goes back if it is ready, and is closed if it is not: a
+/// cut exchange must neither meet the next run nor stay open, where the server would work on.
+pub(super) struct Lent {
+    object: Option<Object<Opener>>,
+}
+
+impl Lent {
+    /// Whether it was opened for this loan, so that the server has checked the credentials just now.
+    pub(super) fn is_new(&self) -> bool {
+        self.object.as_ref().is_some_and(|object| Object::metrics(object).recycle_count == 0)
+    }
+
+    /// The connection; only a lent one that was already returned has none.
+    pub(super) fn connection(&mut self) -> Option<&mut Connection> {
+        self.object.as_mut().map(|object| &mut object.connection)
+    }
+
+    /// Closes it instead of giving it back.
+    pub(super) fn close(mut self) {
+        if let Some(object) = self.object.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(mut object) = self.object.take() else { return };
+        if object.connection.is_ready() {
+            object.returned = Instant::now();
+        } else {
+            drop(Object::take(object));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The Bolt origin against a real Neo4j: the port's contract, and what only a server with users,
+//! errors in mid-stream and a network can show (F25, F26, F27, F28, I5, I10).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod origin_suite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::time::Millis;
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
+use hopcache_packstream::{Value, encode};
+use origin_suite::{reading, rows_of, writing};
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))
+}
+
+fn settings(login: Login) -> BoltSettings {
+    BoltSettings::new(variable("HOPCACHE_TEST_NEO4J_BOLT").parse().unwrap(), login)
+}
+
+fn passthrough() -> BoltOrigin {
+    BoltOrigin::new(settings(Login::Passthrough))
+}
+
+fn identity(user: &str, password: &str) -> Arc<Identity> {
+    let digest = |parts: &[&str]| *blake3::hash(parts.join("\0").as_bytes()).as_bytes();
+    Arc::new(Identity {
+        scope: PrincipalScope(digest(&["basic", user])),
+        fingerprint: digest(&["basic", user, password]),
+        credentials: Credentials::Basic { user: user.to_owned(), password: password.to_owned() },
+    })
+}
+
+fn neo4j() -> Arc<Identity> {
+    identity("neo4j", &variable("HOPCACHE_TEST_NEO4J_PASSWORD"))
+}
+
+const LONG: &str = "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN sum(a * b) AS s";
+
+#[tokio::test]
+async fn the_bolt_origin_keeps_the_contract() {
+    origin_suite::holds(&passthrough(), &neo4j()).await;
+}
+
+#[tokio::test]
+async fn a_failure_in_mid_stream_keeps_the_fields_and_gives_no_result() {
+    let origin = passthrough();
+    let run = reading(&neo4j(), "UNWIND range(3000, 0, -1) AS x RETURN x AS x, 1 / x AS y");
+    let error = origin.run(&run).await.unwrap_err();
+    assert!(matches!(&error.kind, OriginFault::Failed(failure) if failure.code.ends_with("ArithmeticError")));
+    assert_eq!(error.fields, Some(vec!["x".to_owned(), "y".to_owned()]));
+    assert_eq!(rows_of(&origin.run(&reading(&neo4j(), "RETURN 1 AS n")).await.unwrap()), [[Value::Int(1)]]);
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_unauthorized_and_take_nothing_from_the_right_ones() {
+    let origin = passthrough();
+    // A user that does not exist: wrong passwords of a real one would lock it for other tests.
+    let (right, wrong) = (neo4j(), identity("origin_contract_nobody", "not-the-password"));
+    origin.verify(&right).await.unwrap();
+    for _ in 0..2 {
+        let fault = origin.verify(&wrong).await.unwrap_err().kind;
+        let OriginFault::Unauthorized(failure) = fault else { panic!("{fault:?}") };
+        assert_eq!(failure.code, "Neo.ClientError.Security.Unauthorized");
+        let fault = origin.run(&reading(&wrong, "RETURN 1")).await.unwrap_err().kind;
+        assert!(matches!(fault, OriginFault::Unauthorized(_)), "{fault:?}");
+        // A second time on a pooled connection: the LOGON is made anew.
+        origin.verify(&right).await.unwrap();
+        origin.run(&reading(&right, "RETURN 1 AS n")).await.unwrap();
+    }
+}
+
+/// I5: every run sees its own user, whoever used the origin before.
+#[tokio::test]
+async fn connections_never_change_hands_and_a_changed_password_is_noticed() {
+    let origin = passthrough();
+    let admin = neo4j();
+    let system = |text: &str| OriginRun { database: "system".into(), ..writing(&admin, text) };
+    let drop_user = system("DROP USER origin_contract_b IF EXISTS");
+    origin.run(&drop_user).await.unwrap();
+    let set = "SET PASSWORD 'secret-of-b' CHANGE NOT REQUIRED";
+    origin.run(&system(&format!("CREATE USER origin_contract_b {set}"))).await.unwrap();
+    let other = identity("origin_contract_b", "secret-of-b");
+    let runs = (0..40).map(|turn| {
+        let (whom, name) = if turn % 2 == 0 { (&admin, "neo4j") } else { (&other, "origin_contract_b") };
+        let (run, origin) = (reading(whom, "SHOW CURRENT USER YIELD user RETURN user"), &origin);
+        async move { assert_eq!(rows_of(&origin.run(&run).await.unwrap()), [[Value::from(name)]]) }
+    });
+    join_all(runs).await;
+
+    origin.verify(&other).await.unwrap();
+    let changed = "ALTER USER origin_contract_b SET PASSWORD 'another-secret' CHANGE NOT REQUIRED";
+    origin.run(&system(changed)).await.unwrap();
+    let fault = origin.verify(&other).await.unwrap_err().kind;
+    assert!(matches!(fault, OriginFault::Unauthorized(_)), "a pooled connection vouched for it: {fault:?}");
+    origin.run(&drop_user).await.unwrap();
+}
+
+#[tokio::test]
+async fn service_mode_runs_as_the_service_whoever_asks() {
+    let origin = BoltOrigin::new(settings(Login::Service(neo4j().credentials.clone())));
+    let stranger = identity("nobody", "nothing");
+    let run = reading(&stranger, "SHOW CURRENT USER YIELD user RETURN user");
+    assert_eq!(rows_of(&origin.run(&run).await.unwrap()), [[Value::from("neo4j")]]);
+    origin.verify(&stranger).await.unwrap();
+}
+
+#[tokio::test]
+async fn slots_bound_the_runs_and_the_wait_for_one() {
+    let wait = Duration::from_millis(50);
+    let narrow = BoltSettings {
+        max_concurrent: 2,
+        connections_per_principal: 2,
+        wait,
+        ..settings(Login::Passthrough)
+    };
+    let origin = Arc::new(BoltOrigin::new(narrow));
+    let long = reading(&neo4j(), LONG);
+    let runs: Vec<_> = (0..2)
+        .map(|_| {
+            let (origin, long) = (Arc::clone(&origin), long.clone());
+            tokio::spawn(async move { origin.run(&long).await })
+        })
+        .collect();
+    while origin.in_flight() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let fault = origin.run(&reading(&neo4j(), "RETURN 1")).await.unwrap_err().kind;
+    assert_eq!(fault, OriginFault::Overloaded);
+    origin.verify(&neo4j()).await.expect("hits are served while every slot is busy");
+    runs.iter().for_each(tokio::task::JoinHandle::abort);
+    join_all(runs).await;
+    assert_eq!(origin.in_flight(), 0);
+    origin.run(&reading(&neo4j(), "RETURN 1 AS n")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dropped_run_ends_on_the_server() {
+    let origin = Arc::new(passthrough());
+    let mark = "origin_contract_dropped";
+    let watch = reading(&neo4j(), "SHOW TRANSACTIONS YIELD currentQuery RETURN currentQuery");
+    let running = async || {
+        let rows = rows_of(&origin.run(&watch).await.unwrap());
+        rows.iter().any(|row| row[0].as_str().is_some_and(|text| text.contains(mark)))
+    };
+    let long = reading(&neo4j(), &format!("{LONG} /* {mark} */"));
+    let run = {
+        let origin = Arc::clone(&origin);
+        tokio::spawn(async move { origin.run(&long).await })
+    };
+    let begun = async { while !running().await {} };
+    tokio::time::timeout(Duration::from_secs(10), begun).await.expect("the run never began");
+    run.abort();
+    let ended = async { while running().await {} };
+    tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the run went on at the server");
+}
+
+/// A cut exchange is never met again: 200 runs dropped at many points, then 200 right answers.
+#[tokio::test]
+async fn runs_dropped_anywhere_leave_the_pool_sound() {
+    let narrow = BoltSettings { connections_per_principal: 4, ..settings(Login::Passthrough) };
+    let origin = BoltOrigin::new(narrow);
+    let whom = neo4j();
+    let numbered = |number: i64| {
+        let params = Value::Map(vec![("n".to_owned(), Value::Int(number))]);
+        let text = "UNWIND range(1, 200) AS i RETURN $n AS n, i";
+        OriginRun { params: encode(&params).into(), ..reading(&whom, text) }
+    };
+    origin.run(&numbered(0)).await.unwrap();
+    let mut dropped = 0;
+    for turn in 0..200_u64 {
+        let run = numbered(-1);
+        // From before the first write to after the last read: a run takes about a millisecond.
+        let patience = Duration::from_micros(turn * 37 % 3_000);
+        let cut = tokio::select! {
+            biased;
+            () = spin(patience) => true,
+            outcome = origin.run(&run) => { outcome.unwrap(); false }
+        };
+        dropped += u32::from(cut);
+    }
+    assert!(dropped >= 20, "only {dropped} of 200 runs were cut: the fault did not happen");
+    assert_eq!(origin.in_flight(), 0);
+    let checks = (0..200).map(|number| {
+        let (run, origin) = (numbered(number), &origin);
+        async move {
+            let rows = rows_of(&origin.run(&run).await.unwrap());
+            assert_eq!(rows.len(), 200);
+            assert!(rows.iter().all(|row| row[0] == Value::Int(number)), "an answer to another run");
+        }
+    });
+    join_all(checks).await;
+}
+
+/// Done when so much time has passed, to the microsecond (the runtime's timers go by milliseconds).
+async fn spin(span: Duration) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < span {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unreachable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
+    drop(listener);
+    let origin = BoltOrigin::new(BoltSettings { address, ..settings(Login::Passthrough) });
+    let fault = origin.run(&reading(&neo4j(), "RETURN 1")).await.unwrap_err().kind;
+    assert!(matches!(fault, OriginFault::Unreachable(_)), "{fault:?}");
+}
+
+#[tokio::test]
+async fn an_unknown_database_is_the_statements_fault() {
+    let run = OriginRun { database: "nowhere".into(), ..reading(&neo4j(), "RETURN 1") };
+    let fault = passthrough().run(&run).await.unwrap_err().kind;
+    let OriginFault::Failed(failure) = fault else { panic!("{fault:?}") };
+    assert!(failure.code.ends_with("DatabaseNotFound"), "{failure:?}");
+}
