@@ -1,5 +1,8 @@
 //! The members' state machine: who is routed to, after whatever was seen in whatever order.
 
+// Clippy allows these in test functions only, not in what they share.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

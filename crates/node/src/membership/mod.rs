@@ -132,7 +132,9 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         change
     }
 
-    /// `addr` answered a probe.
+    /// `addr` answered a probe. The answer may be older than a report: the peer answers, dies, a forward is
+    /// refused and reported, then the answer is noted and the peer is routed to again. The next forward or
+    /// probe is refused in turn, so this costs one more refused connection and heals by itself.
     fn answered(&self, addr: SocketAddr, who: &PeerIdentity) -> Result<Change, NotAdmitted> {
         let mut state = self.state.lock();
         let change = state.members.answered(addr, &who.name, who.incarnation)?;
