@@ -1,0 +1,226 @@
+//! The `Origin` port over the pool: checks what can be checked without the library, runs, and renders
+//! the rows. Never blocks the runtime, and never hands out a part of a result.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use graphdblite::{Database, Record, Value as Graph};
+use hopcache_core::limits;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::Millis;
+use hopcache_engine::identity::Identity;
+use hopcache_engine::ports::{AccessMode, Origin, OriginError, OriginFault, OriginRun};
+use hopcache_packstream::{Value as Packed, Writer};
+
+use crate::failure::{self, failed};
+use crate::pool::{Pool, StartError, StillWanted};
+use crate::sample::Sample;
+use crate::statement::{self, Column, Prepared};
+use crate::{load, values};
+
+/// How the embedded graph is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Statements at a time: 1 to [`limits::EMBEDDED_WORKERS_MAX`]; anything else is brought into that range.
+    pub workers: usize,
+    /// Time that every run takes before it begins, to play a database that is far away or busy. It
+    /// counts against the run's deadline and takes no worker.
+    pub delay_ms: Millis,
+    /// How long a run waits for a worker.
+    pub queue_wait_ms: Millis,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { workers: 4, delay_ms: Millis::ZERO, queue_wait_ms: Millis(limits::EMBEDDED_QUEUE_WAIT_MS) }
+    }
+}
+
+/// The embedded graph as an origin. Every credential is accepted: it holds nothing but the sample.
+pub struct EmbeddedOrigin {
+    pool: Pool,
+    settings: Settings,
+    in_flight: AtomicUsize,
+    writes: Arc<AtomicU64>,
+}
+
+impl EmbeddedOrigin {
+    /// Generates and loads the sample, and starts the workers. Blocks for well under 2 s in a release build.
+    ///
+    /// # Errors
+    /// [`StartError`] when the temporary file or a thread cannot be made.
+    pub fn start(settings: Settings) -> Result<Self, StartError> {
+        let pool = Pool::start(settings.workers, |graph| load::load(graph, &Sample::generate()))?;
+        Ok(Self { pool, settings, in_flight: AtomicUsize::new(0), writes: Arc::new(AtomicU64::new(0)) })
+    }
+
+    /// Threads that are still busy with a statement nobody waits for.
+    #[must_use]
+    pub fn abandoned(&self) -> usize {
+        self.pool.abandoned()
+    }
+
+    async fn answer(&self, run: &OriginRun) -> Result<ResultSet, OriginFault> {
+        let deadline = tokio::time::Instant::now() + run.timeout_ms.duration().min(A_DAY);
+        refuse_foreign(run)?;
+        let prepared =
+            statement::prepare(&run.statement).map_err(|why| failed(failure::SYNTAX, why.to_string()))?;
+        let params =
+            values::parameters(&run.params).map_err(|why| failed(failure::ARGUMENT, why.to_string()))?;
+        let writes = prepared.kind != StatementKind::Read;
+        if writes && run.mode == AccessMode::Read {
+            let message = "Writing in read access mode not allowed. Attempted write to neo4j";
+            return Err(failed(failure::ACCESS_MODE, message));
+        }
+        if writes && self.pool.file_bytes() > limits::EMBEDDED_FILE_BYTES_MAX {
+            return Err(failed(
+                failure::MEMORY,
+                "the embedded sample graph is full: restart it, or use Neo4j",
+            ));
+        }
+        if self.settings.delay_ms > Millis::ZERO {
+            let delay = tokio::time::sleep(self.settings.delay_ms.duration());
+            tokio::time::timeout_at(deadline, delay).await.map_err(|_| OriginFault::TimedOut)?;
+        }
+        let (bytes_max, counter) = (run.bytes_max, Arc::clone(&self.writes));
+        let work = Box::new(move |graph: &mut Database, wanted: &StillWanted| {
+            execute(graph, wanted, &prepared, &params, bytes_max, &counter)
+        });
+        self.pool.run(self.settings.queue_wait_ms.duration(), deadline, work).await
+    }
+}
+
+/// Longest deadline that is counted: the runtime's clock does not take every number.
+const A_DAY: Duration = Duration::from_secs(86_400);
+
+#[async_trait]
+impl Origin for EmbeddedOrigin {
+    async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
+        let _counted = Counted::new(&self.in_flight);
+        self.answer(run).await.map_err(OriginError::from)
+    }
+
+    /// Costs some microseconds: no round trip, no worker. A statement that is no Cypher has a kind too.
+    async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
+        Ok(statement::kind(&run.statement))
+    }
+
+    async fn verify(&self, _identity: &Identity) -> Result<(), OriginError> {
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+}
+
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn refuse_foreign(run: &OriginRun) -> Result<(), OriginFault> {
+    if !run.database.eq_ignore_ascii_case("neo4j") {
+        let message = format!("Graph not found: {}. The embedded sample graph is called neo4j", run.database);
+        return Err(failed(failure::NO_DATABASE, message));
+    }
+    if run.impersonated.is_some() {
+        return Err(failed(failure::FORBIDDEN, "the embedded sample graph has no users to impersonate"));
+    }
+    Ok(())
+}
+
+/// On a worker: one transaction of the kind that the statement needs.
+fn execute(
+    graph: &mut Database,
+    wanted: &StillWanted,
+    prepared: &Prepared,
+    params: &HashMap<String, Graph>,
+    bytes_max: usize,
+    writes: &AtomicU64,
+) -> Result<ResultSet, OriginFault> {
+    let library = |error| failure::of_library(&error);
+    if prepared.kind == StatementKind::Read {
+        // The library plans before it runs, and refuses here whatever would write.
+        let read = graph.read_tx().map_err(library)?;
+        let rows = read.query_with_params(&prepared.text, Some(params)).map_err(library)?;
+        return render(prepared, &rows, bytes_max, writes.load(Ordering::Acquire));
+    }
+    let write = graph.write_tx().map_err(library)?;
+    let outcome = write.query_with_params(&prepared.text, Some(params)).map_err(library);
+    let outcome = outcome.and_then(|rows| render(prepared, &rows, bytes_max, 0));
+    let outcome =
+        outcome.and_then(|result| if wanted.check() { Ok(result) } else { Err(OriginFault::TimedOut) });
+    let mut result = match outcome {
+        Ok(result) => result,
+        Err(why) => {
+            write.rollback().map_err(library)?;
+            return Err(why);
+        }
+    };
+    write.commit().map_err(library)?;
+    result.bookmark = Some(bookmark(writes.fetch_add(1, Ordering::AcqRel) + 1));
+    Ok(result)
+}
+
+/// Every statement sees every write that was answered before it began, so a bookmark asks for nothing.
+fn bookmark(writes: u64) -> String {
+    format!("FB:embedded:{writes}")
+}
+
+fn render(
+    prepared: &Prepared,
+    rows: &[Record],
+    bytes_max: usize,
+    writes: u64,
+) -> Result<ResultSet, OriginFault> {
+    let mut records = Vec::new();
+    for row in rows {
+        let mut out = Writer::new();
+        render_row(&mut out, &prepared.columns, row)?;
+        records.extend_from_slice(&out.into_bytes());
+        if records.len() > bytes_max {
+            return Err(OriginFault::TooLarge { limit_bytes: bytes_max });
+        }
+    }
+    // A write's counters are not known; that it may have changed something is what matters (I6).
+    let stats = Packed::Map(vec![("contains-updates".to_owned(), Packed::Bool(true))]);
+    let is_read = prepared.kind == StatementKind::Read;
+    Ok(ResultSet {
+        fields: prepared.columns.iter().map(|column| column.name.clone()).collect(),
+        records: Bytes::from(records),
+        rows: if prepared.columns.is_empty() { 0 } else { rows.len() as u64 },
+        kind: Some(prepared.kind),
+        summary: Packed::Map(if is_read { Vec::new() } else { vec![("stats".to_owned(), stats)] }),
+        bookmark: Some(bookmark(writes)),
+    })
+}
+
+fn render_row(out: &mut Writer, columns: &[Column], row: &Record) -> Result<(), OriginFault> {
+    if columns.is_empty() {
+        return Ok(());
+    }
+    out.list(columns.len());
+    for column in columns {
+        let Some(value) = row.get(&column.library_name).filter(|_| row.len() == columns.len()) else {
+            let message = "the embedded sample graph named the columns in a way it cannot answer soundly";
+            return Err(failed(failure::FAILED, message));
+        };
+        values::write(out, value);
+    }
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Threads with a database handle each, all on one file: a write that one of them commits is seen by
+//! every statement that begins afterwards.
+//!
+//! The library cannot be interrupted. A statement nobody waits for any more is therefore abandoned:
+//! its thread is replaced at once and ends by itself when the library returns, without committing. At
+//! most [`limits::EMBEDDED_ABANDONED_MAX`] threads are in that state; beyond it a slot stays taken
+//! until its thread is done, so threads never grow past the two bounds together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use graphdblite::{Config, Database, GraphError, SyncMode};
+use hopcache_core::limits;
+use hopcache_engine::ports::OriginFault;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::failure;
+
+/// Work for one handle. It asks the flag before it makes anything permanent.
+pub(crate) type Work<T> = Box<dyn FnOnce(&mut Database, &StillWanted) -> Result<T, OriginFault> + Send>;
+
+/// Whether anybody waits for a piece of work.
+#[derive(Clone)]
+pub(crate) struct StillWanted(Arc<Mutex<Stage>>);
+
+impl StillWanted {
+    /// Whether somebody still waits. Schedule that remains: asked, then given up, then committed; the
+    /// caller is told `TimedOut` of a write that was carried out, as it may happen with Neo4j.
+    pub(crate) fn check(&self) -> bool {
+        matches!(*self.0.lock(), Stage::Running(_))
+    }
+}
+
+enum Stage {
+    /// Sent, not begun; holds the slot.
+    Queued(OwnedSemaphorePermit),
+    /// A thread is at it; holds the slot.
+    Running(OwnedSemaphorePermit),
+    /// Done, or begun by nobody.
+    Ended,
+    /// Nobody waits. `true`: the thread was replaced and has to end; its slot was given back.
+    Abandoned { replaced: bool, slot: Option<OwnedSemaphorePermit> },
+}
+
+type Task = Box<dyn FnOnce(&mut Database) -> Next + Send>;
+
+/// What a thread does after a task.
+enum Next {
+    Serve,
+    Reopen,
+    End,
+}
+
+/// Where the file is and how it is opened; shared by all threads, and the last one removes the file.
+struct Site {
+    directory: tempfile::TempDir,
+    abandoned: AtomicUsize,
+    tasks: Mutex<mpsc::Receiver<Task>>,
+}
+
+/// The pool. Dropping it ends its threads.
+pub(crate) struct Pool {
+    site: Arc<Site>,
+    sender: mpsc::Sender<Task>,
+    slots: Arc<Semaphore>,
+}
+
+impl Pool {
+    /// Makes the file, fills it by `load`, and starts `workers` threads.
+    pub(crate) fn start(
+        workers: usize,
+        load: impl FnOnce(&mut Database) -> graphdblite::Result<()>,
+    ) -> Result<Self, StartError> {
+        let directory = tempfile::Builder::new().prefix("hopcache-sample-").tempdir()?;
+        let (sender, receiver) = mpsc::channel();
+        let site = Arc::new(Site { directory, abandoned: AtomicUsize::new(0), tasks: Mutex::new(receiver) });
+        load(&mut site.open()?)?;
+        let workers = workers.clamp(1, limits::EMBEDDED_WORKERS_MAX);
+        for _ in 0..workers {
+            spawn(Arc::clone(&site))?;
+        }
+        Ok(Self { site, sender, slots: Arc::new(Semaphore::new(workers)) })
+    }
+
+    /// Waits for a thread (at most `wait`), then for its answer (at most until `deadline` is over).
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        wait: Duration,
+        deadline: tokio::time::Instant,
+        work: Work<T>,
+    ) -> Result<T, OriginFault> {
+        let late = tokio::time::Instant::now() + wait;
+        let acquire = tokio::time::timeout_at(late.min(deadline), Arc::clone(&self.slots).acquire_owned());
+        let slot = match acquire.await {
+            Ok(Ok(slot)) => slot,
+            Ok(Err(_)) => return Err(OriginFault::Overloaded),
+            Err(_) if deadline < late => return Err(OriginFault::TimedOut),
+            Err(_) => return Err(OriginFault::Overloaded),
+        };
+        let stage = Arc::new(Mutex::new(Stage::Queued(slot)));
+        let (answer, answered) = oneshot::channel();
+        let task = task(Arc::clone(&self.site), Arc::clone(&stage), work, answer);
+        if self.sender.send(task).is_err() {
+            return Err(OriginFault::Unreachable("the embedded graph has stopped".to_owned()));
+        }
+        // From here on a dropped future gives the work up as a deadline does.
+        let waiting = Waiting { site: Arc::clone(&self.site), stage };
+        let answer = tokio::time::timeout_at(deadline, answered).await;
+        drop(waiting);
+        match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => {
+                Err(failure::failed(failure::FAILED, "the embedded sample graph failed inside; see its log"))
+            }
+            Err(_) => Err(OriginFault::TimedOut),
+        }
+    }
+
+    /// Threads busy with what nobody waits for.
+    pub(crate) fn abandoned(&self) -> usize {
+        self.site.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Size of the file and its log, in bytes.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let size = |name: &str| {
+            std::fs::metadata(self.site.directory.path().join(name)).map_or(0, |file| file.len())
+        };
+        size(FILE) + size(LOG)
+    }
+}
+
+/// Why the embedded graph did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No temporary directory or thread.
+    #[error(
+        "the embedded graph could not be set up ({0}): make room in the temporary directory, or set TMPDIR"
+    )]
+    Io(#[from] std::io::Error),
+    /// The library refused.
+    #[error("the embedded graph could not be loaded: {0}")]
+    Library(#[from] GraphError),
+}
+
+const FILE: &str = "sample.graph";
+const LOG: &str = "sample.graph-wal";
+/// How long one write waits for another: below the deadlines that runs usually have.
+const BUSY_MS: u32 = 2_000;
+
+impl Site {
+    fn open(&self) -> graphdblite::Result<Database> {
+        let config = Config {
+            busy_timeout_ms: BUSY_MS,
+            // The file does not outlive the process.
+            synchronous: SyncMode::Off,
+            max_traversal_depth: limits::EMBEDDED_HOPS_MAX,
+            max_traversal_work: limits::EMBEDDED_TRAVERSAL_MAX,
+            max_materialized_bytes: limits::EMBEDDED_STATEMENT_BYTES_MAX,
+            max_result_rows: limits::EMBEDDED_ROWS_MAX,
+            ..Config::default()
+        };
+        let path: PathBuf = self.directory.path().join(FILE);
+        Database::open_with_config(path, config)
+    }
+}
+
+fn spawn(site: Arc<Site>) -> std::io::Result<()> {
+    std::thread::Builder::new().name("embedded-graph".to_owned()).spawn(move || serve(&site)).map(drop)
+}
+
+/// A thread's life: tasks until the pool is gone, it was replaced, or the file cannot be opened.
+fn serve(site: &Site) {
+    'open: loop {
+        let mut graph = match site.open() {
+            Ok(graph) => graph,
+            Err(error) => {
+                tracing::error!(%error, "a worker of the embedded graph cannot open its file and ends");
+                return;
+            }
+        };
+        loop {
+            // One thread waits in `recv` with the lock, the others wait for the lock: whichever it is, a
+            // task is taken by a thread that does nothing else.
+            let task = site.tasks.lock().recv();
+            match task.map(|task| task(&mut graph)) {
+                Ok(Next::Serve) => {}
+                Ok(Next::Reopen) => continue 'open,
+                Ok(Next::End) | Err(mpsc::RecvError) => return,
+            }
+        }
+    }
+}
+
+fn task<T: Send + 'static>(
+    site: Arc<Site>,
+    stage: Arc<Mutex<Stage>>,
+    work: Work<T>,
+    answer: oneshot::Sender<Result<T, OriginFault>>,
+) -> Task {
+    Box::new(move |graph| {
+        if !begin(&stage) {
+            return Next::Serve;
+        }
+        let wanted = StillWanted(Arc::clone(&stage));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(graph, &wanted)));
+        let next = end(&site, &stage);
+        match (outcome, next) {
+            (Ok(outcome), next) => {
+                let _ = answer.send(outcome);
+                next
+            }
+            // The panic hook has told it; the handle may be in any state, so a new one is opened.
+            (Err(_), Next::Serve) => Next::Reopen,
+            (Err(_), next) => next,
+        }
+    })
+}
+
+/// Queued → running; whether there is anything to do.
+fn begin(stage: &Mutex<Stage>) -> bool {
+    let mut stage = stage.lock();
+    match std::mem::replace(&mut *stage, Stage::Ended) {
+        Stage::Queued(slot) => {
+            *stage = Stage::Running(slot);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Running → ended, which gives the slot back; a replaced thread ends instead.
+fn end(site: &Site, stage: &Mutex<Stage>) -> Next {
+    let last = std::mem::replace(&mut *stage.lock(), Stage::Ended);
+    match last {
+        Stage::Abandoned { replaced, slot } => {
+            site.abandoned.fetch_sub(1, Ordering::AcqRel);
+            drop(slot);
+            if replaced { Next::End } else { Next::Serve }
+        }
+        _ => Next::Serve,
+    }
+}
+
+/// Gives the work up when dropped before it ended.
+struct Waiting {
+    site: Arc<Site>,
+    stage: Arc<Mutex<Stage>>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut stage = self.stage.lock();
+        match std::mem::replace(&mut *stage, Stage::Ended) {
+            Stage::Running(slot) => *stage = abandon(&self.site, slot),
+            // Queued: no thread has it, and the one that takes it will pass over it.
+            Stage::Queued(_) | Stage::Ended => {}
+            abandoned @ Stage::Abandoned { .. } => *stage = abandoned,
+        }
+    }
+}
+
+fn abandon(site: &Arc<Site>, slot: OwnedSemaphorePermit) -> Stage {
+    let before = site.abandoned.fetch_add(1, Ordering::AcqRel);
+    let replaced = before < limits::EMBEDDED_ABANDONED_MAX && spawn(Arc::clone(site)).is_ok();
+    tracing::warn!(
+        abandoned = before + 1,
+        replaced,
+        "a statement of the embedded graph ran past its deadline"
+    );
+    Stage::Abandoned { replaced, slot: if replaced { None } else { Some(slot) } }
+}
