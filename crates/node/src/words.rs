@@ -3,6 +3,7 @@
 
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_queryapi::headers::cache_status;
 
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
@@ -29,4 +30,80 @@ pub const STATUSES: [&str; 15] = [
 pub fn status_place(status: u16) -> usize {
     const PLACES: [u16; 15] = [202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
     PLACES.iter().position(|each| *each == status).unwrap_or(11)
+}
+
+/// Labels of `cache_bypass_total`.
+pub const REASONS: [&str; 21] = [
+    "write",
+    "unknown",
+    "no-store",
+    "bookmarks",
+    "too-large",
+    "rejected",
+    "schema",
+    "administration",
+    "plan",
+    "prefix",
+    "use",
+    "load-csv",
+    "in-transactions",
+    "volatile-function",
+    "unknown-function",
+    "procedure",
+    "unterminated",
+    "unicode-escape",
+    "unreadable",
+    "many-statements",
+    "unknown-start",
+];
+
+/// Place of a reason in [`REASONS`].
+#[must_use]
+pub fn reason_place(reason: Reason) -> usize {
+    let word = reason_word(reason);
+    REASONS.iter().position(|each| *each == word).unwrap_or(1)
+}
+
+/// A reason as operators read it.
+#[must_use]
+pub fn reason_word(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Write => "write",
+        Reason::Unknown => "unknown",
+        Reason::NoStore => "no-store",
+        Reason::Bookmarks => "bookmarks",
+        Reason::TooLarge => "too-large",
+        Reason::Rejected => "rejected",
+        Reason::Text(reason) => reason.as_str(),
+    }
+}
+
+/// A bypass as clients read it in `Cache-Status`: fewer words than the metrics have.
+#[must_use]
+pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
+    match reason {
+        Reason::Write | Reason::Unknown => cache_status::Detail::Write,
+        Reason::NoStore => cache_status::Detail::NoStore,
+        Reason::Bookmarks => cache_status::Detail::Bookmark,
+        Reason::TooLarge => cache_status::Detail::TooLarge,
+        Reason::Text(BypassReason::VolatileFunction | BypassReason::UnknownFunction) => {
+            cache_status::Detail::Volatile
+        }
+        Reason::Text(_) | Reason::Rejected => cache_status::Detail::Uncacheable,
+    }
+}
+
+/// An answer's detail as clients read it.
+#[must_use]
+pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
+    match detail {
+        Detail::Stale => Some(cache_status::Detail::Stale),
+        Detail::Degraded => Some(cache_status::Detail::Degraded),
+        Detail::TooLarge => Some(cache_status::Detail::TooLarge),
+        Detail::Fenced => Some(cache_status::Detail::Fenced),
+        Detail::Updates => Some(cache_status::Detail::Updates),
+        Detail::Off => Some(cache_status::Detail::Disabled),
+        Detail::NotCached => Some(cache_status::Detail::NotCached),
+        Detail::Failed => None,
+    }
 }

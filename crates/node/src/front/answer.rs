@@ -1,0 +1,319 @@
+//! From an outcome to a response. The only file of the client listener that knows status codes.
+//!
+//! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
+//! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use hopcache_core::node::NodeName;
+use hopcache_engine::identity::Credentials;
+use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Role};
+use hopcache_engine::ports::OriginFault;
+use hopcache_packstream::Value;
+use hopcache_queryapi::failure;
+use hopcache_queryapi::headers::authorization::{AuthorizationError, CHALLENGE};
+use hopcache_queryapi::headers::cache_status::{self, Collapsed, Detail, Forward, Member, Stored};
+use hopcache_queryapi::headers::media::{self, MediaError};
+use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::request::RequestError;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+};
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::words;
+
+/// `Cache-Status` (RFC 9211).
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+/// What the server writes behind its own refusals.
+const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
+/// The server allows every origin.
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
+
+/// The response to a request that became a query.
+#[must_use]
+pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Response {
+    let (status, content_type, body, retry_after) = match &outcome.answer {
+        Answer::Body(body) => (StatusCode::ACCEPTED, content_type(encoding), body.clone(), None),
+        Answer::Failed(failure) => of_failure(failure, encoding),
+    };
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    if let (Class::Hit, Some(age)) = (outcome.how.class, outcome.how.age_ms) {
+        headers.insert(AGE, HeaderValue::from(age.0 / 1_000));
+    }
+    if let Ok(value) = HeaderValue::try_from(cache_status(outcome, me)) {
+        headers.insert(CACHE_STATUS, value);
+    }
+    if let Some(seconds) = retry_after {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
+    response
+}
+
+/// The node nearest the origin first.
+fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
+    let key = outcome.key.to_hex();
+    let found_by = outcome.answered_by.as_ref().unwrap_or(me);
+    let mut text = String::with_capacity(192);
+    cache_status::append(&mut text, &member(outcome, found_by.as_str(), &key));
+    if outcome.answered_by.is_some() {
+        let mut entry = Member::forward(me.as_str(), Forward::Miss);
+        entry.detail = Some(Detail::Owner);
+        cache_status::append(&mut text, &entry);
+    }
+    text
+}
+
+fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
+    let how = &outcome.how;
+    let mut member = match how.class {
+        Class::Hit => Member::hit(node),
+        Class::Bypass(reason) => {
+            let mut member = Member::forward(node, Forward::Bypass);
+            member.detail = Some(words::bypass_detail(reason));
+            return member;
+        }
+        Class::Miss { kept, role } => {
+            let mut member = Member::forward(node, Forward::Miss);
+            member.stored = if kept == Kept::Stored { Stored::Yes } else { Stored::No };
+            member.collapsed = if role == Role::Joined { Collapsed::Yes } else { Collapsed::No };
+            member
+        }
+    };
+    member.ttl_s = how.ttl_ms.map(|ttl| ttl.div_euclid(1_000));
+    member.key = Some(key);
+    member.detail = how.detail.and_then(words::answer_detail);
+    member
+}
+
+type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
+
+fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
+    let own = |status, code: &str, message: &str| {
+        let retry_after = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT);
+        (status, JSON, failure::body(code, message).into(), retry_after.then_some(RETRY_AFTER_S))
+    };
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    let late = StatusCode::GATEWAY_TIMEOUT;
+    match &failure.kind {
+        FailureKind::Neo4j(said) => of_neo4j(failure, &said.code, &said.message, encoding),
+        FailureKind::OriginUnreachable => own(
+            unavailable,
+            "Hopcache.TransientError.OriginUnreachable",
+            "Neo4j cannot be reached and there is no cached answer. Try again shortly.",
+        ),
+        FailureKind::OriginCut => own(
+            unavailable,
+            "Hopcache.TransientError.OriginConnectionLost",
+            "The connection to Neo4j broke before the answer was complete. A write may have been carried out.",
+        ),
+        FailureKind::OriginTimedOut => own(
+            late,
+            "Hopcache.TransientError.OriginTimedOut",
+            "Neo4j did not finish the statement within origin.timeout.",
+        ),
+        FailureKind::Overloaded => own(
+            unavailable,
+            "Hopcache.TransientError.Overloaded",
+            "Too many statements are under way. Try again shortly.",
+        ),
+        FailureKind::DeadlinePassed => own(
+            late,
+            "Hopcache.TransientError.DeadlinePassed",
+            "The answer did not come within the time that this request may wait.",
+        ),
+        FailureKind::NotCached => own(
+            late,
+            "Hopcache.TransientError.NotCached",
+            "The request says only-if-cached, and there is no fresh entry.",
+        ),
+        FailureKind::BadResult => own(
+            unavailable,
+            "Hopcache.TransientError.BadResult",
+            "The answer could not be read. Try again; if it persists, purge the entry and report it.",
+        ),
+        FailureKind::TooLarge { limit_bytes } => own(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "Hopcache.ClientError.ResultTooLarge",
+            &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly."),
+        ),
+    }
+}
+
+/// A failure in Neo4j's words. One that came after the columns were named stands in a body of 202,
+/// as the server has begun its answer by then.
+fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
+    let Some(fields) = &failure.fields else {
+        let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let content_type = if status == StatusCode::UNAUTHORIZED { JSON_UTF8 } else { content_type(encoding) };
+        return (status, content_type, failure::body(code, message).into(), None);
+    };
+    let view = ResultView {
+        fields,
+        records: &[],
+        summary: &Value::Map(Vec::new()),
+        bookmarks: &[],
+        errors: &[(code.to_owned(), message.to_owned())],
+    };
+    let body = render(&view, Form { encoding, counters: Counters::Omit }).unwrap_or_default();
+    (StatusCode::ACCEPTED, content_type(encoding), body.into(), None)
+}
+
+/// When a client should try again, in seconds: about when the next probe of the origin is due.
+const RETRY_AFTER_S: u64 = 1;
+
+fn content_type(encoding: Encoding) -> HeaderValue {
+    match encoding {
+        Encoding::Plain => JSON,
+        Encoding::Typed => TYPED,
+    }
+}
+
+/// Why a request did not become a query.
+#[derive(Debug)]
+pub enum Refusal {
+    /// In words for the client.
+    Said {
+        /// Status.
+        status: StatusCode,
+        /// Code in the body.
+        code: String,
+        /// Message in the body.
+        message: String,
+    },
+    /// Its sender was not accepted, or could not be checked.
+    Credentials(OriginFault, Credentials),
+}
+
+impl Refusal {
+    /// In our own words.
+    #[must_use]
+    pub fn own(status: StatusCode, code: &str, message: String) -> Self {
+        Self::Said { status, code: code.to_owned(), message }
+    }
+
+    /// A header that cannot be understood.
+    #[must_use]
+    pub fn header(name: &HeaderName, problem: &str) -> Self {
+        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{name}: {problem}."))
+    }
+
+    /// As the server refuses media types.
+    #[must_use]
+    pub fn media(error: MediaError) -> Self {
+        Self::server(error.status(), CODE_INVALID, &error.to_string())
+    }
+
+    /// As the server refuses a body.
+    #[must_use]
+    pub fn request(error: RequestError) -> Self {
+        Self::server(error.status(), error.code(), error.message())
+    }
+
+    /// As the server refuses an `Authorization` header.
+    #[must_use]
+    pub fn authorization(error: AuthorizationError) -> Self {
+        Self::server(error.status(), error.code(), &error.to_string())
+    }
+
+    fn server(status: u16, code: &str, message: &str) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+        Self::Said { status, code: code.to_owned(), message: message.to_owned() }
+    }
+
+    /// The response.
+    #[must_use]
+    pub fn into_response(self) -> Response {
+        let (status, code, message) = match self {
+            Self::Said { status, code, message } => (status, code, message),
+            Self::Credentials(fault, presented) => return of_unbelieved(&fault, &presented),
+        };
+        error(status, &code, &message)
+    }
+}
+
+fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
+    match (fault, presented) {
+        (OriginFault::Unauthorized(_), Credentials::None) => {
+            Refusal::authorization(AuthorizationError::Missing).into_response()
+        }
+        // Over HTTP the server says less than over Bolt.
+        (OriginFault::Unauthorized(said), _) if said.code == "Neo.ClientError.Security.Unauthorized" => {
+            error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.")
+        }
+        (fault, _) => {
+            let failure = Failure::from(hopcache_engine::ports::OriginError::from(fault.clone()));
+            let (status, content_type, body, retry_after) = of_failure(&failure, Encoding::Plain);
+            let mut response = plain(status, content_type, body);
+            if let Some(seconds) = retry_after {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            response
+        }
+    }
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response {
+    let is_unauthorized = status == StatusCode::UNAUTHORIZED;
+    let content_type = if is_unauthorized { JSON_UTF8 } else { JSON };
+    let mut response = plain(status, content_type, failure::body(code, message).into());
+    if is_unauthorized {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
+    response
+}
+
+fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    response
+}
+
+/// `GET /`: what a client of Neo4j looks for there.
+#[must_use]
+pub fn discovery(host: &str, me: &NodeName) -> Response {
+    let document = serde_json::json!({
+        "query": format!("http://{host}/db/{{databaseName}}/query/v2"),
+        "neo4j_version": "5.26.0",
+        "neo4j_edition": "hopcache",
+        "hopcache_version": env!("CARGO_PKG_VERSION"),
+        "hopcache_node": me.as_str(),
+    });
+    let mut response = plain(StatusCode::OK, JSON, document.to_string().into());
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// A method that the path does not have.
+pub async fn method_not_allowed() -> Response {
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST,OPTIONS"));
+    response
+}
+
+/// A path that there is not.
+pub async fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found")
+}
+
+/// Explicit transactions.
+pub async fn no_transactions() -> Response {
+    error(
+        StatusCode::NOT_IMPLEMENTED,
+        "Hopcache.ClientError.NotImplemented",
+        "Explicit transactions are not served by hopcache. Send them to Neo4j itself; single statements can come here.",
+    )
+}

@@ -1,0 +1,287 @@
+//! From a request's head and body to what it asks.
+//!
+//! Bodies, parameters and most headers are read by `hopcache-queryapi`; here they become the engine's
+//! words, and the sender becomes an identity.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::limits::{BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::Engine;
+use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypass};
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::AccessMode;
+use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
+use hopcache_queryapi::headers::{cache_control, hint, media};
+use hopcache_queryapi::render::{Counters, Form};
+use hopcache_queryapi::request::{self, QueryRequest};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, StatusCode};
+
+use crate::config::{OriginAuth, OriginUri, Settings};
+use crate::front::answer::Refusal;
+
+/// `Hopcache-Hint`.
+const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
+/// `Hopcache-Session`.
+const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
+/// W3C trace context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Everything of a request that decides what it asks, as one run of bytes.
+pub struct Raw(Option<Vec<u8>>);
+
+impl Raw {
+    /// The bytes of a request that may be remembered: one without `Cache-Control`, which asks for
+    /// something special. Trace context and session differ from request to request and are left out.
+    #[must_use]
+    pub fn of(head: &Parts, body: &Bytes) -> Self {
+        if head.headers.contains_key(CACHE_CONTROL) {
+            return Self(None);
+        }
+        let path = head.uri.path().as_bytes();
+        let mut bytes = Vec::with_capacity(path.len() + body.len() + 256);
+        bytes.extend_from_slice(path);
+        for name in [&AUTHORIZATION, &CONTENT_TYPE, &ACCEPT, &HINT] {
+            // A separator that no header value can contain, before each value and for its absence.
+            bytes.push(b'\n');
+            for value in head.headers.get_all(name) {
+                bytes.push(b'\r');
+                bytes.extend_from_slice(value.as_bytes());
+            }
+        }
+        bytes.push(b'\n');
+        bytes.extend_from_slice(body);
+        Self(Some(bytes))
+    }
+
+    /// The bytes, where the request may be remembered.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.0.as_deref()
+    }
+}
+
+/// Reads requests.
+pub struct AskReader {
+    engine: Arc<Engine>,
+    login: Login,
+    fingerprint_key: [u8; 32],
+    patience_ms: Millis,
+}
+
+/// As whom requests run.
+enum Login {
+    /// Each as its sender.
+    Sender,
+    /// All as one service user, whoever sends them.
+    Service(Arc<Identity>),
+}
+
+impl AskReader {
+    /// A reader for this configuration.
+    #[must_use]
+    pub fn new(engine: &Arc<Engine>, settings: &Settings) -> Self {
+        let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
+        let fingerprint_key = blake3::derive_key("hopcache 2026-11-21 credentials fingerprint", secret.as_bytes());
+        let patience_ms = super::patience_ms(settings.origin.timeout_ms);
+        let mut reader =
+            Self { engine: Arc::clone(engine), login: Login::Sender, fingerprint_key, patience_ms };
+        if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
+            (&settings.origin.auth, &settings.origin.uri)
+        {
+            let credentials =
+                Credentials::Basic { user: user.clone(), password: password.expose().to_owned() };
+            reader.login = Login::Service(reader.identity(credentials, None));
+        }
+        reader
+    }
+
+    /// How long a client is waited for.
+    #[must_use]
+    pub const fn patience_ms(&self) -> Millis {
+        self.patience_ms
+    }
+
+    /// What a request asks.
+    ///
+    /// # Errors
+    /// [`Refusal`], which says what is wrong with which part of it.
+    pub fn read(&self, head: &Parts, body: &Bytes, now: MonoTime) -> Result<Ask, Refusal> {
+        let credentials = credentials(&head.headers)?;
+        let encoding = media::accept(text(&head.headers, &ACCEPT)?).map_err(Refusal::media)?;
+        let params_in = media::content_type(text(&head.headers, &CONTENT_TYPE)?).map_err(Refusal::media)?;
+        let hints = hints(&head.headers)?;
+        check_session(&head.headers)?;
+        let control = freshness(&head.headers)?;
+        let database = database(head.uri.path())?;
+        let request = request::parse(body, params_in).map_err(Refusal::request)?;
+        check_sizes(&request)?;
+        let mut bypass = control.no_store.then_some(RequestBypass::NoStore);
+        if !request.bookmarks.is_empty() {
+            bypass = Some(RequestBypass::Bookmarks(request.bookmarks));
+        }
+        let counters = if request.include_counters { Counters::Include } else { Counters::Omit };
+        let mode = match request.access_mode {
+            Some(request::AccessMode::Read) => AccessMode::Read,
+            Some(request::AccessMode::Write) | None => AccessMode::Write,
+        };
+        let parts = QueryParts {
+            database: database.into(),
+            statement: request.statement.into(),
+            params: request.parameters.into(),
+            identity: match &self.login {
+                Login::Sender => self.identity(credentials, request.impersonated_user.as_deref()),
+                Login::Service(identity) => Arc::clone(identity),
+            },
+            impersonated: request.impersonated_user,
+        };
+        Ok(Ask {
+            query: Arc::new(Query::read(parts, self.engine.hasher(), &self.engine.policy().procedures)),
+            form: Form { encoding, counters },
+            freshness: control.freshness,
+            hints,
+            mode,
+            bypass,
+            deadline: now + self.patience_ms,
+            traceparent: traceparent(head),
+        })
+    }
+
+    /// The identity behind credentials. The password goes into the fingerprint, never into the scope.
+    pub fn identity(&self, credentials: Credentials, impersonated: Option<&str>) -> Arc<Identity> {
+        let (scheme, user, secret) = match &credentials {
+            Credentials::None => ("none", "", ""),
+            Credentials::Basic { user, password } => ("basic", user.as_str(), password.as_str()),
+            Credentials::Bearer { token } => ("bearer", token.as_str(), ""),
+        };
+        let mut hasher = blake3::Hasher::new_keyed(&self.fingerprint_key);
+        for part in [scheme, user, secret] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let scope = PrincipalScope::of(self.engine.hasher(), scheme, user, impersonated);
+        Arc::new(Identity { scope, fingerprint: *hasher.finalize().as_bytes(), credentials })
+    }
+}
+
+/// The request's trace context, if it is of the form that W3C gives it.
+#[must_use]
+pub fn traceparent(head: &Parts) -> Option<String> {
+    let value = head.headers.get(TRACEPARENT)?.to_str().ok()?;
+    let is_plausible =
+        value.len() == 55 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_plausible.then(|| value.to_owned())
+}
+
+struct Control {
+    freshness: Freshness,
+    no_store: bool,
+}
+
+fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
+    match authorization::parse(headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes)) {
+        Ok(authorization::Credentials::Basic { user, password }) => Ok(Credentials::Basic { user, password }),
+        Ok(authorization::Credentials::Bearer { token }) => Ok(Credentials::Bearer { token }),
+        // Right where Neo4j runs without authentication: whether it does, Neo4j says.
+        Err(AuthorizationError::Missing) => Ok(Credentials::None),
+        Err(error) => Err(Refusal::authorization(error)),
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+    match headers.get(name).map(http::HeaderValue::to_str) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(_)) => Err(Refusal::header(name, "has characters that no header may have")),
+    }
+}
+
+/// All values of a header that may be repeated, as the one list that they are (RFC 9110, 5.3).
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
+    let mut all: Option<String> = None;
+    for value in headers.get_all(name) {
+        let Ok(value) = value.to_str() else {
+            return Err(Refusal::header(name, "has characters that no header may have"));
+        };
+        match &mut all {
+            None => all = Some(value.to_owned()),
+            Some(all) => {
+                all.push_str(", ");
+                all.push_str(value);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
+    let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
+    let hint = hint::parse(&value).map_err(|error| Refusal::header(&HINT, &error.to_string()))?;
+    Ok(Hints {
+        ttl_ms: hint.ttl.map(Millis::from),
+        cost_ms: hint.cost.map(Millis::from),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the hint is 1 to 10^9")]
+        degree: hint.degree.map(|degree| degree as u64),
+        volatility: hint.volatility,
+    })
+}
+
+fn check_session(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.get(SESSION) {
+        Some(session) if session.len() > SESSION_ID_BYTES_MAX => {
+            Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
+    let Some(value) = joined(headers, &CACHE_CONTROL)? else {
+        return Ok(Control { freshness: Freshness::default(), no_store: false });
+    };
+    let control =
+        cache_control::parse(&value).map_err(|error| Refusal::header(&CACHE_CONTROL, &error.to_string()))?;
+    let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
+    let freshness = Freshness {
+        no_cache: control.no_cache,
+        age_max_ms: control.max_age_s.map(seconds),
+        stale_max_ms: control.max_stale.map(|stale| match stale {
+            cache_control::MaxStale::Any => Millis(u64::MAX / 2_000),
+            cache_control::MaxStale::Seconds(most) => seconds(most),
+        }),
+        only_if_cached: control.only_if_cached,
+    };
+    Ok(Control { freshness, no_store: control.no_store })
+}
+
+/// The database of `/db/{database}/query/v2`, percent-decoded.
+fn database(path: &str) -> Result<String, Refusal> {
+    let name = path.strip_prefix("/db/").and_then(|rest| rest.strip_suffix("/query/v2"));
+    let decoded = percent_encoding::percent_decode_str(name.unwrap_or_default()).decode_utf8();
+    match decoded {
+        Ok(name) if !name.is_empty() && name.len() <= DATABASE_NAME_BYTES_MAX => Ok(name.into_owned()),
+        _ => Err(Refusal::own(
+            StatusCode::BAD_REQUEST,
+            "Hopcache.ClientError.BadDatabaseName",
+            format!("The database name in the path has 1 to {DATABASE_NAME_BYTES_MAX} bytes of UTF-8."),
+        )),
+    }
+}
+
+fn check_sizes(request: &QueryRequest) -> Result<(), Refusal> {
+    let over = |field: &str, most: usize, unit: &str| {
+        let message = format!("{field}: over {most} {unit}.");
+        Err(Refusal::own(StatusCode::PAYLOAD_TOO_LARGE, "Hopcache.ClientError.RequestTooLarge", message))
+    };
+    if request.statement.len() > STATEMENT_BYTES_MAX {
+        return over("statement", STATEMENT_BYTES_MAX, "bytes");
+    }
+    if request.bookmarks.len() > BOOKMARKS_MAX {
+        return over("bookmarks", BOOKMARKS_MAX, "bookmarks");
+    }
+    Ok(())
+}
