@@ -11,8 +11,9 @@ pub(crate) type Member<'a> = (u32, &'a str, &'a [u8]);
 /// Brings members, which stand in the order of the message, into the server's.
 pub(crate) fn arrange(members: &mut [Member<'_>]) {
     let len = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    // The driver asks for a table of this size; the table takes the next power of two.
-    let asked = if len < 3 { len.saturating_add(1) } else { len.saturating_add(len / 3) };
+    // The driver asks for room at a load of three quarters, and one more; the table takes the next
+    // power of two.
+    let asked = len.saturating_add(len / 3).saturating_add(1);
     let slots = asked.checked_next_power_of_two().unwrap_or(1 << 31);
     for (slot, key, _) in members.iter_mut() {
         let hash = hash_code(key);

@@ -149,12 +149,12 @@ impl<'a> Lexer<'a> {
 
     fn unicode(&self, at: usize, out: &mut String) -> Result<usize, Malformed> {
         let unit = self.hex(at).ok_or(Malformed::Syntax(at))?;
-        if (0xD800..0xDC00).contains(&unit) && self.text.get(at + 4..at + 6) == Some("\\u") {
-            if let Some(low) = self.hex(at + 6).filter(|low| (0xDC00..0xE000).contains(low)) {
-                let wide = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-                out.push(char::from_u32(wide).unwrap_or('?'));
-                return Ok(at + 10);
-            }
+        if (0xD800..0xDC00).contains(&unit) && self.text.get(at + 4..at + 6) == Some("\\u")
+            && let Some(low) = self.hex(at + 6).filter(|low| (0xDC00..0xE000).contains(low))
+        {
+            let wide = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+            out.push(char::from_u32(wide).unwrap_or('?'));
+            return Ok(at + 10);
         }
         // Half of a pair alone: Java keeps it, and writes `?` when it turns text into UTF-8.
         out.push(char::from_u32(unit).unwrap_or('?'));
