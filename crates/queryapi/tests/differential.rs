@@ -42,7 +42,8 @@ fn every_golden_statement_renders_as_the_servers_own_answer() {
     assert!(list.len() >= 100);
     let mut differences = Vec::new();
     for statement in &list {
-        for (encoding, counters) in [(Encoding::Plain, Counters::Omit), (Encoding::Typed, Counters::Include)] {
+        for (encoding, counters) in [(Encoding::Plain, Counters::Omit), (Encoding::Typed, Counters::Include)]
+        {
             let include = counters == Counters::Include;
             let body = serde_json::json!({"statement": statement, "includeCounters": include}).to_string();
             let (status, theirs) = post(body.as_bytes(), media::PLAIN, media::name(encoding));

@@ -212,6 +212,12 @@ pub fn append(out: &mut String, member: &Member<'_>) {
     }
 }
 
+/// The value of `Age` (RFC 9111, 5.1): whole seconds since the origin read, rounded down.
+#[must_use]
+pub fn age(age_ms: u64) -> String {
+    (age_ms / 1000).to_string()
+}
+
 /// A node's name: a token where it can be one, else a string.
 fn name(out: &mut String, node: &str) {
     let head = node.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '*');
@@ -245,7 +251,8 @@ mod tests {
         let miss = Member::forward("node-b", Forward::Miss);
         let miss = Member { stored: Stored::Yes, collapsed: Collapsed::Yes, key: Some("9f2c"), ..miss };
         assert_eq!(write(&[miss]), r#"node-b; fwd=miss; stored; collapsed; key="9f2c""#);
-        let write_through = Member { detail: Some(Detail::Write), ..Member::forward("node-a", Forward::Bypass) };
+        let write_through =
+            Member { detail: Some(Detail::Write), ..Member::forward("node-a", Forward::Bypass) };
         assert_eq!(write(&[write_through]), "node-a; fwd=bypass; detail=write");
     }
 

@@ -77,7 +77,8 @@ pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
     for range in value.split(',') {
         let mut parts = range.split(';').map(str::trim);
         let kind = parts.next().unwrap_or("");
-        let weight = match parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="))) {
+        let weight = match parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")))
+        {
             Some(text) => thousandths(text).ok_or(MediaError::Malformed)?,
             None => 1000,
         };

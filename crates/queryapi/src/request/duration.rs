@@ -116,11 +116,7 @@ fn pack(parts: &Parts, sign: i128) -> Result<Value, Malformed> {
     let total_s = months * MONTH_S + days * DAY_S + nanos.div_euclid(NANO);
     i64::try_from(total_s).map_err(|_| Malformed::Range)?;
     let field = |number: i128| i64::try_from(number).map(Value::Int).map_err(|_| Malformed::Range);
-    let fields = vec![
-        field(months)?,
-        field(days)?,
-        field(nanos.div_euclid(NANO))?,
-        field(nanos.rem_euclid(NANO))?,
-    ];
+    let fields =
+        vec![field(months)?, field(days)?, field(nanos.div_euclid(NANO))?, field(nanos.rem_euclid(NANO))?];
     Ok(Value::Struct { tag: tag::DURATION, fields })
 }

@@ -72,7 +72,10 @@ impl<'a> Lexer<'a> {
     }
 
     fn digits(&self, from: usize) -> usize {
-        self.text.as_bytes().get(from..).map_or(0, |rest| rest.iter().take_while(|b| b.is_ascii_digit()).count())
+        self.text
+            .as_bytes()
+            .get(from..)
+            .map_or(0, |rest| rest.iter().take_while(|b| b.is_ascii_digit()).count())
     }
 
     fn number(&mut self) -> Result<Token<'a>, Malformed> {
@@ -149,7 +152,8 @@ impl<'a> Lexer<'a> {
 
     fn unicode(&self, at: usize, out: &mut String) -> Result<usize, Malformed> {
         let unit = self.hex(at).ok_or(Malformed::Syntax(at))?;
-        if (0xD800..0xDC00).contains(&unit) && self.text.get(at + 4..at + 6) == Some("\\u")
+        if (0xD800..0xDC00).contains(&unit)
+            && self.text.get(at + 4..at + 6) == Some("\\u")
             && let Some(low) = self.hex(at + 6).filter(|low| (0xDC00..0xE000).contains(low))
         {
             let wide = 0x1_0000 + ((unit - 0xD800) << 10) + (low - 0xDC00);

@@ -14,8 +14,8 @@ mod values;
 
 use hopcache_packstream::{DEPTH_MAX, Value, encode_canonical};
 
-use lex::{Lexer, Token};
 pub use crate::render::Encoding;
+use lex::{Lexer, Token};
 
 /// Access mode that the client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -221,10 +221,9 @@ impl Draft {
         loop {
             let name = values::key(lexer).map_err(field)?;
             let mut reader = values::Values::new(lexer, encoding);
-            let value = reader.value(1).map_err(|reason| RequestError::Field {
-                field: format!("parameters.{name}"),
-                reason,
-            })?;
+            let value = reader
+                .value(1)
+                .map_err(|reason| RequestError::Field { field: format!("parameters.{name}"), reason })?;
             if reader.saw_big_integer() {
                 self.too_big.get_or_insert_with(|| name.clone());
             }
