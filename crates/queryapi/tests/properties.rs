@@ -1,5 +1,5 @@
 //! What holds for all bytes and all values.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, decode, encode, tag};
 use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};

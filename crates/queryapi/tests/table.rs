@@ -1,5 +1,5 @@
 //! Rows of the encoding table (NEO4J.md, section 3) from hand-built PackStream, without a server.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, encode, tag};
 use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
