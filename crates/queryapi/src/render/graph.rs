@@ -140,7 +140,8 @@ impl Renderer<'_> {
             let (Token::Int(step), Token::Int(to)) = (reader.token()?, reader.token()?) else {
                 return Err(broken());
             };
-            let place = usize::try_from(step.unsigned_abs()).ok().and_then(|from_one| from_one.checked_sub(1));
+            let place =
+                usize::try_from(step.unsigned_abs()).ok().and_then(|from_one| from_one.checked_sub(1));
             let packed = *place.and_then(|at| relationships.get(at)).ok_or_else(broken)?;
             let next = *usize::try_from(to).ok().and_then(|at| nodes.get(at)).ok_or_else(broken)?;
             let (from, onto) = if step > 0 { (here, next) } else { (next, here) };

@@ -1,25 +1,34 @@
 //! In which order the server writes the members of a map.
 //!
 //! Its HTTP front reads results through the Java driver, which keeps maps in `java.util.HashMap`; so
-//! members come in the order of that table, not in the order of the Bolt message. A table of 64 slots
-//! or more with eight keys in one of them becomes a tree there, and resizes earlier below that; such keys
-//! have to be chosen for it, and only the order of members would differ.
+//! members come in the order of that table, not in the order of the Bolt message. Not followed: in a table of
+//! 64 slots or more, a slot with nine keys becomes a tree; such keys have to be chosen for it, and only the
+//! order of members would differ.
 
-/// One member of a map: where it goes, its key, the bytes of its value.
+/// One member of a map: its spread hash, its key, the bytes of its value.
 pub(crate) type Member<'a> = (u32, &'a str, &'a [u8]);
 
 /// Brings members, which stand in the order of the message, into the server's.
 pub(crate) fn arrange(members: &mut [Member<'_>]) {
     let len = u32::try_from(members.len()).unwrap_or(u32::MAX);
-    // The driver asks for a table of this size; the table takes the next power of two.
-    let asked = if len < 3 { len.saturating_add(1) } else { len.saturating_add(len / 3) };
-    let slots = asked.checked_next_power_of_two().unwrap_or(1 << 31);
-    for (slot, key, _) in members.iter_mut() {
-        let hash = hash_code(key);
-        *slot = (hash ^ (hash >> 16)) & (slots - 1);
+    // The driver asks for room at a load of three quarters, and one more; the table takes the next
+    // power of two.
+    let asked = len.saturating_add(len / 3).saturating_add(1);
+    let mut slots = asked.checked_next_power_of_two().unwrap_or(1 << 31);
+    for at in 0..members.len() {
+        let hash = hash_code(members[at].1);
+        members[at].0 = hash ^ (hash >> 16);
+        // A small table doubles when a key comes to a slot that already holds eight.
+        if slots < 64 {
+            let slot = |member: &Member<'_>| member.0 & (slots - 1);
+            let here = slot(&members[at]);
+            if members[..at].iter().filter(|member| slot(member) == here).count() >= 8 {
+                slots *= 2;
+            }
+        }
     }
     // Within a slot the order of insertion holds: the sort has to be stable.
-    members.sort_by_key(|(slot, _, _)| *slot);
+    members.sort_by_key(|(hash, _, _)| *hash & (slots - 1));
 }
 
 /// Java's `String.hashCode`, over UTF-16 units.

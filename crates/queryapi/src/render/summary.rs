@@ -111,7 +111,13 @@ enum Kind {
 }
 
 /// One operator of a plan, with its children.
-fn operator(out: &mut Vec<u8>, plan: &Value, kind: Kind, form: Form, depth: usize) -> Result<(), RenderError> {
+fn operator(
+    out: &mut Vec<u8>,
+    plan: &Value,
+    kind: Kind,
+    form: Form,
+    depth: usize,
+) -> Result<(), RenderError> {
     if depth > hopcache_packstream::DEPTH_MAX || !matches!(plan, Value::Map(_)) {
         return Err(RenderError::Summary("plan"));
     }

@@ -1,0 +1,333 @@
+//! The body of `POST /db/{db}/query/v2`: which statement is to be run, and how.
+//!
+//! What is accepted, and with which status, code and message the rest is refused, is the server's own
+//! choice, scalar coercions included (tests/differential.rs compares). Two deliberate differences: nesting beyond
+//! [`DEPTH_MAX`] is a 400 (the server closes the connection at about a thousand levels), and bodies in
+//! UTF-16 or UTF-32 are refused (the server reads them).
+
+mod duration;
+mod lex;
+mod number;
+mod point;
+mod temporal;
+mod values;
+
+use hopcache_packstream::{DEPTH_MAX, Value, encode_canonical};
+
+pub use crate::render::Encoding;
+use lex::{Lexer, Token};
+
+/// Access mode that the client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessMode {
+    /// The server refuses writes.
+    Read,
+    /// Anything goes.
+    Write,
+}
+
+/// A request, parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueryRequest {
+    /// Statement text, never empty.
+    pub statement: String,
+    /// Parameters: one PackStream map in canonical form ([`encode_canonical`]).
+    pub parameters: Vec<u8>,
+    /// Access mode, where the client named one.
+    pub access_mode: Option<AccessMode>,
+    /// Bookmarks to wait for. What they hold is for the origin to judge.
+    pub bookmarks: Vec<String>,
+    /// User to act as; a blank name counts as none.
+    pub impersonated_user: Option<String>,
+    /// Whether the answer shows counters.
+    pub include_counters: bool,
+    /// Longest run in seconds that the client wants; zero and less count as none.
+    pub max_execution_time_s: Option<u64>,
+}
+
+/// Why text is not JSON, or not of the shape a request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Ends too early.
+    #[error("the JSON ends too early")]
+    Cut,
+    /// Not JSON at this byte.
+    #[error("not JSON at byte {0}")]
+    Syntax(usize),
+    /// JSON of a type that does not fit here.
+    #[error("a value of the wrong type")]
+    Type,
+    /// Right type, but no value that is allowed here.
+    #[error("a value out of range or of unknown form")]
+    Range,
+    /// Nested too deep.
+    #[error("nested deeper than {DEPTH_MAX} levels")]
+    Depth,
+    /// An integer beyond 64 bits.
+    #[error("an integer beyond 64 bits")]
+    BigInteger,
+}
+
+/// Why a body is refused. The text is for logs; [`RequestError::code`] and [`RequestError::message`] are what
+/// the server tells its client.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Not UTF-8.
+    #[error("body: not UTF-8 behind byte {0}; send UTF-8")]
+    Utf8(usize),
+    /// The body is the JSON value null.
+    #[error("body: null; send an object")]
+    Null,
+    /// The body as a whole is not an object.
+    #[error("body: {0}; send one JSON object")]
+    Body(Malformed),
+    /// A member that the API does not have.
+    #[error("{0}: unknown member; remove it")]
+    Unknown(String),
+    /// A member with a value that it cannot have.
+    #[error("{field}: {reason}")]
+    Field {
+        /// Name of the member; for a parameter `parameters.<name>`.
+        field: String,
+        /// What is wrong.
+        reason: Malformed,
+    },
+    /// No statement.
+    #[error("statement: missing or empty")]
+    NoStatement,
+}
+
+impl RequestError {
+    /// HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        if *self == Self::Null { 500 } else { 400 }
+    }
+
+    /// Code in the body.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        if self.is_big_integer() { "N/A" } else { "Neo.ClientError.Request.Invalid" }
+    }
+
+    /// Message in the body.
+    #[must_use]
+    pub fn message(&self) -> &'static str {
+        match self {
+            Self::Null => "Request failed.",
+            Self::NoStatement => "statement cannot be null or empty",
+            _ if self.is_big_integer() => "Unable to convert java.math.BigInteger to Neo4j Value.",
+            _ => "Bad Request",
+        }
+    }
+
+    fn is_big_integer(&self) -> bool {
+        matches!(self, Self::Field { reason: Malformed::BigInteger, .. })
+    }
+}
+
+/// Reads a body whose parameters are written in `encoding`.
+///
+/// # Errors
+/// [`RequestError`], which names the member.
+pub fn parse(body: &[u8], encoding: Encoding) -> Result<QueryRequest, RequestError> {
+    if body.is_empty() {
+        return Err(RequestError::NoStatement);
+    }
+    let text = std::str::from_utf8(body).map_err(|error| RequestError::Utf8(error.valid_up_to()))?;
+    let mut lexer = Lexer::new(text.strip_prefix('\u{FEFF}').unwrap_or(text));
+    let mut draft = Draft::default();
+    match lexer.next().map_err(RequestError::Body)? {
+        Token::MapStart => draft.members(&mut lexer, encoding)?,
+        // The server builds a request from bare text as well: the text is the statement.
+        Token::Text(statement) => draft.statement = Some(statement),
+        Token::Null => return Err(RequestError::Null),
+        _ => return Err(RequestError::Body(Malformed::Type)),
+    }
+    draft.finish()
+}
+
+#[derive(Default)]
+struct Draft {
+    statement: Option<String>,
+    parameters: Vec<(String, Value)>,
+    /// An integer that has no PackStream form is only an error if the request is otherwise whole.
+    too_big: Option<String>,
+    access_mode: Option<AccessMode>,
+    bookmarks: Vec<String>,
+    impersonated_user: Option<String>,
+    include_counters: bool,
+    max_execution_time_s: Option<u64>,
+}
+
+impl Draft {
+    fn members(&mut self, lexer: &mut Lexer<'_>, encoding: Encoding) -> Result<(), RequestError> {
+        if lexer.peek() == Some(b'}') {
+            return Ok(());
+        }
+        loop {
+            let Token::Text(name) = lexer.next().map_err(RequestError::Body)? else {
+                return Err(RequestError::Body(Malformed::Type));
+            };
+            if lexer.next() != Ok(Token::Colon) {
+                return Err(RequestError::Body(Malformed::Type));
+            }
+            self.member(&name, lexer, encoding)?;
+            match lexer.next().map_err(RequestError::Body)? {
+                Token::Comma => {}
+                Token::MapEnd => return Ok(()),
+                _ => return Err(RequestError::Body(Malformed::Type)),
+            }
+        }
+    }
+
+    /// Reads one member; a repeated one replaces what it said before.
+    fn member(&mut self, name: &str, lexer: &mut Lexer<'_>, encoding: Encoding) -> Result<(), RequestError> {
+        if name == "parameters" {
+            return self.read_parameters(lexer, encoding);
+        }
+        let in_field = |reason| RequestError::Field { field: name.to_owned(), reason };
+        match name {
+            "statement" => self.statement = scalar_text(lexer).map_err(in_field)?,
+            "accessMode" => self.access_mode = access_mode(lexer).map_err(in_field)?,
+            "bookmarks" => self.bookmarks = bookmarks(lexer).map_err(in_field)?,
+            "impersonatedUser" => {
+                let user = scalar_text(lexer).map_err(in_field)?;
+                self.impersonated_user =
+                    user.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+            }
+            "includeCounters" => self.include_counters = flag(lexer).map_err(in_field)?,
+            "maxExecutionTime" => self.max_execution_time_s = seconds(lexer).map_err(in_field)?,
+            // Explicit transactions only; here the server takes any text and does nothing with it.
+            "txType" => drop(scalar_text(lexer).map_err(in_field)?),
+            _ => return Err(RequestError::Unknown(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn read_parameters(&mut self, lexer: &mut Lexer<'_>, encoding: Encoding) -> Result<(), RequestError> {
+        self.parameters.clear();
+        self.too_big = None;
+        let field = |reason| RequestError::Field { field: "parameters".to_owned(), reason };
+        match lexer.next().map_err(field)? {
+            Token::Null => return Ok(()),
+            Token::MapStart => {}
+            _ => return Err(field(Malformed::Type)),
+        }
+        if lexer.peek() == Some(b'}') {
+            lexer.next().map_err(field)?;
+            return Ok(());
+        }
+        loop {
+            let name = values::key(lexer).map_err(field)?;
+            let mut reader = values::Values::new(lexer, encoding);
+            let value = reader
+                .value(1)
+                .map_err(|reason| RequestError::Field { field: format!("parameters.{name}"), reason })?;
+            if reader.saw_big_integer() {
+                self.too_big.get_or_insert_with(|| name.clone());
+            }
+            self.parameters.push((name, value));
+            match lexer.next().map_err(field)? {
+                Token::Comma => {}
+                Token::MapEnd => return Ok(()),
+                _ => return Err(field(Malformed::Type)),
+            }
+        }
+    }
+
+    fn finish(self) -> Result<QueryRequest, RequestError> {
+        let statement =
+            self.statement.filter(|statement| !statement.is_empty()).ok_or(RequestError::NoStatement)?;
+        if let Some(name) = self.too_big {
+            let field = format!("parameters.{name}");
+            return Err(RequestError::Field { field, reason: Malformed::BigInteger });
+        }
+        Ok(QueryRequest {
+            statement,
+            parameters: encode_canonical(&Value::Map(self.parameters)),
+            access_mode: self.access_mode,
+            bookmarks: self.bookmarks,
+            impersonated_user: self.impersonated_user,
+            include_counters: self.include_counters,
+            max_execution_time_s: self.max_execution_time_s,
+        })
+    }
+}
+
+/// Text, or any other scalar as it is spelled.
+fn scalar_text(lexer: &mut Lexer<'_>) -> Result<Option<String>, Malformed> {
+    Ok(match lexer.next()? {
+        Token::Null => None,
+        Token::Text(text) => Some(text),
+        Token::Number(text) => Some(text.to_owned()),
+        Token::Bool(flag) => Some(flag.to_string()),
+        _ => return Err(Malformed::Type),
+    })
+}
+
+fn access_mode(lexer: &mut Lexer<'_>) -> Result<Option<AccessMode>, Malformed> {
+    let name = match lexer.next()? {
+        Token::Null => return Ok(None),
+        Token::Text(name) => name,
+        Token::Number(ordinal) => ordinal.to_owned(),
+        _ => return Err(Malformed::Type),
+    };
+    // The server's enum has WRITE first, and its reader takes ordinals.
+    match name.to_ascii_uppercase().as_str() {
+        "READ" | "1" => Ok(Some(AccessMode::Read)),
+        "WRITE" | "0" => Ok(Some(AccessMode::Write)),
+        _ => Err(Malformed::Range),
+    }
+}
+
+fn bookmarks(lexer: &mut Lexer<'_>) -> Result<Vec<String>, Malformed> {
+    match lexer.next()? {
+        Token::Null => return Ok(Vec::new()),
+        Token::ListStart => {}
+        _ => return Err(Malformed::Type),
+    }
+    let mut bookmarks = Vec::new();
+    if lexer.peek() == Some(b']') {
+        lexer.next()?;
+        return Ok(bookmarks);
+    }
+    loop {
+        bookmarks.extend(scalar_text(lexer)?);
+        match lexer.next()? {
+            Token::Comma => {}
+            Token::ListEnd => return Ok(bookmarks),
+            _ => return Err(Malformed::Type),
+        }
+    }
+}
+
+fn flag(lexer: &mut Lexer<'_>) -> Result<bool, Malformed> {
+    match lexer.next()? {
+        Token::Null => Ok(false),
+        Token::Bool(flag) => Ok(flag),
+        Token::Number(number) if number::is_integer(number) => Ok(number::integer(number)? != 0),
+        Token::Text(text) => match text.trim() {
+            "true" | "True" | "TRUE" => Ok(true),
+            "" | "false" | "False" | "FALSE" => Ok(false),
+            _ => Err(Malformed::Range),
+        },
+        _ => Err(Malformed::Type),
+    }
+}
+
+/// A Java `int` of seconds; a fraction is cut off.
+fn seconds(lexer: &mut Lexer<'_>) -> Result<Option<u64>, Malformed> {
+    let whole = match lexer.next()? {
+        Token::Null => return Ok(None),
+        Token::Number(number) if number::is_integer(number) => {
+            i32::try_from(number::integer(number).map_err(|_| Malformed::Range)?)
+                .map_err(|_| Malformed::Range)?
+        }
+        Token::Number(number) => number::truncated(number)?,
+        Token::Text(text) if text.trim().is_empty() => 0,
+        Token::Text(text) => text.trim().parse().map_err(|_| Malformed::Range)?,
+        _ => return Err(Malformed::Type),
+    };
+    Ok(u64::try_from(whole).ok().filter(|seconds| *seconds > 0))
+}

@@ -1,0 +1,268 @@
+//! A response's `Cache-Status` (RFC 9211). Written on every hit: one buffer, no tree.
+
+use std::fmt::Write as _;
+
+/// `detail`: why it went this way. The closed list of words that a client can meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Detail {
+    /// Another node owns the key and was asked.
+    Owner,
+    /// The statement writes, or could not be shown to read.
+    Write,
+    /// The statement has values that change by themselves (`rand()`, `datetime()` …).
+    Volatile,
+    /// The client asked for `no-store`.
+    NoStore,
+    /// The client asked for `no-cache`.
+    NoCache,
+    /// The client sent bookmarks that the entry does not cover.
+    Bookmark,
+    /// The request belongs to no class that is cached (schema, system, explain …).
+    Uncacheable,
+    /// Caching is switched off for the database or pattern.
+    Disabled,
+    /// The answer is past its TTL and in its grace.
+    Stale,
+    /// The answer is past its TTL because the origin failed.
+    StaleIfError,
+    /// The owner or the store could not be reached; this node answered alone.
+    Degraded,
+    /// The result was not stored: its lease was no longer the current one.
+    Fenced,
+    /// The result was not stored: it is too large.
+    TooLarge,
+    /// The result was not stored: the statement turned out to change data.
+    Updates,
+    /// `only-if-cached`, and nothing is.
+    NotCached,
+    /// Too much is under way at the origin.
+    Overload,
+}
+
+impl Detail {
+    /// Every word, for documentation and metrics.
+    pub const ALL: [Self; 16] = [
+        Self::Owner,
+        Self::Write,
+        Self::Volatile,
+        Self::NoStore,
+        Self::NoCache,
+        Self::Bookmark,
+        Self::Uncacheable,
+        Self::Disabled,
+        Self::Stale,
+        Self::StaleIfError,
+        Self::Degraded,
+        Self::Fenced,
+        Self::TooLarge,
+        Self::Updates,
+        Self::NotCached,
+        Self::Overload,
+    ];
+
+    /// The word, a token of RFC 9651.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Write => "write",
+            Self::Volatile => "volatile",
+            Self::NoStore => "no-store",
+            Self::NoCache => "no-cache",
+            Self::Bookmark => "bookmark",
+            Self::Uncacheable => "uncacheable",
+            Self::Disabled => "disabled",
+            Self::Stale => "stale",
+            Self::StaleIfError => "stale-if-error",
+            Self::Degraded => "degraded",
+            Self::Fenced => "fenced",
+            Self::TooLarge => "too-large",
+            Self::Updates => "updates",
+            Self::NotCached => "not-cached",
+            Self::Overload => "overload",
+        }
+    }
+}
+
+/// Why a node did not answer by itself (RFC 9211, 2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Forward {
+    /// Not to be answered from a cache at all.
+    Bypass,
+    /// Nothing was stored under the key.
+    Miss,
+    /// Something was, but is past its time.
+    Stale,
+    /// Something was, but the client's directives forbid it.
+    Request,
+}
+
+impl Forward {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bypass => "bypass",
+            Self::Miss => "miss",
+            Self::Stale => "stale",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// How one node handled a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Handled {
+    /// From what was stored.
+    Hit,
+    /// By going on.
+    Forward(Forward),
+}
+
+/// Whether the answer was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stored {
+    /// It was.
+    Yes,
+    /// It was not.
+    No,
+}
+
+/// Whether the request shared another one's run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Collapsed {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+}
+
+/// What one node says about a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Name of the node.
+    pub node: &'a str,
+    /// What it did.
+    pub handled: Handled,
+    /// Whether it stored the answer.
+    pub stored: Stored,
+    /// Whether the request shared a run.
+    pub collapsed: Collapsed,
+    /// Seconds that the answer stays fresh; negative: so long stale.
+    pub ttl_s: Option<i64>,
+    /// The query key, as it is shown.
+    pub key: Option<&'a str>,
+    /// Why.
+    pub detail: Option<Detail>,
+}
+
+impl<'a> Member<'a> {
+    /// A hit by `node`.
+    #[must_use]
+    pub fn hit(node: &'a str) -> Self {
+        let (stored, collapsed) = (Stored::No, Collapsed::No);
+        Self { node, handled: Handled::Hit, stored, collapsed, ttl_s: None, key: None, detail: None }
+    }
+
+    /// A request that `node` sent on.
+    #[must_use]
+    pub fn forward(node: &'a str, why: Forward) -> Self {
+        Self { handled: Handled::Forward(why), ..Self::hit(node) }
+    }
+}
+
+/// The header's value: the node nearest the origin first.
+#[must_use]
+pub fn write(members: &[Member<'_>]) -> String {
+    let mut out = String::with_capacity(96 * members.len());
+    for member in members {
+        append(&mut out, member);
+    }
+    out
+}
+
+/// Appends a member to a value that may already hold members of nodes nearer the origin.
+pub fn append(out: &mut String, member: &Member<'_>) {
+    if !out.is_empty() {
+        out.push_str(", ");
+    }
+    name(out, member.node);
+    match member.handled {
+        Handled::Hit => out.push_str("; hit"),
+        Handled::Forward(why) => {
+            out.push_str("; fwd=");
+            out.push_str(why.as_str());
+        }
+    }
+    if let Some(ttl_s) = member.ttl_s {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "; ttl={ttl_s}");
+    }
+    if member.stored == Stored::Yes {
+        out.push_str("; stored");
+    }
+    if member.collapsed == Collapsed::Yes {
+        out.push_str("; collapsed");
+    }
+    if let Some(key) = member.key {
+        out.push_str("; key=");
+        quoted(out, key);
+    }
+    if let Some(detail) = member.detail {
+        out.push_str("; detail=");
+        out.push_str(detail.as_str());
+    }
+}
+
+/// The value of `Age` (RFC 9111, 5.1): whole seconds since the origin read, rounded down.
+#[must_use]
+pub fn age(age_ms: u64) -> String {
+    (age_ms / 1000).to_string()
+}
+
+/// A node's name: a token where it can be one, else a string.
+fn name(out: &mut String, node: &str) {
+    let head = node.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '*');
+    let rest = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+    if head && node.bytes().all(rest) { out.push_str(node) } else { quoted(out, node) }
+}
+
+/// A string of RFC 9651; what it cannot hold becomes `?`.
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            ' '..='~' => out.push(letter),
+            _ => out.push('?'),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contracts_examples_are_written() {
+        let hit = Member { ttl_s: Some(42), key: Some("9f2c"), ..Member::hit("node-b") };
+        let owner = Member { detail: Some(Detail::Owner), ..Member::forward("node-a", Forward::Miss) };
+        let both = write(&[hit, owner]);
+        assert_eq!(both, r#"node-b; hit; ttl=42; key="9f2c", node-a; fwd=miss; detail=owner"#);
+        let miss = Member::forward("node-b", Forward::Miss);
+        let miss = Member { stored: Stored::Yes, collapsed: Collapsed::Yes, key: Some("9f2c"), ..miss };
+        assert_eq!(write(&[miss]), r#"node-b; fwd=miss; stored; collapsed; key="9f2c""#);
+        let write_through =
+            Member { detail: Some(Detail::Write), ..Member::forward("node-a", Forward::Bypass) };
+        assert_eq!(write(&[write_through]), "node-a; fwd=bypass; detail=write");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_the_names_it_is_a_structured_list(node: String, key: String, ttl in -1_000_i64..1_000) {
+            let detail = Some(Detail::StaleIfError);
+            let member = Member { ttl_s: Some(ttl), key: Some(&key), detail, ..Member::hit(&node) };
+            let list: sfv::List = sfv::Parser::new(&write(&[member, member])).parse().unwrap();
+            proptest::prop_assert_eq!(list.len(), 2);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `Content-Type` and `Accept`: how parameters are read and how values are written.
+
+use crate::render::Encoding;
+
+/// Media type of plain values.
+pub const PLAIN: &str = "application/json";
+/// Media type of typed values.
+pub const TYPED: &str = "application/vnd.neo4j.query";
+
+/// Why a request's media types do not do. Code is `Neo.ClientError.Request.Invalid` for all, content type of the
+/// answer plain JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MediaError {
+    /// `Content-Type` missing, or of another type.
+    #[error("Unsupported Media Type")]
+    Unsupported,
+    /// Nothing in `Accept` can be had.
+    #[error("Not Acceptable")]
+    NotAcceptable,
+    /// A header that is not of the form media types have.
+    #[error("Bad Request")]
+    Malformed,
+}
+
+impl MediaError {
+    /// HTTP status.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Unsupported => 415,
+            Self::NotAcceptable => 406,
+            Self::Malformed => 400,
+        }
+    }
+}
+
+/// Media type of an encoding.
+#[must_use]
+pub const fn name(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Plain => PLAIN,
+        Encoding::Typed => TYPED,
+    }
+}
+
+/// How the parameters are written. Wildcards count as plain, as the server has it.
+///
+/// # Errors
+/// [`MediaError`] where the header is missing, malformed, or names another type.
+pub fn content_type(value: Option<&str>) -> Result<Encoding, MediaError> {
+    let value = value.map_or("", str::trim);
+    if value.is_empty() {
+        return Err(MediaError::Unsupported);
+    }
+    if value.contains(',') {
+        return Err(MediaError::Malformed);
+    }
+    let range = value.split(';').next().unwrap_or("").trim();
+    if !range.contains('/') {
+        return Err(MediaError::Malformed);
+    }
+    encoding(range).map(|(encoding, _)| encoding).ok_or(MediaError::Unsupported)
+}
+
+/// How values are to be written: the acceptable type with the highest weight; of equal weights a type that
+/// is named before a wildcard, then the one that stands first. No header is plain. As on the server a weight of
+/// 0 does not forbid.
+///
+/// # Errors
+/// [`MediaError`] where nothing fits or a weight is no number from 0 to 1.
+pub fn accept(value: Option<&str>) -> Result<Encoding, MediaError> {
+    let value = value.map_or("", str::trim);
+    if value.is_empty() {
+        return Ok(Encoding::Plain);
+    }
+    let mut best: Option<(u16, u8, Encoding)> = None;
+    for range in value.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or("");
+        let weight = match parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")))
+        {
+            Some(text) => thousandths(text).ok_or(MediaError::Malformed)?,
+            None => 1000,
+        };
+        let Some((encoding, exactness)) = encoding(kind) else { continue };
+        let better = best.is_none_or(|(most, exact, _)| (weight, exactness) > (most, exact));
+        if better {
+            best = Some((weight, exactness, encoding));
+        }
+    }
+    best.map(|(_, _, encoding)| encoding).ok_or(MediaError::NotAcceptable)
+}
+
+/// Encoding of a media range, and how exactly it names it.
+fn encoding(range: &str) -> Option<(Encoding, u8)> {
+    let is = |known: &str| range.eq_ignore_ascii_case(known);
+    if is(PLAIN) {
+        Some((Encoding::Plain, 2))
+    } else if is(TYPED) {
+        Some((Encoding::Typed, 2))
+    } else if is("application/*") {
+        Some((Encoding::Plain, 1))
+    } else if is("*/*") || is("*") {
+        Some((Encoding::Plain, 0))
+    } else {
+        None
+    }
+}
+
+/// A weight (RFC 9110, 12.4.2) in thousandths.
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part: u16 = format!("{fraction:0<3}").parse().ok()?;
+    match (whole, part) {
+        ("0", part) => Some(part),
+        ("1", 0) => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each row was asked of the server.
+    #[test]
+    fn accept_chooses_as_the_server_does() {
+        let (plain, typed) = (Ok(Encoding::Plain), Ok(Encoding::Typed));
+        let table = [
+            ("", plain),
+            ("*/*", plain),
+            ("application/*", plain),
+            ("APPLICATION/JSON", plain),
+            ("application/json;q=0.5, application/vnd.neo4j.query", typed),
+            ("application/json, application/vnd.neo4j.query", plain),
+            ("application/vnd.neo4j.query, application/json", typed),
+            ("application/vnd.neo4j.query;q=0.5, application/json", plain),
+            ("text/html, application/vnd.neo4j.query;q=0.1", typed),
+            ("*/*, application/vnd.neo4j.query", typed),
+            ("application/*;q=0.9, application/vnd.neo4j.query", typed),
+            ("application/json;q=0", plain),
+            ("application/json; charset=utf-8", plain),
+            ("text/html", Err(MediaError::NotAcceptable)),
+            ("application/jsonl", Err(MediaError::NotAcceptable)),
+            ("application/vnd.neo4j.query.v1.0", Err(MediaError::NotAcceptable)),
+            ("junk", Err(MediaError::NotAcceptable)),
+            ("application/json;q=x", Err(MediaError::Malformed)),
+            ("application/json;q=2", Err(MediaError::Malformed)),
+        ];
+        for (value, choice) in table {
+            assert_eq!(accept(Some(value)), choice, "{value}");
+        }
+    }
+
+    #[test]
+    fn content_types_are_judged_as_the_server_does() {
+        let (plain, typed) = (Ok(Encoding::Plain), Ok(Encoding::Typed));
+        let table = [
+            (None, Err(MediaError::Unsupported)),
+            (Some("text/plain"), Err(MediaError::Unsupported)),
+            (Some("application/vnd.neo4j.query.v1.0"), Err(MediaError::Unsupported)),
+            (Some("junk"), Err(MediaError::Malformed)),
+            (Some("application/json,text/plain"), Err(MediaError::Malformed)),
+            (Some("application/json; charset=latin1"), plain),
+            (Some("*/*"), plain),
+            (Some("application/vnd.neo4j.query;x=1"), typed),
+        ];
+        for (value, choice) in table {
+            assert_eq!(content_type(value), choice, "{value:?}");
+        }
+    }
+}
