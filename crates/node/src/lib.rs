@@ -1,1 +1,3 @@
 //! node
+
+pub mod store;
