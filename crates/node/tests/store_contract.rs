@@ -1,6 +1,11 @@
 //! One contract for both stores: the embedded one and real Redis servers that the tests start
 //! themselves on free ports. Plus what only Redis has: being killed, stopped, read-only and full.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "helpers of a test may fail the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "helpers of a test may fail the test"
+)]
 
 #[path = "store_contract/contract.rs"]
 mod contract;

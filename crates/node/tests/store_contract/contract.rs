@@ -11,7 +11,9 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
 use crate::server::RedisServer;
-use crate::words::{MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until};
+use crate::words::{
+    MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
+};
 
 /// A store and a way to let its time pass.
 #[derive(Clone)]
@@ -180,8 +182,8 @@ async fn a_stolen_lease_is_fenced(subject: Subject) {
     let again = store.steal(&key, dead, &ask(9, 5_000)).await.unwrap();
     assert!(matches!(again, Grant::Busy { token, .. } if token == thief), "the second thief is too late");
     let bytes = entry(&key, 60_000, "rows");
-    assert_eq!(store.commit(&key, dead, bytes.clone(), Millis(9_000)).await, Ok(Commit::Fenced));
-    assert_eq!(store.commit(&key, thief, bytes, Millis(9_000)).await, Ok(Commit::Stored));
+    assert_eq!(store.commit(&key, dead, bytes.clone(), Millis(119_000)).await, Ok(Commit::Fenced));
+    assert_eq!(store.commit(&key, thief, bytes, Millis(119_000)).await, Ok(Commit::Stored));
     assert!(matches!(store.steal(&key, thief, &ask(10, 5_000)).await, Ok(Grant::Value(_))), "a value wins");
 }
 
@@ -234,7 +236,9 @@ async fn a_stale_value_comes_beside_the_lease(subject: Subject) {
         panic!("stale: age 35 s of 30 s")
     };
     assert_eq!((kind, stale.unwrap().bytes), (GrantKind::Free, bytes.clone()));
-    let Ok(Grant::Busy { stale, .. }) = store.get_or_lease(&key, &ask(3, 5_000)).await else { panic!("busy") };
+    let Ok(Grant::Busy { stale, .. }) = store.get_or_lease(&key, &ask(3, 5_000)).await else {
+        panic!("busy")
+    };
     assert_eq!(stale.unwrap().bytes, bytes, "who waits has the stale copy");
     let new = entry(&key, 30_000, "new rows");
     store.commit(&key, token, new.clone(), Millis(60_000)).await.unwrap();
@@ -260,8 +264,13 @@ async fn an_asker_bounds_the_age(subject: Subject) {
     let older = hopcache_core::lease::LeaseAsk { age_max_ms: Some(Millis(25_000)), ..ask(2, 5_000) };
     assert!(matches!(store.get_or_lease(&key, &older).await, Ok(Grant::Value(_))));
     let younger = hopcache_core::lease::LeaseAsk { age_max_ms: Some(Millis(19_000)), ..ask(3, 5_000) };
-    let Ok(Grant::Lease { stale: Some(_), .. }) = store.get_or_lease(&key, &younger).await else { panic!("too old") };
-    assert!(matches!(store.get_or_lease(&key, &ask(4, 5_000)).await, Ok(Grant::Value(_))), "fresh for others");
+    let Ok(Grant::Lease { stale: Some(_), .. }) = store.get_or_lease(&key, &younger).await else {
+        panic!("too old")
+    };
+    assert!(
+        matches!(store.get_or_lease(&key, &ask(4, 5_000)).await, Ok(Grant::Value(_))),
+        "fresh for others"
+    );
 }
 
 async fn large_bodies_come_back_whole(subject: Subject) {
@@ -278,7 +287,9 @@ async fn large_bodies_come_back_whole(subject: Subject) {
 
 async fn what_is_no_entry_is_no_value(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
-    for foreign in [&b"x"[..], b"HC\x02 another version, long enough to hold a whole header of sixty-nine bytes"] {
+    for foreign in
+        [&b"x"[..], b"HC\x02 another version, long enough to hold a whole header of sixty-nine bytes"]
+    {
         let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
         store.commit(&key, token, foreign.to_vec().into(), Millis(9_000)).await.unwrap();
         assert_eq!(store.peek(&key).await.unwrap().entry, None, "F39");
@@ -315,7 +326,9 @@ async fn a_reader_that_is_too_far_behind_sees_a_gap(subject: Subject) {
     assert_eq!(first.scopes.first(), Some(&Scope::Key(key(0))));
     let mut cursor = first.next;
     let mut read = first.scopes.len();
-    while let Some(page) = Some(store.invalidations_since(cursor).await.unwrap()).filter(|page| !page.scopes.is_empty()) {
+    while let Some(page) =
+        Some(store.invalidations_since(cursor).await.unwrap()).filter(|page| !page.scopes.is_empty())
+    {
         assert!(!page.gap);
         read += page.scopes.len();
         cursor = page.next;

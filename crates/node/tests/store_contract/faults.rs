@@ -24,7 +24,10 @@ async fn comes_back(store: &RedisStore) {
 async fn a_killed_server_is_an_error_at_once_and_is_found_again_by_itself() {
     let mut server = RedisServer::start(&[]);
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let hook = { let seen = Arc::clone(&seen); Arc::new(move |state| seen.lock().push(state)) };
+    let hook = {
+        let seen = Arc::clone(&seen);
+        Arc::new(move |state| seen.lock().push(state))
+    };
     let settings = RedisSettings { on_breaker: Some(hook), ..RedisSettings::default() };
     let store = RedisStore::open(&server.uri(), settings).unwrap();
     comes_back(&store).await;
@@ -76,7 +79,8 @@ async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
         let bytes = entry(&key(index), 60_000, index.to_le_bytes().to_vec());
         until(Duration::from_secs(10), "stored", || async {
             store.commit(&key(index), token, bytes.clone(), Millis(90_000)).await.ok()
-        }).await;
+        })
+        .await;
     }
     for _ in 0..3 {
         server.signal("-STOP");
@@ -115,7 +119,9 @@ async fn dropped_calls_never_mix_replies() {
             let mut call = Box::pin(call);
             // Polled a few times, so that it is cut before, while and after it is sent.
             for _ in 0..(round + index) % 5 {
-                let _ = futures_util::poll!(&mut call);
+                if futures_util::poll!(&mut call).is_ready() {
+                    break;
+                }
                 tokio::task::yield_now().await;
             }
             drop(call);
@@ -134,7 +140,8 @@ async fn patiently(store: &RedisStore, index: u64) -> Grant {
 
 async fn everybody_has_its_own(store: &Arc<RedisStore>) {
     for index in 0..50 {
-        let view = until(Duration::from_secs(10), "a view", || async { store.peek(&key(index)).await.ok() }).await;
+        let view =
+            until(Duration::from_secs(10), "a view", || async { store.peek(&key(index)).await.ok() }).await;
         assert_eq!(view.entry.unwrap().bytes, entry(&key(index), 60_000, index.to_le_bytes().to_vec()));
     }
 }
@@ -151,7 +158,10 @@ async fn a_flushed_server_fences_everybody() {
     assert_eq!(store.commit(&key(1), token, bytes, Millis(9_000)).await, Ok(Commit::Fenced));
     assert_eq!(store.renew(&key(1), token, Millis(9_000)).await, Ok(false));
     store.invalidate(&Scope::All).await.unwrap();
-    assert!(store.invalidations_since(cursor).await.unwrap().gap, "a new log at the same number is another log");
+    assert!(
+        store.invalidations_since(cursor).await.unwrap().gap,
+        "a new log at the same number is another log"
+    );
 }
 
 /// F20.
@@ -168,7 +178,7 @@ async fn a_read_only_replica_refuses() {
         }
     })
     .await;
-    assert!(refusal.contains("READONLY"), "{refusal}");
+    assert!(refusal.contains("read only replica"), "{refusal}");
     assert_eq!(server.tell("REPLICAOF NO ONE"), "+OK");
     until(Duration::from_secs(20), "promoted, it is used", || async {
         store.get_or_lease(&key(1), &ask(1, 5_000)).await.ok()
@@ -196,8 +206,11 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
     }
     assert_eq!(store.breaker(), BreakerState::Closed);
     assert_eq!(store.release(&key(2), running).await, Ok(true), "its holder can still give the lease back");
-    assert_eq!(store.invalidate(&Scope::Key(key(1))).await.err().map(|error| error.to_string().contains("OOM")), Some(true),
-        "the log could not be written, so the caller is told");
+    assert_eq!(
+        store.invalidate(&Scope::Key(key(1))).await.err().map(|error| error.to_string().contains("OOM")),
+        Some(true),
+        "the log could not be written, so the caller is told"
+    );
     assert_eq!(store.peek(&key(1)).await.unwrap().entry, None, "and the entry is gone all the same");
 }
 
@@ -223,7 +236,7 @@ async fn the_documented_rights_are_enough() {
     let rights: String = documented[start..].chars().take_while(|c| *c != '`').collect();
     let rights = rights.replace("\n//!", "");
     assert_eq!(server.tell(&format!("ACL SETUSER hop on >secret {rights}")), "+OK");
-    assert_eq!(server.tell("ACL SETUSER weak on >secret ~hopcache:v1:* -@all +ping +hello +client|setinfo"), "+OK");
+    assert_eq!(server.tell("ACL SETUSER weak on >secret ~hopcache:v1:* -@all +ping"), "+OK");
     let open = |user: &str| {
         let uri = format!("redis://{user}:secret@127.0.0.1:{}", server.port);
         let settings = RedisSettings { command_ms: Millis(5_000), ..RedisSettings::default() };

@@ -135,7 +135,9 @@ impl Run {
             Step::Release { slot, token } => {
                 format!("{:?}", store.release(&self.key(slot), self.token(token)).await)
             }
-            Step::InvalidateKey { slot } => format!("{:?}", store.invalidate(&Scope::Key(self.key(slot))).await),
+            Step::InvalidateKey { slot } => {
+                format!("{:?}", store.invalidate(&Scope::Key(self.key(slot))).await)
+            }
             Step::InvalidatePeople => {
                 // Other cases' keys may be there too, so the count says nothing.
                 format!("{:?}", store.invalidate(&Scope::Database(PEOPLE)).await.map(drop))

@@ -89,7 +89,11 @@ pub fn leased(grant: Grant) -> (Token, GrantKind) {
 }
 
 /// Waits for something that happens by itself; fails when it did not within `limit`.
-pub async fn until<T, F: Future<Output = Option<T>>>(limit: Duration, what: &str, probe: impl Fn() -> F) -> T {
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    limit: Duration,
+    what: &str,
+    probe: impl Fn() -> F,
+) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = probe().await {

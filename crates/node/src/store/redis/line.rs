@@ -20,7 +20,7 @@ use hopcache_engine::ports::StoreError;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Value};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -159,22 +159,23 @@ impl Connection {
         }
     }
 
-    /// Sends one command to one server: of a cluster to the one named, else to the only one there is.
+    /// Sends one command to one server: of a cluster to the master that has the slot (any server where
+    /// none is named), else to the only one there is.
     pub(super) async fn query_at<T: FromRedisValue>(
         &mut self,
-        server: Option<&(String, u16)>,
+        master_of_slot: Option<u16>,
         command: &Cmd,
     ) -> RedisResult<T> {
-        match (self, server) {
-            (Self::Cluster(connection), server) => {
-                let route = server.map_or(SingleNodeRoutingInfo::Random, |(host, port)| {
-                    SingleNodeRoutingInfo::ByAddress { host: host.clone(), port: *port }
+        match self {
+            Self::Cluster(connection) => {
+                let route = master_of_slot.map_or(SingleNodeRoutingInfo::Random, |slot| {
+                    SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master))
                 });
                 let value: Value =
                     connection.route_command(command.clone(), RoutingInfo::SingleNode(route)).await?;
                 Ok(redis::from_redis_value(value)?)
             }
-            (Self::Single(connection), _) => command.query_async(connection).await,
+            Self::Single(connection) => command.query_async(connection).await,
         }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! What the server's ACL has to allow, and nothing else:
 //! `~hopcache:v1:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
-//! +time +xadd +xrange +xrevrange +scan +ping +info +hello +client|setinfo +select`, for a cluster `+cluster|slots`
+//! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. Without
 //! `+info` the warning about `maxmemory-policy` is lost and nothing else.
 //!

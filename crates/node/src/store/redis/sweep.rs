@@ -13,7 +13,7 @@
 //! sweep is left after it (promise I3). A cluster that moves slots meanwhile weakens SCAN's promise;
 //! purge again after a resharding.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hopcache_core::key::{DatabaseTag, QueryKey};
@@ -30,7 +30,9 @@ use crate::store::log::{log_id, scope_text};
 
 const WALKS: u32 = 2;
 
-type Server = Option<(String, u16)>;
+/// A cluster's master by one of its slots, which works whatever address it is known by; `None` where
+/// there is one server only.
+type Server = Option<u16>;
 
 impl RedisStore {
     /// Removes what `scope` covers; how many entries that were.
@@ -43,13 +45,13 @@ impl RedisStore {
         let mut removed = 0;
         for _ in 0..WALKS {
             for server in self.masters().await? {
-                removed += self.walk(&server, only).await?;
+                removed += self.walk(server, only).await?;
             }
         }
         Ok(removed)
     }
 
-    async fn walk(&self, server: &Server, only: Option<DatabaseTag>) -> Result<u64, StoreError> {
+    async fn walk(&self, server: Server, only: Option<DatabaseTag>) -> Result<u64, StoreError> {
         let (mut cursor, mut removed) = (0, 0);
         loop {
             let (next, keys) = self.scan(server, cursor).await?;
@@ -64,11 +66,11 @@ impl RedisStore {
         }
     }
 
-    async fn scan(&self, server: &Server, cursor: u64) -> Result<(u64, BTreeSet<QueryKey>), StoreError> {
+    async fn scan(&self, server: Server, cursor: u64) -> Result<(u64, BTreeSet<QueryKey>), StoreError> {
         let exchange = |mut connection: Connection| async move {
             let mut command = redis::cmd("SCAN");
             command.arg(cursor).arg("MATCH").arg(SLOT_PATTERN).arg("COUNT").arg(STORE_SCAN_COUNT);
-            connection.query_at::<(u64, Vec<Vec<u8>>)>(server.as_ref(), &command).await
+            connection.query_at::<(u64, Vec<Vec<u8>>)>(server, &command).await
         };
         let (next, names) = self.call(Load::Body, exchange).await?;
         Ok((next, names.iter().filter_map(|name| key_of_name(name)).collect()))
@@ -91,28 +93,26 @@ impl RedisStore {
     }
 
     /// The servers to walk: a cluster's masters, else the only one there is.
-    async fn masters(&self) -> Result<BTreeSet<Server>, StoreError> {
+    async fn masters(&self) -> Result<Vec<Server>, StoreError> {
         let exchange = |mut connection: Connection| async move {
             if matches!(connection, Connection::Single(_)) {
-                return Ok(BTreeSet::from([None]));
+                return Ok(vec![None]);
             }
             let mut command = redis::cmd("CLUSTER");
             command.arg("SLOTS");
             let ranges: Vec<Value> = connection.query_at(None, &command).await?;
-            Ok(ranges.iter().filter_map(master_of).map(Some).collect())
+            let masters: BTreeMap<_, _> = ranges.iter().filter_map(master_of).collect();
+            Ok(masters.into_values().map(Some).collect())
         };
         self.call(Load::Body, exchange).await
     }
 }
 
-/// Of one range of `CLUSTER SLOTS`: `[from, to, [host, port, …] of the master, replicas…]`.
+/// Address and first slot of one range of `CLUSTER SLOTS`: `[from, to, [host, port, …] of the master, replicas…]`.
 fn master_of(range: &Value) -> Option<(String, u16)> {
     let Value::Array(parts) = range else { return None };
-    let Some(Value::Array(master)) = parts.get(2) else { return None };
-    match (master.first()?, master.get(1)?) {
-        (Value::BulkString(host), Value::Int(port)) => {
-            Some((String::from_utf8(host.clone()).ok()?, u16::try_from(*port).ok()?))
-        }
-        _ => None,
-    }
+    let (Some(Value::Int(from)), Some(Value::Array(master))) = (parts.first(), parts.get(2)) else {
+        return None;
+    };
+    Some((format!("{:?}", master.get(..2)?), u16::try_from(*from).ok()?))
 }
