@@ -1,0 +1,219 @@
+//! The embedded store: one table of lease slots in this process, shared by the nodes of `dev`.
+//!
+//! Every operation is one step under one lock, with no await inside, so a dropped future has either
+//! done it or not begun. Its time is the injected clock's. It is bounded: entries by bytes (the one
+//! that dies first goes first), leases by number (a live lease is never evicted, since that would let
+//! a second node lead: above the bound a new lease is refused), and dead records are dropped as
+//! operations pass by. It survives nothing: a restart is an empty store.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::slot::Slot;
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::limits::{
+    INVALIDATION_LOG_LEN_MAX, INVALIDATION_PAGE_LEN_MAX, STORE_EXPIRE_BATCH, STORE_LEASES_MAX,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ports::{Clock, LogCursor, LogPage, Scope, Store, StoreError};
+use parking_lot::Mutex;
+
+use super::log::LogPlace;
+
+/// Bytes that a slot costs beside its entry (map, two index places).
+const SLOT_OVERHEAD_BYTES: usize = 256;
+
+/// This process has one log for its life, so its id need not be random.
+const LOG_ID: u64 = 1;
+
+/// Entries and leases in memory.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    table: Mutex<Table>,
+}
+
+impl MemoryStore {
+    /// An empty store that keeps at most `bytes_max` bytes of entries.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, bytes_max: usize) -> Self {
+        let table = Table { bytes_max, ..Table::default() };
+        Self { clock, table: Mutex::new(table) }
+    }
+
+    /// Bytes held by entries now, overhead included.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.table.lock().bytes
+    }
+
+    fn step<T>(&self, key: &QueryKey, change: impl FnOnce(&mut Slot, MonoTime) -> T) -> T {
+        let now = self.clock.now();
+        self.table.lock().step(now, key, change)
+    }
+
+    fn grant(
+        &self,
+        key: &QueryKey,
+        change: impl FnOnce(&mut Slot, MonoTime) -> Grant,
+    ) -> Result<Grant, StoreError> {
+        let now = self.clock.now();
+        let mut table = self.table.lock();
+        table.drop_expired(now);
+        let known = table.slots.get(key).is_some_and(|slot| slot.lease_record_end().is_some());
+        if !known && table.by_lease_end.len() >= STORE_LEASES_MAX {
+            return Err(StoreError::Refused(format!("{STORE_LEASES_MAX} leases are held")));
+        }
+        Ok(table.step(now, key, change))
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    slots: HashMap<QueryKey, Slot>,
+    by_entry_end: BTreeSet<(MonoTime, QueryKey)>,
+    by_lease_end: BTreeSet<(MonoTime, QueryKey)>,
+    bytes: usize,
+    bytes_max: usize,
+    log: VecDeque<Scope>,
+    /// Number of the newest entry of `log`.
+    log_sequence: u64,
+}
+
+impl Table {
+    /// Changes one slot and keeps indexes, byte count and bound right.
+    fn step<T>(&mut self, now: MonoTime, key: &QueryKey, change: impl FnOnce(&mut Slot, MonoTime) -> T) -> T {
+        let mut slot = self.slots.remove(key).unwrap_or_default();
+        self.unindex(key, &slot);
+        let outcome = change(&mut slot, now);
+        slot.forget_expired(now);
+        self.put(key, slot);
+        self.drop_expired(now);
+        while self.bytes > self.bytes_max {
+            let Some(&(_, first)) = self.by_entry_end.first() else { break };
+            self.reindex(&first, Slot::evict_entry);
+        }
+        outcome
+    }
+
+    fn reindex(&mut self, key: &QueryKey, change: impl FnOnce(&mut Slot)) {
+        let Some(mut slot) = self.slots.remove(key) else { return };
+        self.unindex(key, &slot);
+        change(&mut slot);
+        self.put(key, slot);
+    }
+
+    fn unindex(&mut self, key: &QueryKey, slot: &Slot) {
+        if let Some((end, len)) = slot.entry_end() {
+            self.by_entry_end.remove(&(end, *key));
+            self.bytes = self.bytes.saturating_sub(len + SLOT_OVERHEAD_BYTES);
+        }
+        if let Some(end) = slot.lease_record_end() {
+            self.by_lease_end.remove(&(end, *key));
+        }
+    }
+
+    fn put(&mut self, key: &QueryKey, slot: Slot) {
+        if let Some((end, len)) = slot.entry_end() {
+            self.by_entry_end.insert((end, *key));
+            self.bytes += len + SLOT_OVERHEAD_BYTES;
+        }
+        if let Some(end) = slot.lease_record_end() {
+            self.by_lease_end.insert((end, *key));
+        }
+        if !slot.is_empty() {
+            self.slots.insert(*key, slot);
+        }
+    }
+
+    /// Two dead things go for each one that an operation can add, so the dead never pile up.
+    fn drop_expired(&mut self, now: MonoTime) {
+        for _ in 0..STORE_EXPIRE_BATCH {
+            let ends = [self.by_entry_end.first(), self.by_lease_end.first()];
+            let dead = ends.into_iter().flatten().find(|(end, _)| *end <= now);
+            let Some(&(_, key)) = dead else { return };
+            self.reindex(&key, |slot| slot.forget_expired(now));
+        }
+    }
+
+    fn invalidate(&mut self, now: MonoTime, scope: &Scope) -> u64 {
+        let (keys, only): (Vec<QueryKey>, Option<DatabaseTag>) = match scope {
+            Scope::Key(key) => (vec![*key], None),
+            Scope::Database(tag) => (self.slots.keys().copied().collect(), Some(*tag)),
+            Scope::All => (self.slots.keys().copied().collect(), None),
+        };
+        let mut removed = 0;
+        for key in keys {
+            removed += u64::from(self.step(now, &key, |slot, now| slot.invalidate(now, only)));
+        }
+        self.log.push_back(scope.clone());
+        self.log_sequence += 1;
+        if self.log.len() > INVALIDATION_LOG_LEN_MAX {
+            self.log.pop_front();
+        }
+        removed
+    }
+
+    fn page(&self, cursor: LogCursor) -> LogPage {
+        let place = LogPlace::from_cursor(cursor);
+        let first = self.log_sequence - self.log.len() as u64 + 1;
+        let here = |sequence| LogPlace { log: LOG_ID, sequence }.to_cursor();
+        if place.log != LOG_ID || place.sequence + 1 < first || place.sequence > self.log_sequence {
+            return LogPage { scopes: Vec::new(), next: here(self.log_sequence), gap: true };
+        }
+        let skipped = usize::try_from(place.sequence + 1 - first).unwrap_or(usize::MAX);
+        let scopes: Vec<Scope> =
+            self.log.iter().skip(skipped).take(INVALIDATION_PAGE_LEN_MAX).cloned().collect();
+        let next = here(place.sequence + scopes.len() as u64);
+        LogPage { scopes, next, gap: false }
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, |slot, now| slot.get_or_lease(now, ask))
+    }
+
+    async fn commit(
+        &self,
+        key: &QueryKey,
+        token: Token,
+        entry: Bytes,
+        life_ms: Millis,
+    ) -> Result<Commit, StoreError> {
+        Ok(self.step(key, |slot, now| slot.commit(now, token, entry, life_ms)))
+    }
+
+    async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError> {
+        Ok(self.step(key, |slot, now| slot.renew(now, token, lease_ms)))
+    }
+
+    async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
+        Ok(self.step(key, |slot, now| slot.release(now, token)))
+    }
+
+    async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, |slot, now| slot.steal(now, dead, ask))
+    }
+
+    async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError> {
+        let now = self.clock.now();
+        Ok(self.table.lock().invalidate(now, scope))
+    }
+
+    async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
+        Ok(self.table.lock().page(cursor))
+    }
+
+    async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {
+        let now = self.clock.now();
+        Ok(self.table.lock().slots.get(key).map_or_else(SlotView::default, |slot| slot.view(now)))
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

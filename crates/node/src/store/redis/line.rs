@@ -1,0 +1,181 @@
+//! One multiplexed connection to the store, made when it is first needed and made again when it is lost.
+//!
+//! Connecting is one task at a time, whoever waits for it; a caller that leaves does not cut it. A
+//! connection is given up (not closed: calls under way on it still end) after an I/O error, after a
+//! deadline passed on it (it may be half open, F22), and after READONLY (its server was demoted; a
+//! Sentinel knows who leads now, F20). There is no retry here: the breaker paces new attempts.
+//!
+//! Why not redis' `ConnectionManager`: it keeps the address it was given, so it does not follow a
+//! Sentinel's fail-over, and it does not give up a half-open connection whose callers all timed out.
+//!
+//! A dropped call leaves its connection in order: redis' multiplexed connection reads every reply in
+//! order in its own task and throws away the one whose caller left.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use hopcache_engine::ports::StoreError;
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Value};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::reply::store_error;
+use super::url::Target;
+
+/// Runs once on each new connection, before anybody uses it.
+pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A line that is lazily connected.
+pub(super) struct Line {
+    target: Target,
+    connect: Duration,
+    greeting: Option<Greeting>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// A connection and which of the line's connections it is.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) connection: Connection,
+    generation: u64,
+}
+
+type Connecting = Shared<BoxFuture<'static, Result<Live, StoreError>>>;
+
+#[derive(Default)]
+struct State {
+    /// Number of the newest connection attempt.
+    generation: u64,
+    phase: Phase,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Idle,
+    Connecting(Connecting),
+    Live(Live),
+}
+
+impl Line {
+    pub(super) fn new(target: Target, connect: Duration, greeting: Option<Greeting>) -> Self {
+        Self { target, connect, greeting, state: Arc::default() }
+    }
+
+    /// The connection, or the outcome of the attempt to make one.
+    pub(super) async fn live(&self) -> Result<Live, StoreError> {
+        let connecting = {
+            let mut state = self.state.lock();
+            match &state.phase {
+                Phase::Live(live) => return Ok(live.clone()),
+                Phase::Connecting(connecting) => connecting.clone(),
+                Phase::Idle => {
+                    state.generation += 1;
+                    let connecting = self.start(state.generation);
+                    state.phase = Phase::Connecting(connecting.clone());
+                    connecting
+                }
+            }
+        };
+        connecting.await
+    }
+
+    /// Gives a connection up, unless that was done already.
+    pub(super) fn give_up(&self, dead: &Live) {
+        let mut state = self.state.lock();
+        if matches!(&state.phase, Phase::Live(live) if live.generation == dead.generation) {
+            state.phase = Phase::Idle;
+        }
+    }
+
+    fn start(&self, generation: u64) -> Connecting {
+        let (target, limit, greeting) = (self.target.clone(), self.connect, self.greeting.clone());
+        let state = Arc::downgrade(&self.state);
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            let attempt = async {
+                let connection = connect(&target, limit).await.map_err(|error| store_error(&error))?;
+                if let Some(greet) = greeting {
+                    greet(connection.clone()).await;
+                }
+                Ok(Live { connection, generation })
+            };
+            let outcome = tokio::time::timeout(limit, attempt).await.unwrap_or(Err(StoreError::TimedOut));
+            note(&state, generation, &outcome);
+            outcome
+        }));
+        let lost = |_| StoreError::Unreachable("the connecting task ended".to_owned());
+        task.map(move |joined| joined.map_err(lost).and_then(|outcome| outcome)).boxed().shared()
+    }
+}
+
+/// The task itself leaves the outcome, so a failure that nobody waited for is not met much later.
+fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, StoreError>) {
+    let Some(state) = state.upgrade() else { return };
+    let mut state = state.lock();
+    if state.generation == generation {
+        let before = std::mem::replace(
+            &mut state.phase,
+            outcome.as_ref().map_or(Phase::Idle, |live| Phase::Live(live.clone())),
+        );
+        drop(state);
+        // Holds this very task's handle where nobody waits: dropped last, when there is nothing to abort.
+        drop(before);
+    }
+}
+
+async fn connect(target: &Target, limit: Duration) -> RedisResult<Connection> {
+    // No response timeout of redis' own: each call has a deadline around it.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(None);
+    match target {
+        Target::Single(info) => {
+            let client = redis::Client::open(info.as_ref().clone())?;
+            client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+        }
+        Target::Sentinel(sentinel) => {
+            let mut client = sentinel.client()?;
+            client.get_async_connection_with_config(&config).await.map(Connection::Single)
+        }
+        Target::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+    }
+}
+
+impl Connection {
+    /// Sends one command; a cluster routes it by its keys.
+    pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        match self {
+            Self::Single(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+
+    /// Sends one command to one server: of a cluster to the master that has the slot (any server where
+    /// none is named), else to the only one there is.
+    pub(super) async fn query_at<T: FromRedisValue>(
+        &mut self,
+        master_of_slot: Option<u16>,
+        command: &Cmd,
+    ) -> RedisResult<T> {
+        match self {
+            Self::Cluster(connection) => {
+                let route = master_of_slot.map_or(SingleNodeRoutingInfo::Random, |slot| {
+                    SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master))
+                });
+                let value: Value =
+                    connection.route_command(command.clone(), RoutingInfo::SingleNode(route)).await?;
+                Ok(redis::from_redis_value(value)?)
+            }
+            Self::Single(connection) => command.query_async(connection).await,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+-- Reading one key's slot: shared front of the scripts below it. The meaning is crates/core/src/lease/slot.rs.
+-- KEYS[1] entry (layout: crates/core/src/entry.rs), KEYS[2] lease "counter:nonce:database:holder".
+-- ARGV[1] is always for how long, in ms, a lapsed lease's record lingers: it is part of the record's
+-- expiry, so PTTL minus it is what is left of the lease. Time is Redis' own: PTTL and TIME.
+local COUNTER_MAX = 9007199254740991
+local LINGER_MS = tonumber(ARGV[1])
+
+-- The entry's times, counter and database, if it is one of our format and alive.
+local function read_entry()
+  local head = redis.call('GETRANGE', KEYS[1], 0, 68)
+  if #head < 69 or string.sub(head, 1, 3) ~= 'HC\1' then return nil end
+  local left = redis.call('PTTL', KEYS[1])
+  if left < 0 then return nil end
+  local physical, soft = struct.unpack('>I8I8', string.sub(head, 5, 20))
+  local counter = struct.unpack('>I8', string.sub(head, 29, 36))
+  return { left = left, age = math.max(physical - left, 0), soft = soft, counter = counter }
+end
+
+-- The lease's record; it is current while left > 0.
+local function read_lease()
+  local text = redis.call('GET', KEYS[2])
+  if not text then return nil end
+  local counter, nonce, database, holder = string.match(text, '^(%d+):(%x+):(%x+):(.+)$')
+  if not counter then return nil end
+  local left = redis.call('PTTL', KEYS[2]) - LINGER_MS
+  return { counter = counter, nonce = nonce, database = database, holder = holder, left = left }
+end
+
+-- Whether the current lease's token is exactly this one. Missing or lapsed is no (promise I3).
+local function holds(lease, counter, nonce)
+  return lease and lease.left > 0 and lease.counter == counter and lease.nonce == nonce
+end
+
+-- What goes back: what happened, the lease, and the entry; its bytes only up to bytes_max (the caller
+-- fetches a larger one on the connection of bodies).
+local function answer(what, lease, entry, bytes_max)
+  local bytes, length, left = '', -1, 0
+  if entry then
+    length, left = redis.call('STRLEN', KEYS[1]), entry.left
+    if length <= bytes_max then bytes = redis.call('GET', KEYS[1]) end
+  end
+  lease = lease or { counter = '0', nonce = '0', holder = '', left = 0 }
+  return { what, lease.counter, lease.nonce, lease.holder, lease.left, left, length, bytes }
+end

@@ -1,0 +1,358 @@
+//! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
+//!
+//! Each operation is one Lua script on one key's slot, so it is atomic and, in a cluster, on one
+//! server. Names: `hopcache:v1:{<64 hex of the query key>}:e` (entry), `…:l` (lease),
+//! `hopcache:v1:log` (invalidation log, a capped stream). The database is inside entry and lease, not
+//! in the name: a lease is renewed, and a key purged, by those who know the query key only.
+//! Shared time is Redis' own (PTTL, TIME); no node's clock takes part.
+//!
+//! Every call has a deadline around it and passes a breaker, so a Redis that is gone, stopped or slow
+//! costs each caller a bounded wait and soon none. The node starts without Redis and finds it by
+//! itself. Small commands and bodies over 64 KiB have a connection each, so that a body never
+//! delays a renewal. There is no retry: a command whose answer was lost may have been carried out, and
+//! a second `get_or_lease` would meet the first one's lease (F21).
+//!
+//! What the server's ACL has to allow, and nothing else:
+//! `~hopcache:v1:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
+//! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
+//! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. Without
+//! `+info` the warning about `maxmemory-policy` is lost and nothing else.
+//!
+//! An evicting `maxmemory-policy` throws leases away with entries (THEORY "Leases": of 500 leases 1 was
+//! left), which costs repeated origin runs; it is warned about at each connect. Use `noeviction`.
+
+mod gate;
+mod line;
+mod reply;
+mod scripts;
+mod sweep;
+mod url;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use hopcache_core::breaker::{BreakerSettings, BreakerState};
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::limits::{
+    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_INLINE_BYTES_MAX,
+};
+use hopcache_core::time::Millis;
+use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
+use parking_lot::Mutex;
+use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
+use tokio::time::Instant;
+
+pub use self::gate::BreakerHook;
+use self::gate::Gate;
+use self::line::{Connection, Greeting, Line};
+use self::reply::{Answer, Fields, ends_connection, store_error};
+use self::scripts::{LOG_KEY, Lua, Scripts, slot_keys};
+pub use self::url::BadStoreUrl;
+use self::url::Target;
+use super::log::{LogPlace, log_id, scope_from_text};
+
+/// Deadlines and breaker of a [`RedisStore`].
+#[derive(Clone)]
+pub struct RedisSettings {
+    /// Deadline of a small command, connecting included.
+    pub command_ms: Millis,
+    /// Deadline of a command that carries a body over 64 KiB.
+    pub body_ms: Millis,
+    /// Deadline of one attempt to connect; it goes on after the command that began it gave up.
+    pub connect_ms: Millis,
+    /// Deadline of the invalidation of a database or of everything.
+    pub sweep_ms: Millis,
+    /// When calls stop and when they are tried again.
+    pub breaker: BreakerSettings,
+    /// Told of each change of the breaker's state.
+    pub on_breaker: Option<BreakerHook>,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        Self {
+            command_ms: Millis(100),
+            body_ms: Millis(1_000),
+            connect_ms: Millis(1_000),
+            sweep_ms: Millis(60_000),
+            breaker: BreakerSettings { failures_max: 5, open_ms: Millis(500), probe_ms_max: Millis(2_000) },
+            on_breaker: None,
+        }
+    }
+}
+
+/// Entries and leases in Redis.
+pub struct RedisStore {
+    small: Line,
+    bodies: Line,
+    gate: Gate,
+    scripts: Scripts,
+    settings: RedisSettings,
+    policy: Arc<Mutex<Option<String>>>,
+}
+
+/// How much a call carries: decides its connection and its deadline.
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    Small,
+    Body,
+}
+
+impl Load {
+    const fn of(bytes: usize) -> Self {
+        if bytes > STORE_INLINE_BYTES_MAX { Self::Body } else { Self::Small }
+    }
+}
+
+impl RedisStore {
+    /// A store at this address. Connects when it is first used, so a Redis that is down now is no error.
+    ///
+    /// # Errors
+    /// [`BadStoreUrl`] names the accepted forms.
+    pub fn open(uri: &str, settings: RedisSettings) -> Result<Self, BadStoreUrl> {
+        let connect = settings.connect_ms.duration();
+        let target = Target::parse(uri, connect)?;
+        let policy = Arc::default();
+        let greeting = look_at_policy(Arc::clone(&policy));
+        Ok(Self {
+            small: Line::new(target.clone(), connect, Some(greeting)),
+            bodies: Line::new(target, connect, None),
+            gate: Gate::new(settings.breaker, settings.on_breaker.clone()),
+            scripts: Scripts::new(),
+            settings,
+            policy,
+        })
+    }
+
+    /// State of the breaker now.
+    #[must_use]
+    pub fn breaker(&self) -> BreakerState {
+        self.gate.state()
+    }
+
+    /// The server's `maxmemory-policy` if it evicts leases (and was warned about), as seen at the last connect.
+    #[must_use]
+    pub fn evicting_policy(&self) -> Option<String> {
+        self.policy.lock().clone()
+    }
+
+    /// One call: breaker, deadline, connection.
+    async fn call<T, F>(&self, load: Load, exchange: impl FnOnce(Connection) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = redis::RedisResult<T>>,
+    {
+        let (line, limit) = match load {
+            Load::Small => (&self.small, self.settings.command_ms),
+            Load::Body => (&self.bodies, self.settings.body_ms),
+        };
+        let deadline = Instant::now() + limit.duration();
+        self.gate
+            .pass(async {
+                let live = tokio::time::timeout_at(deadline, line.live()).await;
+                let live = live.map_err(|_| StoreError::TimedOut)??;
+                match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
+                    Ok(Ok(answer)) => Ok(answer),
+                    Ok(Err(error)) => {
+                        if ends_connection(&error) {
+                            line.give_up(&live);
+                        }
+                        Err(store_error(&error))
+                    }
+                    Err(_) => {
+                        line.give_up(&live);
+                        Err(StoreError::TimedOut)
+                    }
+                }
+            })
+            .await
+    }
+
+    /// One script, by its digest and, where the server does not know it, by its text.
+    async fn run<T: FromRedisValue>(
+        &self,
+        load: Load,
+        lua: &Lua,
+        keys: &[String],
+        args: impl Fn(&mut Cmd) + Send + Sync,
+    ) -> Result<T, StoreError> {
+        let exchange = |mut connection: Connection| async move {
+            let mut command = lua.by_digest(keys);
+            args(&mut command);
+            match connection.query(&command).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    let mut command = lua.by_text(keys);
+                    args(&mut command);
+                    connection.query(&command).await
+                }
+                outcome => outcome,
+            }
+        };
+        self.call(load, exchange).await
+    }
+
+    /// A script on a key's slot that returns 1 or 0.
+    async fn run_compared(
+        &self,
+        load: Load,
+        lua: &Lua,
+        key: &QueryKey,
+        token: Token,
+        rest: impl Fn(&mut Cmd) + Send + Sync,
+    ) -> Result<bool, StoreError> {
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(token.counter).arg(nonce_text(token.nonce));
+            rest(command);
+        };
+        self.run::<i64>(load, lua, &slot_keys(key), args).await.map(|done| done == 1)
+    }
+
+    async fn look(&self, load: Load, key: &QueryKey) -> Result<Answer, StoreError> {
+        let bytes_max = match load {
+            Load::Small => STORE_INLINE_BYTES_MAX,
+            Load::Body => usize::try_from(i32::MAX).unwrap_or(usize::MAX),
+        };
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(bytes_max);
+        };
+        Answer::read(self.run::<Fields>(load, &self.scripts.peek, &slot_keys(key), args).await?)
+    }
+
+    /// With its bytes, where they were too many for the connection of small commands.
+    async fn completed(&self, key: &QueryKey, answer: Answer) -> Result<Answer, StoreError> {
+        if !answer.lacks_bytes() {
+            return Ok(answer);
+        }
+        let later = self.look(Load::Body, key).await?;
+        Ok(answer.with_entry_of(later))
+    }
+
+    async fn grant(&self, key: &QueryKey, dead: Option<Token>, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        let age_max = ask.age_max_ms.map_or(-1, |age| i64::try_from(age.0).unwrap_or(i64::MAX));
+        let args = |command: &mut Cmd| {
+            command.arg(LEASE_RECORD_LINGER_MS).arg(STORE_INLINE_BYTES_MAX).arg(nonce_text(ask.nonce));
+            command.arg(ask.holder.to_string()).arg(format!("{:016x}", ask.database.0));
+            command.arg(ask.lease_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(age_max);
+            command.arg(dead.map(|token| token.counter.to_string()).unwrap_or_default());
+            command.arg(dead.map(|token| nonce_text(token.nonce)).unwrap_or_default());
+        };
+        // A large value can die or be purged between the answer and the fetch of its bytes: then the
+        // slot is asked again, and has no value any more.
+        let keys = slot_keys(key);
+        for _ in 0..GRANT_ROUNDS_MAX {
+            let fields = self.run::<Fields>(Load::Small, &self.scripts.get_or_lease, &keys, args);
+            let answer = self.completed(key, Answer::read(fields.await?)?).await?;
+            if !answer.is_value() || answer.entry().is_some() {
+                return answer.into_grant();
+            }
+        }
+        Err(StoreError::TimedOut)
+    }
+}
+
+/// Rounds of a `get_or_lease` whose large value vanished each time before it was fetched.
+const GRANT_ROUNDS_MAX: u32 = 3;
+
+fn nonce_text(nonce: u128) -> String {
+    format!("{nonce:032x}")
+}
+
+/// Reads `maxmemory_policy` of a new connection's server, warns, and keeps it for `evicting_policy`.
+fn look_at_policy(policy: Arc<Mutex<Option<String>>>) -> Greeting {
+    Arc::new(move |mut connection| {
+        let policy = Arc::clone(&policy);
+        async move {
+            let mut command = redis::cmd("INFO");
+            command.arg("memory");
+            let Ok(info) = connection.query_at::<String>(None, &command).await else { return };
+            let found = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
+            let evicting = found.map(str::trim).filter(|name| *name != "noeviction").map(str::to_owned);
+            if let Some(name) = &evicting {
+                tracing::warn!(
+                    maxmemory_policy = %name,
+                    "Redis may evict leases, which costs repeated origin runs: set maxmemory-policy noeviction"
+                );
+            }
+            *policy.lock() = evicting;
+        }
+        .boxed()
+    })
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, None, ask).await
+    }
+
+    async fn commit(
+        &self,
+        key: &QueryKey,
+        token: Token,
+        entry: Bytes,
+        life_ms: Millis,
+    ) -> Result<Commit, StoreError> {
+        let load = Load::of(entry.len());
+        let rest = |command: &mut Cmd| {
+            command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
+        };
+        let stored = self.run_compared(load, &self.scripts.commit, key, token, rest).await?;
+        Ok(if stored { Commit::Stored } else { Commit::Fenced })
+    }
+
+    async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError> {
+        let rest = |command: &mut Cmd| {
+            command.arg(lease_ms.0.min(ENTRY_LIFE_MS_MAX));
+        };
+        self.run_compared(Load::Small, &self.scripts.renew, key, token, rest).await
+    }
+
+    async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
+        self.run_compared(Load::Small, &self.scripts.release, key, token, |_| ()).await
+    }
+
+    async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.grant(key, Some(dead), ask).await
+    }
+
+    async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError> {
+        let limit = self.settings.sweep_ms.duration();
+        let removal = async {
+            let removed = self.remove(scope).await?;
+            // After the removal: a node that hears of it and reads again must not find the old entry.
+            self.log_append(scope).await.map(|()| removed)
+        };
+        tokio::time::timeout(limit, removal).await.unwrap_or(Err(StoreError::TimedOut))
+    }
+
+    async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
+        let place = LogPlace::from_cursor(cursor);
+        let args = |command: &mut Cmd| {
+            command.arg(place.log).arg(place.sequence).arg(INVALIDATION_PAGE_LEN_MAX);
+            command.arg(log_id(rand::random()));
+        };
+        let keys = [LOG_KEY.to_owned()];
+        let page: (i64, u64, u64, Vec<String>) =
+            self.run(Load::Small, &self.scripts.log_since, &keys, args).await?;
+        let (gap, log, sequence, texts) = page;
+        let scopes: Option<Vec<Scope>> = texts.iter().map(|text| scope_from_text(text)).collect();
+        // An entry that cannot be read may have meant anything.
+        let gap = gap == 1 || scopes.is_none();
+        let next = LogPlace { log, sequence }.to_cursor();
+        Ok(LogPage { scopes: scopes.unwrap_or_default(), next, gap })
+    }
+
+    async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {
+        let answer = self.look(Load::Small, key).await?;
+        self.completed(key, answer).await?.into_view()
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        let exchange = |mut connection: Connection| async move {
+            connection.query_at::<String>(None, &redis::cmd("PING")).await.map(drop)
+        };
+        self.call(Load::Small, exchange).await
+    }
+}

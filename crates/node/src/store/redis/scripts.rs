@@ -1,0 +1,85 @@
+//! The Lua scripts, one for each operation, and the names of the keys they work on.
+//!
+//! A script is called by its digest; a server that does not know it yet gets the text once (so no
+//! SCRIPT LOAD, and a restarted or failed-over server learns it by itself).
+
+use hopcache_core::key::QueryKey;
+use redis::{Cmd, Script};
+
+/// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
+pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
+    let name = key.to_hex();
+    [format!("hopcache:v1:{{{name}}}:e"), format!("hopcache:v1:{{{name}}}:l")]
+}
+
+/// What SCAN looks for.
+pub(super) const SLOT_PATTERN: &str = "hopcache:v1:{*}:[el]";
+/// The invalidation log.
+pub(super) const LOG_KEY: &str = "hopcache:v1:log";
+
+/// The query key in a key's name.
+pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
+    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v1:{")?;
+    QueryKey::from_hex(text.split_once('}')?.0)
+}
+
+/// One script: its text and its digest.
+pub(super) struct Lua {
+    text: &'static str,
+    script: Script,
+}
+
+impl Lua {
+    fn new(text: &'static str) -> Self {
+        Self { text, script: Script::new(text) }
+    }
+
+    /// The call by digest.
+    pub(super) fn by_digest(&self, keys: &[String]) -> Cmd {
+        Self::call("EVALSHA", self.script.get_hash(), keys)
+    }
+
+    /// The call with the text.
+    pub(super) fn by_text(&self, keys: &[String]) -> Cmd {
+        Self::call("EVAL", self.text, keys)
+    }
+
+    fn call(verb: &str, script: &str, keys: &[String]) -> Cmd {
+        let mut command = redis::cmd(verb);
+        command.arg(script).arg(keys.len()).arg(keys);
+        command
+    }
+}
+
+macro_rules! slot_script {
+    ($file:literal) => {
+        Lua::new(concat!(include_str!("lua/slot.lua"), include_str!(concat!("lua/", $file))))
+    };
+}
+
+/// All of them.
+pub(super) struct Scripts {
+    pub(super) get_or_lease: Lua,
+    pub(super) commit: Lua,
+    pub(super) renew: Lua,
+    pub(super) release: Lua,
+    pub(super) peek: Lua,
+    pub(super) invalidate: Lua,
+    pub(super) log_append: Lua,
+    pub(super) log_since: Lua,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Self {
+            get_or_lease: slot_script!("get_or_lease.lua"),
+            commit: slot_script!("commit.lua"),
+            renew: slot_script!("renew.lua"),
+            release: slot_script!("release.lua"),
+            peek: slot_script!("peek.lua"),
+            invalidate: slot_script!("invalidate.lua"),
+            log_append: Lua::new(include_str!("lua/log_append.lua")),
+            log_since: Lua::new(include_str!("lua/log_since.lua")),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! One contract for both stores: the embedded one and real Redis servers that the tests start
+//! themselves on free ports. Plus what only Redis has: being killed, stopped, read-only and full.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "helpers of a test may fail the test"
+)]
+
+#[path = "store_contract/contract.rs"]
+mod contract;
+#[path = "store_contract/faults.rs"]
+mod faults;
+#[path = "store_contract/model.rs"]
+mod model;
+#[path = "store_contract/server.rs"]
+mod server;
+#[path = "store_contract/words.rs"]
+mod words;

@@ -1,0 +1,103 @@
+//! A Redis server of one test's own, gone when the test is.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hopcache::store::redis::{RedisSettings, RedisStore};
+
+pub struct RedisServer {
+    child: Child,
+    pub port: u16,
+    dir: tempfile::TempDir,
+    args: Vec<String>,
+}
+
+impl RedisServer {
+    pub fn start(args: &[&str]) -> Self {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        for _ in 0..20 {
+            // Another process may take the port before the server does: then the next one is tried.
+            let port = free_port();
+            let dir = tempfile::tempdir().unwrap();
+            let child = spawn(port, &dir, &args);
+            let mut server = Self { child, port, dir, args: args.clone() };
+            if server.answers(Duration::from_secs(10)) {
+                return server;
+            }
+        }
+        panic!("no redis-server could be started: run cargo xtask test");
+    }
+
+    pub fn uri(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn store(&self) -> RedisStore {
+        RedisStore::open(&self.uri(), RedisSettings::default()).unwrap()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts again on the same port, empty.
+    pub fn restart(&mut self) {
+        self.child = spawn(self.port, &self.dir, &self.args);
+        assert!(self.answers(Duration::from_secs(10)), "redis-server did not come back");
+    }
+
+    /// SIGSTOP or SIGCONT, to this server only.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// One inline command on a connection of its own; the first line of the reply.
+    pub fn tell(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        write!(stream, "{command}\r\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn answers(&mut self, limit: Duration) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < limit && self.child.try_wait().unwrap().is_none() {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.tell("PING").contains("PONG") {
+                return true;
+            }
+            // The pause between two looks at the condition.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn spawn(port: u16, dir: &tempfile::TempDir, args: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(dir.path())
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is not installed: run cargo xtask test")
+}

@@ -1,0 +1,110 @@
+//! Names, entries and clocks that the tests of the stores share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use hopcache_core::entry::{ChecksumKey, Entry};
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, Token};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ports::Clock;
+
+pub const SECRET: ChecksumKey = ChecksumKey([1; 32]);
+pub const MOVIES: DatabaseTag = DatabaseTag(0xaaaa_0000_0000_0001);
+pub const PEOPLE: DatabaseTag = DatabaseTag(0xbbbb_0000_0000_0002);
+
+/// A clock that stands still until it is moved.
+#[derive(Default)]
+pub struct StillClock(AtomicU64);
+
+impl StillClock {
+    pub fn advance(&self, ms: u64) {
+        self.0.fetch_add(ms * 1_000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for StillClock {
+    fn now(&self) -> MonoTime {
+        MonoTime(self.0.load(Ordering::Relaxed))
+    }
+    fn sleep(&self, _span: Millis) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
+}
+
+pub fn key(index: u64) -> QueryKey {
+    QueryKey(*blake3::hash(&index.to_le_bytes()).as_bytes())
+}
+
+pub fn holder(name: &str) -> Holder {
+    Holder { node: NodeName::new(name).unwrap(), incarnation: Incarnation(0xabc) }
+}
+
+pub fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
+    LeaseAsk {
+        nonce,
+        holder: holder("node-a"),
+        database: MOVIES,
+        lease_ms: Millis(lease_ms),
+        age_max_ms: None,
+    }
+}
+
+/// An entry that lives `soft_ms` fresh and as long again stale.
+pub fn entry(key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
+    entry_of(MOVIES, key, soft_ms, body)
+}
+
+pub fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
+    let entry = Entry {
+        physical: Millis(soft_ms * 2),
+        soft: Millis(soft_ms),
+        cost: Millis(5),
+        token: Token { counter: 1, nonce: 1 },
+        database,
+        stored_by: NodeName::new("node-a").unwrap(),
+        body: body.into(),
+    };
+    entry.encode(&SECRET, key).unwrap()
+}
+
+/// Bytes that LZ4 cannot shorten.
+pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; len];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// The token of a grant that must be a lease.
+pub fn leased(grant: Grant) -> (Token, GrantKind) {
+    match grant {
+        Grant::Lease { token, kind, .. } => (token, kind),
+        other => panic!("a lease was due, not {other:?}"),
+    }
+}
+
+/// Waits for something that happens by itself; fails when it did not within `limit`.
+pub async fn until<T, F: Future<Output = Option<T>>>(
+    limit: Duration,
+    what: &str,
+    probe: impl Fn() -> F,
+) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
+        // Not synchronisation: the pause between two looks at the condition.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub fn still_clock() -> Arc<StillClock> {
+    Arc::default()
+}
