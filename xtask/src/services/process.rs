@@ -46,8 +46,8 @@ pub(super) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &
 
 /// The pid in `pid_file`, when that process still is the one that was started.
 ///
-/// A pid is used again after a reboot or a wrap: the process counts only when its environment or command line names
-/// the folder of the pid file, as all our services' arguments do.
+/// A pid is used again after a reboot or a wrap: the process counts only when its command line names the
+/// folder of the pid file, as all our services' arguments do.
 pub(super) fn running(pid_file: &Path) -> Option<u32> {
     let pid: u32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
     let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;

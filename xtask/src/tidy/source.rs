@@ -29,10 +29,14 @@ fn long_functions(file: &str, content: &str) -> Vec<Finding> {
     let lines: Vec<&str> = content.lines().collect();
     let mut findings = Vec::new();
     for (start, line) in lines.iter().enumerate().filter(|(_, line)| opens_function(line)) {
+        // A declaration without a body, or one on a single line, ends before any line ends with `{`.
+        let signature = lines[start..].iter().find(|line| line.ends_with(['{', ';', '}']));
+        if !signature.is_some_and(|line| line.ends_with('{')) {
+            continue;
+        }
         let end = format!("{}}}", &line[..indent(line)]);
-        let one_line = line.ends_with('}') || line.ends_with(';');
         let length = lines[start..].iter().position(|line| *line == end).map_or(1, |last| last + 1);
-        if !one_line && length > FUNCTION_LINES_MAX {
+        if length > FUNCTION_LINES_MAX {
             let advice = format!("{length} lines, {FUNCTION_LINES_MAX} at most: split where a name appears");
             findings.push(Finding::new(file, start + 1, "function-size", advice));
         }
@@ -79,5 +83,14 @@ mod tests {
             |lines: usize| format!("    pub async fn a() {{\n{}    }}\n", "x();\n".repeat(lines - 2));
         assert_eq!(rules("tests/a.rs", &function(71)), ["function-size"]);
         assert!(rules("tests/a.rs", &function(70)).is_empty());
+    }
+
+    #[test]
+    fn a_declaration_is_not_measured_to_the_end_of_the_next_function() {
+        let trait_with_default = format!(
+            "    fn a(\n        x: u8,\n    ) -> u8;\n    fn b() {{\n{}    }}\n",
+            "x();\n".repeat(68)
+        );
+        assert!(rules("tests/a.rs", &trait_with_default).is_empty());
     }
 }
