@@ -1,1 +1,89 @@
-fn main() {}
+//! The repository's own commands: checks, services for tests, the test lane, benchmarks.
+//!
+//! Decides how the repository is checked and set up. It never links hopcache's crates: it reads
+//! their manifests and runs their binaries.
+#![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
+
+mod deny;
+mod services;
+mod test_lane;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, services, tests and benchmarks of this repository")]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check the repository's own rules (crate arrows, sizes, headers, tests, links).
+    Tidy,
+    /// Redis and Neo4j for development and tests, under target/services.
+    Services {
+        #[command(subcommand)]
+        action: services::Action,
+    },
+    /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, tests.
+    Test {
+        /// Only what needs no services: fmt, clippy, tidy and the unit tests of the libraries.
+        #[arg(long)]
+        quick: bool,
+        /// Passed to `cargo test` after `--`.
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
+    /// Run hopcache-bench in release mode with these arguments.
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let root = repository_root()?;
+    match cli.command {
+        Task::Tidy => tidy::run(&root),
+        Task::Services { action } => services::run(&root, action),
+        Task::Test { quick, args } => {
+            let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
+            test_lane::run(&root, scope, &args)
+        }
+        Task::Bench { args } => bench(&args),
+    }
+}
+
+/// The folder above this crate: where `Cargo.toml` of the workspace lies.
+fn repository_root() -> Result<PathBuf> {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
+}
+
+fn bench(args: &[String]) -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--release", "--package", "hopcache-bench", "--"])
+        .args(args)
+        .status()
+        .context("could not start cargo")?;
+    if !status.success() {
+        bail!("hopcache-bench ended with {status}");
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `cargo xtask services`: one Redis and one real Neo4j for development and tests.
+//!
+//! Everything lives under `target/services`. A service named by an environment variable is used as it is, and never
+//! started, changed or stopped. `down` stops exactly the processes that `up` started.
+
+mod environment;
+mod install;
+mod neo4j;
+mod process;
+mod redis;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+
+pub(crate) use environment::Environment;
+
+#[derive(Subcommand, Clone, Copy)]
+pub(crate) enum Action {
+    /// Start what is not running yet; installs what is missing when root.
+    Up,
+    /// Stop what `up` started.
+    Down,
+    /// Say what runs where.
+    Status,
+    /// Print the variables tests read, as `export` lines.
+    Env,
+}
+
+pub(crate) fn run(root: &Path, action: Action) -> Result<()> {
+    let folder = folder(root);
+    match action {
+        Action::Up => up(root).map(|_| ()),
+        Action::Down => down(root),
+        Action::Status => {
+            for (name, pid_file) in [("redis", redis::pid_file(&folder)), ("neo4j", neo4j::pid_file(&folder))]
+            {
+                match process::running(&pid_file) {
+                    Some(pid) => println!("{name}: running, pid {pid}"),
+                    None => println!("{name}: not started by xtask"),
+                }
+            }
+            print!("{}", Environment::read(&folder)?.export_lines());
+            Ok(())
+        }
+        Action::Env => {
+            print!("{}", Environment::read(&folder)?.export_lines());
+            Ok(())
+        }
+    }
+}
+
+/// Brings both services up and returns where they are. Does nothing for what runs already.
+pub(crate) fn up(root: &Path) -> Result<Environment> {
+    let folder = folder(root);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut environment = Environment::read(&folder)?;
+    let given = Environment::from_process();
+    install::missing(&needed(&given, &folder))?;
+    match given.redis {
+        Some(url) => environment.redis = Some(url),
+        None => redis::up(&folder, &mut environment)?,
+    }
+    match given.neo4j {
+        Some(server) => environment.neo4j = Some(server),
+        None => neo4j::up(root, &folder, &mut environment)?,
+    }
+    environment.write(&folder)?;
+    Ok(environment)
+}
+
+pub(crate) fn down(root: &Path) -> Result<()> {
+    let folder = folder(root);
+    process::stop("redis", &redis::pid_file(&folder))?;
+    process::stop("neo4j", &neo4j::pid_file(&folder))
+}
+
+/// Whether a service started by `up` runs now: who finds one running does not stop it.
+pub(crate) fn any_running(root: &Path) -> bool {
+    let folder = folder(root);
+    [redis::pid_file(&folder), neo4j::pid_file(&folder)].iter().any(|file| process::running(file).is_some())
+}
+
+fn folder(root: &Path) -> PathBuf {
+    root.join("target/services")
+}
+
+fn needed(given: &Environment, folder: &Path) -> Vec<install::Tool> {
+    let mut tools = Vec::new();
+    if given.redis.is_none() {
+        tools.push(install::REDIS);
+    }
+    if given.neo4j.is_none() {
+        tools.push(install::JAVA);
+        if !neo4j::jars_complete(folder) {
+            tools.push(install::MAVEN);
+        }
+    }
+    tools
+}

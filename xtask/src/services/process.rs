@@ -1,0 +1,112 @@
+//! Detached processes: started with no inherited descriptors, known by a pid file, stopped by pid.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+const POLL: Duration = Duration::from_millis(100);
+const STOP_MAX: Duration = Duration::from_secs(15);
+
+/// Closes every descriptor above 2 and becomes the program, in a session of its own. A server that kept a caller's
+/// lock file or pipe open would block that caller for as long as it runs.
+const LAUNCHER: &str = r#"
+echo $$ >"$0.new" && mv "$0.new" "$0"
+for fd in /proc/self/fd/*; do
+  fd=${fd##*/}
+  if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi
+done
+exec "$@""#;
+
+/// Starts `program` detached; its pid goes to `pid_file`, its output to `log`.
+pub(super) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &Path) -> Result<()> {
+    let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let errors = output.try_clone().context("cannot share the log file")?;
+    remove(pid_file)?;
+    let mut child = Command::new("setsid")
+        .args(["--fork", "bash", "-c", LAUNCHER])
+        .arg(pid_file)
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .context("could not start setsid (package util-linux)")?;
+    let status = child.wait().context("setsid was lost")?;
+    if !status.success() {
+        bail!("setsid ended with {status}; see {}", log.display());
+    }
+    wait_until(Duration::from_secs(5), || running(pid_file).is_some())
+        .with_context(|| format!("{program} did not start; see {}", log.display()))
+}
+
+/// The pid in `pid_file`, when that process still is the one that was started.
+///
+/// A pid is used again after a reboot or a wrap: the process counts only when its command line names the
+/// folder of the pid file, as all our services' arguments do.
+pub(super) fn running(pid_file: &Path) -> Option<u32> {
+    let pid: u32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+    let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let folder = pid_file.parent()?.to_str()?;
+    String::from_utf8_lossy(&command_line).contains(folder).then_some(pid)
+}
+
+/// Stops the process of `pid_file`: TERM, then KILL after a bounded wait. Nothing when it does not run.
+pub(super) fn stop(name: &str, pid_file: &Path) -> Result<()> {
+    let Some(pid) = running(pid_file) else {
+        return remove(pid_file);
+    };
+    signal("-TERM", pid)?;
+    if wait_until(STOP_MAX, || running(pid_file).is_none()).is_err() {
+        println!("{name}: pid {pid} ignored TERM for {} s, killing it", STOP_MAX.as_secs());
+        signal("-KILL", pid)?;
+        wait_until(STOP_MAX, || running(pid_file).is_none()).with_context(|| format!("pid {pid} stays"))?;
+    }
+    println!("{name}: stopped pid {pid}");
+    remove(pid_file)
+}
+
+/// Polls `done` until it holds or `deadline` has passed.
+pub(super) fn wait_until(deadline: Duration, done: impl Fn() -> bool) -> Result<()> {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > deadline {
+            bail!("not within {} s", deadline.as_secs());
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// A port nobody listens on now. Another process may take it before the service does; the service then fails to start
+/// and `up` can be run again.
+pub(super) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("no free port on loopback")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// The last lines of a log, for an error message.
+pub(super) fn log_tail(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+fn signal(signal: &str, pid: u32) -> Result<()> {
+    Command::new("kill").args([signal, &pid.to_string()]).status().context("could not run kill")?;
+    Ok(())
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,136 @@
+//! `cargo xtask test`: the gate, as `.ci/run` calls it.
+//!
+//! Every step runs even when an earlier one failed, so that one run tells everything. Services that ran before stay;
+//! those started here are stopped, also after a failure.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{deny, services, tidy};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everything.
+    Full,
+    /// Nothing that needs a service, a download or a long build.
+    Quick,
+}
+
+struct Step {
+    name: &'static str,
+    elapsed: Duration,
+    failure: Option<String>,
+}
+
+pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
+    let mut steps = static_checks(root);
+    match scope {
+        Scope::Quick => steps.push(step("unit tests", || {
+            cargo(root, &with_args(&["test", "--workspace", "--lib", "--exclude", "hopcache"], args), &[])
+        })),
+        Scope::Full => full(root, args, &mut steps),
+    }
+    summary(&steps)
+}
+
+fn static_checks(root: &Path) -> Vec<Step> {
+    vec![
+        step("fmt", || cargo(root, &["fmt", "--all", "--check"], &[])),
+        step("tidy", || tidy::run(root)),
+        step("clippy", || {
+            cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+        }),
+    ]
+}
+
+fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
+    steps.push(step("cargo-deny", || {
+        println!("advisories are not checked: their database is fetched over the network");
+        let program = deny::program(root)?;
+        finish(Command::new(program).current_dir(root).args(deny::CHECKS))
+    }));
+    steps.push(step("doc", || {
+        cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+    }));
+    let ran_before = services::any_running(root);
+    let mut environment = None;
+    steps.push(step("services up", || services::up(root).map(|found| environment = Some(found))));
+    // Without services every test that needs one would fail with the same words.
+    if let Some(environment) = &environment {
+        steps.push(step("tests", || {
+            cargo(
+                root,
+                &with_args(&["test", "--workspace", "--no-fail-fast"], args),
+                &environment.variables(),
+            )
+        }));
+    }
+    if !ran_before {
+        steps.push(step("services down", || services::down(root)));
+    }
+}
+
+fn with_args<'a>(command: &[&'a str], args: &'a [String]) -> Vec<&'a str> {
+    let mut all = command.to_vec();
+    if !args.is_empty() {
+        all.push("--");
+        all.extend(args.iter().map(String::as_str));
+    }
+    all
+}
+
+fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Step {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let failure = work().err().map(|error| format!("{error:#}"));
+    let elapsed = start.elapsed();
+    match &failure {
+        None => println!("== {name}: ok, {:.1} s", elapsed.as_secs_f64()),
+        Some(failure) => println!("== {name}: FAILED, {:.1} s: {failure}", elapsed.as_secs_f64()),
+    }
+    Step { name, elapsed, failure }
+}
+
+fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+    finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()))
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("could not start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!("ended with {status}");
+    }
+    Ok(())
+}
+
+fn summary(steps: &[Step]) -> Result<()> {
+    println!("\n== summary");
+    for step in steps {
+        let verdict = if step.failure.is_none() { "ok" } else { "FAILED" };
+        println!("{:>8.1} s  {verdict:<6}  {}", step.elapsed.as_secs_f64(), step.name);
+    }
+    let failed: Vec<&str> =
+        steps.iter().filter(|step| step.failure.is_some()).map(|step| step.name).collect();
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failed_step_fails_the_lane_and_is_named() {
+        let steps = [step("good", || Ok(())), step("bad", || bail!("reason"))];
+        assert_eq!(summary(&steps).unwrap_err().to_string(), "failed: bad");
+        assert!(summary(&steps[..1]).is_ok());
+    }
+}

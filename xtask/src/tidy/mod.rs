@@ -1,0 +1,84 @@
+//! `cargo xtask tidy`: rules of this repository that neither rustc nor clippy knows.
+//!
+//! Decides what breaks a rule and says so as `file:line: rule: what to do`. Changes no file.
+
+mod arrows;
+mod source;
+mod test_code;
+mod text;
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// One broken rule at one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    file: String,
+    /// Counted from 1.
+    line: usize,
+    rule: &'static str,
+    advice: String,
+}
+
+impl Finding {
+    fn new(file: &str, line: usize, rule: &'static str, advice: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, rule, advice: advice.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {}", self.file, self.line, self.rule, self.advice)
+    }
+}
+
+/// Checks every rule on every file git knows or would add.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let files = repository_files(root)?;
+    let mut findings = arrows::check(&arrows::read(root)?);
+    for file in &files {
+        // A file deleted but not yet committed, or not text: nothing to check.
+        let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
+        findings.extend(check_file(root, file, &content));
+    }
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("tidy: {} broken rules in {} files", findings.len(), files.len());
+    }
+    println!("tidy: {} files, every rule holds", files.len());
+    Ok(())
+}
+
+fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
+    let mut findings = text::registry_hosts(file, content);
+    if file.ends_with(".rs") {
+        findings.extend(source::check(file, content));
+        findings.extend(test_code::check(file, content));
+        findings.extend(arrows::check_test_file(file, content));
+    }
+    if file.ends_with("/limits.rs") {
+        findings.extend(text::undocumented_constants(file, content));
+    }
+    if file.ends_with(".md") {
+        findings.extend(text::dead_links(file, content, |target| root.join(target).exists()));
+    }
+    findings
+}
+
+/// Tracked files and new ones that are not ignored.
+fn repository_files(root: &Path) -> Result<Vec<String>> {
+    let output = Command::new("git")
+        .current_dir(root)
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("could not run git: install it and run tidy in a clone")?;
+    if !output.status.success() {
+        bail!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,117 @@
+//! Rules for any text: no registry hosts, no dead links, no constant without its reason.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Finding;
+
+/// Split in two so that this file does not break its own rule.
+const REGISTRY_HOSTS: &[(&str, &str)] = &[
+    ("crates", ".io/api"),
+    ("static.", "crates.io"),
+    ("index.", "crates.io"),
+    ("repo1.", "maven.org"),
+    ("repo.", "maven.apache.org"),
+    ("registry.", "npmjs.org"),
+    ("files.", "pythonhosted.org"),
+    ("deb.", "debian.org"),
+    ("registry-1.", "docker.io"),
+];
+
+/// A clone must build behind any mirror, so hosts stay in the user's own configuration.
+pub(super) fn registry_hosts(file: &str, content: &str) -> Vec<Finding> {
+    let names_host =
+        |line: &str| REGISTRY_HOSTS.iter().any(|(head, tail)| line.contains(&format!("{head}{tail}")));
+    content
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| names_host(line))
+        .map(|(at, _)| {
+            let advice = "name no registry host: leave it to the user's cargo, Maven or apt configuration";
+            Finding::new(file, at + 1, "registry-host", advice)
+        })
+        .collect()
+}
+
+/// Every bound in `limits.rs` says why it has its value.
+pub(super) fn undocumented_constants(file: &str, content: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut documented = false;
+    for (at, line) in content.lines().map(str::trim).enumerate() {
+        if line.starts_with("///") {
+            documented = true;
+        } else if !line.starts_with("#[") {
+            if line.starts_with("pub const ") && !documented {
+                let advice = "document the bound: unit, reason, source";
+                findings.push(Finding::new(file, at + 1, "limit-documented", advice));
+            }
+            documented = false;
+        }
+    }
+    findings
+}
+
+/// Relative Markdown links must lead to a file; web addresses and anchors are not looked at.
+pub(super) fn dead_links(file: &str, content: &str, exists: impl Fn(&Path) -> bool) -> Vec<Finding> {
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let mut findings = Vec::new();
+    let mut in_code = false;
+    for (at, line) in content.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code {
+            continue;
+        }
+        for link in line.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next()) {
+            let elsewhere = link.is_empty() || link.contains(':');
+            if !elsewhere && !exists(&normal(&folder.join(link))) {
+                let advice = format!("`{link}` does not exist: correct the link or add the file");
+                findings.push(Finding::new(file, at + 1, "dead-link", advice));
+            }
+        }
+    }
+    findings
+}
+
+/// Resolves `..` by text, so that a path through a folder that is not there works too.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_registry_host_is_caught() {
+        for (head, tail) in REGISTRY_HOSTS {
+            let line = format!("url = https://{head}{tail}/x\n");
+            assert_eq!(registry_hosts("a.toml", &line).len(), 1, "{line}");
+        }
+        assert!(registry_hosts("a.md", "the crates.io registry\n").is_empty());
+    }
+
+    #[test]
+    fn a_constant_without_a_reason_is_caught() {
+        let content = "/// Rows; why.\n#[rustfmt::skip]\npub const A: u8 = 1;\npub const B: u8 = 2;\n";
+        let findings = undocumented_constants("crates/core/src/limits.rs", content);
+        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn a_link_to_nowhere_is_caught() {
+        let exists = |path: &Path| path == Path::new("README.md");
+        let content = "[a](../README.md#top) [b](gone.md) [c](https://example.org) [d](#here)\n";
+        let findings = dead_links("docs/A.md", content, exists);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].advice.contains("gone.md"));
+    }
+}
