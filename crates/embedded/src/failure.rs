@@ -49,6 +49,8 @@ fn query_code(error: &QueryError) -> &'static str {
     let planned = error.phase() != QueryPhase::Runtime;
     match (error.code(), error) {
         (ErrorCode::MissingParameter, _) => PARAMETER,
+        // The check before planning has this message and no code of its own.
+        _ if error.message().starts_with("missing parameter") => PARAMETER,
         (ErrorCode::DivisionByZero, _) | (_, QueryError::ArithmeticError { .. }) => ARITHMETIC,
         (ErrorCode::DeleteConnectedNode, _) | (_, QueryError::ConstraintViolation { .. }) => CONSTRAINT,
         (_, QueryError::EntityNotFound { .. }) => NOT_FOUND,

@@ -60,6 +60,10 @@ struct Site {
     directory: tempfile::TempDir,
     abandoned: AtomicUsize,
     tasks: Mutex<mpsc::Receiver<Task>>,
+    /// Handles for replacements. Opened at the start, since a handle cannot be opened while a write goes
+    /// on, which is just when a replacement is needed. There are as many as threads can be replaced, and a
+    /// replaced thread brings its own back, so there is always one.
+    spares: Mutex<Vec<Database>>,
 }
 
 /// The pool. Dropping it ends its threads.
@@ -77,11 +81,20 @@ impl Pool {
     ) -> Result<Self, StartError> {
         let directory = tempfile::Builder::new().prefix("hopcache-sample-").tempdir()?;
         let (sender, receiver) = mpsc::channel();
-        let site = Arc::new(Site { directory, abandoned: AtomicUsize::new(0), tasks: Mutex::new(receiver) });
+        let site = Arc::new(Site {
+            directory,
+            abandoned: AtomicUsize::new(0),
+            tasks: Mutex::new(receiver),
+            spares: Mutex::default(),
+        });
         load(&mut site.open()?)?;
+        for _ in 0..limits::EMBEDDED_ABANDONED_MAX {
+            let spare = site.open()?;
+            site.spares.lock().push(spare);
+        }
         let workers = workers.clamp(1, limits::EMBEDDED_WORKERS_MAX);
         for _ in 0..workers {
-            spawn(Arc::clone(&site))?;
+            spawn(Arc::clone(&site), site.open()?)?;
         }
         Ok(Self { site, sender, slots: Arc::new(Semaphore::new(workers)) })
     }
@@ -169,29 +182,26 @@ impl Site {
     }
 }
 
-fn spawn(site: Arc<Site>) -> std::io::Result<()> {
-    std::thread::Builder::new().name("embedded-graph".to_owned()).spawn(move || serve(&site)).map(drop)
+fn spawn(site: Arc<Site>, graph: Database) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("embedded-graph".to_owned());
+    thread.spawn(move || serve(&site, graph)).map(drop)
 }
 
-/// A thread's life: tasks until the pool is gone, it was replaced, or the file cannot be opened.
-fn serve(site: &Site) {
-    'open: loop {
-        let mut graph = match site.open() {
-            Ok(graph) => graph,
-            Err(error) => {
-                tracing::error!(%error, "a worker of the embedded graph cannot open its file and ends");
-                return;
-            }
-        };
-        loop {
-            // One thread waits in `recv` with the lock, the others wait for the lock: whichever it is, a
-            // task is taken by a thread that does nothing else.
-            let task = site.tasks.lock().recv();
-            match task.map(|task| task(&mut graph)) {
-                Ok(Next::Serve) => {}
-                Ok(Next::Reopen) => continue 'open,
-                Ok(Next::End) | Err(mpsc::RecvError) => return,
-            }
+/// A thread's life: tasks until the pool is gone or it was replaced.
+fn serve(site: &Site, mut graph: Database) {
+    loop {
+        // One thread waits in `recv` with the lock, the others wait for the lock: whichever it is, a
+        // task is taken by a thread that does nothing else.
+        let task = site.tasks.lock().recv();
+        match task.map(|task| task(&mut graph)) {
+            Ok(Next::Serve) => {}
+            Ok(Next::Reopen) => match site.open() {
+                Ok(fresh) => graph = fresh,
+                // Then the old one has to do: SQLite itself ends the transaction when it can.
+                Err(error) => tracing::error!(%error, "a worker of the embedded graph keeps its handle"),
+            },
+            Ok(Next::End) => return site.spares.lock().push(graph),
+            Err(mpsc::RecvError) => return,
         }
     }
 }
@@ -266,7 +276,8 @@ impl Drop for Waiting {
 
 fn abandon(site: &Arc<Site>, slot: OwnedSemaphorePermit) -> Stage {
     let before = site.abandoned.fetch_add(1, Ordering::AcqRel);
-    let replaced = before < limits::EMBEDDED_ABANDONED_MAX && spawn(Arc::clone(site)).is_ok();
+    let spare = if before < limits::EMBEDDED_ABANDONED_MAX { site.spares.lock().pop() } else { None };
+    let replaced = spare.is_some_and(|spare| spawn(Arc::clone(site), spare).is_ok());
     tracing::warn!(
         abandoned = before + 1,
         replaced,

@@ -5,7 +5,7 @@
 //! (:Person {id, name, city, age?, joined})   2,000; age is missing for every 17th
 //! (:Post   {id, title, length})              3,000
 //! (:Tag    {name})                              40
-//! (:Person)-[:KNOWS {since}]->(:Person)      5,991; at most one for a pair, in either direction
+//! (:Person)-[:KNOWS {since}]->(:Person)      5,994; at most one for a pair, in either direction
 //! (:Person)-[:POSTED]->(:Post)               3,000; one for each post
 //! (:Person)-[:LIKES]->(:Post)                about 9,000; at most one for a pair
 //! (:Post)-[:TAGGED]->(:Tag)                  one or two for each post
@@ -172,6 +172,8 @@ fn knows(dice: &mut SplitMix64) -> Vec<(usize, usize, i64)> {
             let other = if ends.is_empty() { 0 } else { ends[dice.below(ends.len())] };
             // Every eighth is a stranger, so that a small crowd of newcomers can always be filled.
             let other = if dice.below(8) == 0 { dice.below(newcomer) } else { other };
+            // And every 24th is the best known of all.
+            let other = if dice.below(24) == 0 { 0 } else { other };
             if !met.contains(&other) {
                 met.push(other);
             }

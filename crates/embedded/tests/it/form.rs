@@ -1,13 +1,11 @@
 //! The form of results, writes and failures.
 
-mod support;
-
+use crate::support::{block_on, code, identity, int, rows, rows_of, run_of, sample, shared, text, try_run};
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
 use hopcache_embedded::{EmbeddedOrigin, Settings, examples};
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault};
 use hopcache_packstream::{Value, tag};
-use support::{block_on, code, identity, int, rows, rows_of, run_of, sample, shared, text, try_run};
 
 fn own() -> EmbeddedOrigin {
     EmbeddedOrigin::start(Settings { workers: 2, ..Settings::default() }).unwrap()

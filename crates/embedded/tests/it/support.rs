@@ -1,5 +1,4 @@
 //! What the tests of the embedded graph share: one graph for reading, runs, and decoded answers.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,23 +10,23 @@ use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Reader, Value, encode};
 
-pub fn sample() -> &'static Sample {
+pub(crate) fn sample() -> &'static Sample {
     static SAMPLE: OnceLock<Sample> = OnceLock::new();
     SAMPLE.get_or_init(Sample::generate)
 }
 
 /// A graph that no test writes to.
-pub fn shared() -> &'static EmbeddedOrigin {
+pub(crate) fn shared() -> &'static EmbeddedOrigin {
     static ORIGIN: OnceLock<EmbeddedOrigin> = OnceLock::new();
     ORIGIN.get_or_init(|| EmbeddedOrigin::start(Settings::default()).unwrap())
 }
 
-pub fn identity() -> Arc<Identity> {
+pub(crate) fn identity() -> Arc<Identity> {
     let credentials = Credentials::Basic { user: "any".to_owned(), password: "any".to_owned() };
     Arc::new(Identity { scope: PrincipalScope([0; 32]), fingerprint: [0; 32], credentials })
 }
 
-pub fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode) -> OriginRun {
+pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode) -> OriginRun {
     let params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     OriginRun {
         identity: identity(),
@@ -43,15 +42,15 @@ pub fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode) -> Or
     }
 }
 
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
-pub fn try_run(origin: &EmbeddedOrigin, run: &OriginRun) -> Result<ResultSet, OriginFault> {
+pub(crate) fn try_run(origin: &EmbeddedOrigin, run: &OriginRun) -> Result<ResultSet, OriginFault> {
     block_on(origin.run(run)).map_err(|error| error.kind)
 }
 
-pub fn rows_of(result: &ResultSet) -> Vec<Vec<Value>> {
+pub(crate) fn rows_of(result: &ResultSet) -> Vec<Vec<Value>> {
     let mut reader = Reader::new(&result.records);
     let mut rows = Vec::new();
     while !reader.is_empty() {
@@ -64,23 +63,23 @@ pub fn rows_of(result: &ResultSet) -> Vec<Vec<Value>> {
 }
 
 /// Rows of a read on the shared graph, in the order they came.
-pub fn rows(statement: &str, params: &[(&str, Value)]) -> Vec<Vec<Value>> {
+pub(crate) fn rows(statement: &str, params: &[(&str, Value)]) -> Vec<Vec<Value>> {
     let result = try_run(shared(), &run_of(statement, params, AccessMode::Read));
     rows_of(&result.unwrap_or_else(|why| panic!("{statement}: {why:?}")))
 }
 
 /// The code of the failure that a statement meets.
-pub fn code(origin: &EmbeddedOrigin, run: &OriginRun) -> String {
+pub(crate) fn code(origin: &EmbeddedOrigin, run: &OriginRun) -> String {
     match try_run(origin, run) {
         Err(OriginFault::Failed(failure) | OriginFault::Transient(failure)) => failure.code,
         other => panic!("{}: no failure but {other:?}", run.statement),
     }
 }
 
-pub fn int(number: usize) -> Value {
+pub(crate) fn int(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap())
 }
 
-pub fn text(text: impl Into<String>) -> Value {
+pub(crate) fn text(text: impl Into<String>) -> Value {
     Value::String(text.into())
 }
