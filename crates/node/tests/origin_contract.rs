@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
 use hopcache_core::key::PrincipalScope;
-use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Value, encode};

@@ -136,12 +136,6 @@ impl Pools {
         }
     }
 
-    /// Connections open or being opened.
-    #[cfg(test)]
-    pub(super) fn seats_taken(&self) -> usize {
-        self.bounds.lent * 2 - self.seats.available_permits()
-    }
-
     fn opener(&self, auth: Auth) -> Opener {
         let Self { address, options, bounds, seats, .. } = self;
         let (address, options, seats) = (address.clone(), options.clone(), Arc::clone(seats));
@@ -247,3 +241,6 @@ impl Drop for Lent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
