@@ -1,7 +1,6 @@
 //! Benchmarks of hopcache, side by side with something. Knows hopcache by its HTTP interface only.
 
 mod bare;
-mod cold;
 mod hit;
 mod load;
 mod process;
@@ -21,8 +20,6 @@ struct Cli {
 enum Bench {
     /// CPU time of a hit on its owner, of a forwarded hit, and of a bare axum handler, alternated.
     Hit(hit::Options),
-    /// Many clients on several nodes ask one cold key.
-    Cold(cold::Options),
     /// The bare axum handler that `hit` compares with.
     #[command(hide = true)]
     Bare(bare::Options),
@@ -32,7 +29,6 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     match Cli::parse().bench {
         Bench::Hit(options) => runtime.block_on(hit::run(&options)),
-        Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
     }
 }

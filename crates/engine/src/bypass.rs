@@ -49,8 +49,7 @@ impl Engine {
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
-        let bounds =
-            RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
+        let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
         run.mode = ask.mode;
         if let Some(RequestBypass::Bookmarks(bookmarks)) = &ask.bypass {

@@ -21,8 +21,8 @@ use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landing;
 use crate::outcome::Event;
-use crate::route::Hop;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, Peers, Routing, Store};
+use crate::route::Hop;
 
 /// Everything outside that the engine acts through.
 #[derive(Clone)]
@@ -98,10 +98,7 @@ impl Engine {
     /// An engine that nothing has asked yet.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
-        let bounds = FlightBounds {
-            flights_max: limits::FLIGHTS_MAX,
-            followers_max: limits::FOLLOWERS_MAX,
-        };
+        let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         Arc::new(Self {
             ports,
             policy,
@@ -150,6 +147,12 @@ impl Engine {
     #[must_use]
     pub fn flights_under_way(&self) -> usize {
         self.flights.len() + self.forwards.len() + self.refreshes.len()
+    }
+
+    /// Refreshes under way here.
+    #[must_use]
+    pub fn refreshes_under_way(&self) -> usize {
+        self.refreshes.len()
     }
 
     /// Leases held by this node.

@@ -62,9 +62,7 @@ impl Engine {
         let seen = self.ports.store.peek(&query.key).await;
         self.saw_store(&seen);
         let (entry, lease, store_error) = match seen {
-            Ok(slot) => {
-                (slot.entry.map(|stored| self.entry_view(&query.key, &stored)), slot.lease, None)
-            }
+            Ok(slot) => (slot.entry.map(|stored| self.entry_view(&query.key, &stored)), slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
         let owner = match order.first() {
@@ -110,5 +108,4 @@ impl Engine {
         let entry = Entry::decode(&stored.bytes, &self.checksum_key, key).ok()?;
         MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok().map(Arc::new)
     }
-
 }

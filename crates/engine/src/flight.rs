@@ -83,7 +83,8 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
         if flights.len() >= self.bounds.flights_max {
             return Seat::Full;
         }
-        let flight = Arc::new(Flight { end: watch::Sender::new(State::Computing), followers: AtomicU32::new(0) });
+        let flight =
+            Arc::new(Flight { end: watch::Sender::new(State::Computing), followers: AtomicU32::new(0) });
         flights.insert(key.clone(), Arc::clone(&flight));
         Seat::Lead(Leader { table: Arc::clone(self), key: key.clone(), flight, landed: false })
     }

@@ -275,10 +275,8 @@ impl Engine {
     /// Classifies by the server's word, runs, and offers the result to the store.
     pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
         let query = &errand.query;
-        let bounds = RunBounds {
-            timeout_ms: self.policy.run_timeout_ms,
-            bytes_max: limits::PASS_THROUGH_BYTES_MAX,
-        };
+        let bounds =
+            RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
         match self.server_word(query).await {
             Ok(StatementKind::Read) => {}
             Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
@@ -395,9 +393,9 @@ impl Engine {
     pub(crate) fn keep(&self, errand: &Errand, landing: &Landing) {
         let now = self.now();
         let (copy, bound_ms) = match landing {
-            Landing::Found(copy)
-            | Landing::Stale(copy)
-            | Landing::Ran { copy, kept: Kept::Stored, .. } => (copy, Millis(u64::MAX)),
+            Landing::Found(copy) | Landing::Stale(copy) | Landing::Ran { copy, kept: Kept::Stored, .. } => {
+                (copy, Millis(u64::MAX))
+            }
             // Nothing fences this copy, so it lives only briefly (F7).
             Landing::Ran { copy, detail: Some(Detail::Degraded), .. } => {
                 (copy, Millis(limits::DEGRADED_TTL_MS))

@@ -40,7 +40,9 @@ pub enum BadMessage {
     #[error("not a message: {0}")]
     PackStream(#[from] DecodeError),
     /// The key does not belong to the query: the two nodes derive keys differently.
-    #[error("the key does not belong to the query: check that all nodes have the same cluster key and version")]
+    #[error(
+        "the key does not belong to the query: check that all nodes have the same cluster key and version"
+    )]
     Key,
 }
 
@@ -157,12 +159,7 @@ impl ForwardedAsk {
     ///
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
-    pub fn read(
-        &self,
-        hasher: &KeyHasher,
-        procedures: &[String],
-        now: MonoTime,
-    ) -> Result<Ask, BadMessage> {
+    pub fn read(&self, hasher: &KeyHasher, procedures: &[String], now: MonoTime) -> Result<Ask, BadMessage> {
         let mut reader = Reader::new(&self.rest);
         let freshness = read_freshness(&mut reader)?;
         let hints = read_hints(&mut reader)?;

@@ -91,5 +91,8 @@ pub(crate) fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
     let mut reader = Reader::new(bytes);
     let age = reader.value().ok()?.as_int()?;
     let followers = reader.value().ok()?.as_int()?;
-    Some(Inspection { memory_age_ms: u64::try_from(age).ok(), flight_followers: u32::try_from(followers).ok() })
+    Some(Inspection {
+        memory_age_ms: u64::try_from(age).ok(),
+        flight_followers: u32::try_from(followers).ok(),
+    })
 }

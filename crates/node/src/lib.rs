@@ -1,9 +1,26 @@
-//! node
+//! A hopcache node: the engine's ports on real parts (axum, reqwest, redis, Bolt, the embedded store and
+//! graph), and the program around them.
+//!
+//! Data comes in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators), goes through
+//! `hopcache-engine`, and leaves through [`store`], [`origin`] and [`peer`] again. [`node`] puts the parts
+//! together. Nothing here decides what is cached, for how long or by whom.
 
-pub mod membership;
-pub mod peer;
+pub mod admin;
 pub mod cli;
+pub mod clock;
 pub mod config;
+pub mod dev;
+pub mod front;
+pub mod listener;
 pub mod logging;
+pub mod membership;
+pub mod memory;
+pub mod meters;
+pub mod node;
 pub mod origin;
+pub mod peer;
+pub mod peer_desk;
+pub mod routing;
+pub mod serve;
 pub mod store;
+pub mod words;

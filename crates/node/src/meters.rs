@@ -113,9 +113,7 @@ impl Meters {
     }
 
     fn register(exporter: PrometheusHandle) -> Self {
-        let class_histogram = |class, result| {
-            histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result)
-        };
+        let class_histogram = |class, result| histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result);
         Self {
             exporter,
             // A request served from memory or store, here or at the owner.
@@ -123,7 +121,10 @@ impl Meters {
             // A request served from an origin run, its own or one that it joined, or that failed.
             misses: counter!("cache_miss_total"),
             // A request that passed the cache by, or was refused before it became a query.
-            bypasses: Family::new(&words::REASONS, |reason| counter!("cache_bypass_total", "reason" => reason)),
+            bypasses: Family::new(
+                &words::REASONS,
+                |reason| counter!("cache_bypass_total", "reason" => reason),
+            ),
             // A request that got an answer, by status.
             requests: std::array::from_fn(|class| {
                 Family::new(&words::STATUSES, |status| {
@@ -136,17 +137,30 @@ impl Meters {
             // A flight that landed with ten followers or more.
             stampedes: counter!("stampede_events_total"),
             // A run of a statement at the origin, well or not; EXPLAIN is none.
-            runs: Family::new(&words::CAUSES, |cause| counter!("hopcache_origin_runs_total", "cause" => cause)),
+            runs: Family::new(
+                &words::CAUSES,
+                |cause| counter!("hopcache_origin_runs_total", "cause" => cause),
+            ),
             // A run that ended without a result.
-            run_faults: Family::new(&words::FAULTS, |kind| counter!("hopcache_origin_errors_total", "kind" => kind)),
+            run_faults: Family::new(
+                &words::FAULTS,
+                |kind| counter!("hopcache_origin_errors_total", "kind" => kind),
+            ),
             // A hop to another node.
-            forwards: Family::new(&words::FORWARDS, |outcome| {
-                counter!("hopcache_forwards_total", "outcome" => outcome)
-            }),
+            forwards: Family::new(
+                &words::FORWARDS,
+                |outcome| counter!("hopcache_forwards_total", "outcome" => outcome),
+            ),
             // A result that a run brought, by what became of it.
-            commits: Family::new(&words::KEPT, |outcome| counter!("hopcache_commits_total", "outcome" => outcome)),
+            commits: Family::new(
+                &words::KEPT,
+                |outcome| counter!("hopcache_commits_total", "outcome" => outcome),
+            ),
             // A lease granted to this node.
-            grants: Family::new(&words::GRANTS, |kind| counter!("hopcache_lease_grants_total", "kind" => kind)),
+            grants: Family::new(
+                &words::GRANTS,
+                |kind| counter!("hopcache_lease_grants_total", "kind" => kind),
+            ),
             // The store's word that somebody else leads.
             contention: counter!("xfetch_lock_contention_total"),
             // An answer past its soft TTL.
@@ -157,9 +171,10 @@ impl Meters {
             refresh_completed: counter!("xfetch_refresh_completed_total"),
             // A background refresh that did not.
             refresh_failed: counter!("xfetch_refresh_failed_total"),
-            breaker: Family::new(&words::BREAKER_STATES, |to| {
-                counter!("hopcache_breaker_transitions_total", "peer_kind" => "store", "to" => to)
-            }),
+            breaker: Family::new(
+                &words::BREAKER_STATES,
+                |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "store", "to" => to),
+            ),
             duration: [
                 class_histogram("read", "hit"),
                 class_histogram("read", "miss"),
@@ -334,6 +349,6 @@ const fn forward_place(word: ForwardWord) -> usize {
 
 /// From a memory hit (10 µs) to the longest run (a minute), about ×2.5 a step.
 const SECONDS_BUCKETS: [f64; 16] = [
-    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0,
-    15.0, 60.0,
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
+    5.0, 15.0, 60.0,
 ];

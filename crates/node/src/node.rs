@@ -14,7 +14,7 @@ use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{Clock, Dice, Memory, Observer, Origin, Store};
+use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -220,11 +220,24 @@ impl Node {
         });
     }
 
-    fn start_listeners(&self, listeners: Listeners, settings: &Settings, key: Arc<ClusterKey>, clock: SystemClock) {
-        let clients_max = usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
+    fn start_listeners(
+        &self,
+        listeners: Listeners,
+        settings: &Settings,
+        key: Arc<ClusterKey>,
+        clock: SystemClock,
+    ) {
+        let clients_max =
+            usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
         let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
         let stop = self.stop_clients.clone();
-        self.clients.spawn(serve(listeners.client, front.service(), bounds(clients_max), self.clients.clone(), stop));
+        self.clients.spawn(serve(
+            listeners.client,
+            front.service(),
+            bounds(clients_max),
+            self.clients.clone(),
+            stop,
+        ));
 
         let desk = PeerDesk { engine: Arc::clone(&self.standing.engine) };
         let peers = crate::peer::server::router(Arc::new(desk), key);
@@ -307,7 +320,10 @@ fn secrets(settings: &Settings) -> Secrets {
     let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
     Secrets {
         hasher: KeyHasher::new(secret.as_bytes()),
-        checksum_key: ChecksumKey(blake3::derive_key("hopcache 2026-11-21 entry checksum", secret.as_bytes())),
+        checksum_key: ChecksumKey(blake3::derive_key(
+            "hopcache 2026-11-21 entry checksum",
+            secret.as_bytes(),
+        )),
     }
 }
 

@@ -21,9 +21,8 @@ pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses that are counted apart; others count as the last.
-pub const STATUSES: [&str; 15] = [
-    "202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504",
-];
+pub const STATUSES: [&str; 15] =
+    ["202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
 
 /// Place of a status in [`STATUSES`].
 #[must_use]

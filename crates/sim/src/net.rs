@@ -162,7 +162,8 @@ impl Routing for RoutingPort {
     }
 
     fn report(&self, node: &NodeName, _: &PeerError) {
-        let left: Vec<NodeName> = self.view().members().iter().filter(|each| *each != node).cloned().collect();
+        let left: Vec<NodeName> =
+            self.view().members().iter().filter(|each| *each != node).cloned().collect();
         self.0.set(&left);
     }
 

@@ -145,7 +145,8 @@ fn result(version: i64, created: i64) -> ResultSet {
     record.list(1);
     record.int(version);
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
-    let summary = if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
+    let summary =
+        if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
     ResultSet {
         fields: vec!["version".to_owned()],
         records: Bytes::from(record.into_bytes()),

@@ -84,7 +84,8 @@ impl World {
             nodes: Vec::new(),
             secrets,
         };
-        let names: Vec<NodeName> = (0..nodes).filter_map(|node| NodeName::new(&format!("sim-{node}")).ok()).collect();
+        let names: Vec<NodeName> =
+            (0..nodes).filter_map(|node| NodeName::new(&format!("sim-{node}")).ok()).collect();
         for (place, name) in names.iter().enumerate() {
             let node = world.start(name, &names, seed ^ (place as u64 + 1) << 32, policy);
             world.nodes.push(node);

@@ -133,7 +133,10 @@ async fn a_stopped_holder_that_wakes_up_is_fenced() {
     let outcomes: Vec<_> = world.store.commits().into_iter().map(|(_, _, commit)| commit).collect();
     assert_eq!(outcomes, [Commit::Stored, Commit::Fenced]);
     assert!(is_value(&world.send(other, &ask).await.unwrap(), 2));
-    assert!(is_value(&world.send(owner, &ask).await.unwrap(), 2), "its memory has no copy of what was refused");
+    assert!(
+        is_value(&world.send(owner, &ask).await.unwrap(), 2),
+        "its memory has no copy of what was refused"
+    );
 }
 
 /// F3: the client whose request leads goes away; the flight goes on.
@@ -168,7 +171,10 @@ async fn a_panicking_leader_strands_nobody() {
 #[tokio::test(start_paused = true)]
 async fn a_statement_error_is_shared_and_not_cached() {
     let world = World::new(1, 8);
-    let said = Neo4jFailure { code: "Neo.ClientError.Statement.ArithmeticError".into(), message: "/ by zero".into() };
+    let said = Neo4jFailure {
+        code: "Neo.ClientError.Statement.ArithmeticError".into(),
+        message: "/ by zero".into(),
+    };
     world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
     let ask = world.ask(READ);
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
@@ -239,7 +245,8 @@ async fn a_read_that_updates_is_not_stored() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_statement_is_run_in_read_mode_for_its_own_message() {
     let world = World::new(1, 13);
-    let said = Neo4jFailure { code: "Neo.ClientError.Statement.SyntaxError".into(), message: "at 1:7".into() };
+    let said =
+        Neo4jFailure { code: "Neo.ClientError.Statement.SyntaxError".into(), message: "at 1:7".into() };
     world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
     let ask = world.ask("MATCH (BROKEN) RETURN 1");
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
@@ -410,8 +417,10 @@ fn the_same_seed_gives_the_same_run() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
             let world = World::new(3, 99);
-            let asks: Vec<_> = (0..20).map(|each| world.ask(&format!("MATCH (n {{id: {each}}}) RETURN n"))).collect();
-            let sent: Vec<_> = asks.iter().enumerate().map(|(place, ask)| world.send(place % 3, ask)).collect();
+            let asks: Vec<_> =
+                (0..20).map(|each| world.ask(&format!("MATCH (n {{id: {each}}}) RETURN n"))).collect();
+            let sent: Vec<_> =
+                asks.iter().enumerate().map(|(place, ask)| world.send(place % 3, ask)).collect();
             let mut trace = Vec::new();
             for outcome in sent {
                 trace.push(format!("{:?}", outcome.await.unwrap().how));

@@ -114,8 +114,9 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         config: ConfigArgs::default(),
     })) {
         Command::Dev(args) => {
-            let base = args.config.load()?.settings;
-            run::dev(config::DevOptions { nodes: args.nodes, base_port: args.base_port, base }).await?;
+            let config::Loaded { settings: base, report } = args.config.load()?;
+            run::dev(config::DevOptions { nodes: args.nodes, base_port: args.base_port, base }, report)
+                .await?;
         }
         Command::Serve(args) => run::serve(args.load()?).await?,
         Command::Query(args) => return query::query(&args, output).await,

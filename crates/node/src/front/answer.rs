@@ -156,7 +156,8 @@ fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
 fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
     let Some(fields) = &failure.fields else {
         let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let content_type = if status == StatusCode::UNAUTHORIZED { JSON_UTF8 } else { content_type(encoding) };
+        let content_type =
+            if status == StatusCode::UNAUTHORIZED { JSON_UTF8 } else { content_type(encoding) };
         return (status, content_type, failure::body(code, message).into(), None);
     };
     let view = ResultView {

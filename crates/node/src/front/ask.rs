@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::PrincipalScope;
-use hopcache_core::limits::{BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX};
+use hopcache_core::limits::{
+    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Engine;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypass};
@@ -86,7 +88,8 @@ impl AskReader {
     #[must_use]
     pub fn new(engine: &Arc<Engine>, settings: &Settings) -> Self {
         let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
-        let fingerprint_key = blake3::derive_key("hopcache 2026-11-21 credentials fingerprint", secret.as_bytes());
+        let fingerprint_key =
+            blake3::derive_key("hopcache 2026-11-21 credentials fingerprint", secret.as_bytes());
         let patience_ms = super::patience_ms(settings.origin.timeout_ms);
         let mut reader =
             Self { engine: Arc::clone(engine), login: Login::Sender, fingerprint_key, patience_ms };
@@ -185,7 +188,7 @@ struct Control {
 fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
     match authorization::parse(headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes)) {
         Ok(authorization::Credentials::Basic { user, password }) => Ok(Credentials::Basic { user, password }),
-        Ok(authorization::Credentials::Bearer { token }) => Ok(Credentials::Bearer { token }),
+        Ok(authorization::Credentials::Bearer(token)) => Ok(Credentials::Bearer { token }),
         // Right where Neo4j runs without authentication: whether it does, Neo4j says.
         Err(AuthorizationError::Missing) => Ok(Credentials::None),
         Err(error) => Err(Refusal::authorization(error)),

@@ -86,8 +86,10 @@ impl Credentials {
                 belief.until.store((asked_at + Millis(CREDENTIALS_TTL_MS)).0, Ordering::Relaxed);
             }
             Err(error) => {
-                let since_expiry = Millis(asked_at.0.saturating_sub(belief.until.load(Ordering::Relaxed)) / 1_000);
-                let is_out_of_reach = !matches!(error.kind, OriginFault::Unauthorized(_) | OriginFault::Failed(_));
+                let since_expiry =
+                    Millis(asked_at.0.saturating_sub(belief.until.load(Ordering::Relaxed)) / 1_000);
+                let is_out_of_reach =
+                    !matches!(error.kind, OriginFault::Unauthorized(_) | OriginFault::Failed(_));
                 let may_go_on = belief.was_ever_accepted() && since_expiry < self.unreachable_grace_ms;
                 if !(is_out_of_reach && may_go_on) {
                     if !is_out_of_reach {

@@ -174,7 +174,9 @@ async fn read_body(body: Body) -> Result<Bytes, Refusal> {
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refusal::own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.RequestTooLarge",
-            format!("The request body is over {REQUEST_BODY_BYTES_MAX} bytes. Send large data in several requests."),
+            format!(
+                "The request body is over {REQUEST_BODY_BYTES_MAX} bytes. Send large data in several requests."
+            ),
         )),
         Ok(Err(_)) => Err(Refusal::own(
             StatusCode::BAD_REQUEST,

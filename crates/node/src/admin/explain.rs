@@ -1,0 +1,132 @@
+//! `POST /admin/v1/explain`: how a query would be answered, and why.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_engine::ask::{Query, QueryParts};
+use hopcache_engine::classify::Verdict;
+use hopcache_engine::explain::Explanation;
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::outcome::Reason;
+use hopcache_queryapi::render::Encoding;
+use hopcache_queryapi::request;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::problem::{Problem, read};
+use super::{Admin, json as answer};
+use crate::words;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    #[serde(default = "default_database")]
+    database: String,
+    /// User name as of HTTP Basic; absent for requests without credentials.
+    principal: Option<String>,
+    statement: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+}
+
+fn default_database() -> String {
+    "neo4j".to_owned()
+}
+
+pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Response {
+    let query = match read::<Question>(body).await.and_then(|question| query(&admin, question)) {
+        Ok(query) => query,
+        Err(problem) => return problem.into_response(),
+    };
+    let explanation = admin.standing.engine.explain(&query).await;
+    answer(StatusCode::OK, &report(&query, &explanation))
+}
+
+fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
+    if question.statement.len() > STATEMENT_BYTES_MAX {
+        return Err(Problem::bad(format!("statement: over {STATEMENT_BYTES_MAX} bytes")));
+    }
+    // The client's own way through the parser, so that the key is the one its requests have.
+    let body = json!({"statement": question.statement, "parameters": question.parameters}).to_string();
+    let request =
+        request::parse(body.as_bytes(), Encoding::Plain).map_err(|error| Problem::bad(error.to_string()))?;
+    let hasher = admin.standing.engine.hasher();
+    let principal = admin.service_user.clone().or(question.principal);
+    let (scheme, user) = principal.as_deref().map_or(("none", ""), |user| ("basic", user));
+    let scope = PrincipalScope::of(hasher, scheme, user, None);
+    let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
+    let parts = QueryParts {
+        database: question.database.into(),
+        statement: request.statement.into(),
+        params: request.parameters.into(),
+        impersonated: None,
+        identity: Arc::new(identity),
+    };
+    Ok(Query::read(parts, hasher, &admin.standing.engine.policy().procedures))
+}
+
+fn report(query: &Query, explanation: &Explanation) -> Value {
+    let (class, reason) = class(explanation.verdict);
+    let owner = explanation.order.first().map(|node| node.as_str().to_owned());
+    let failover: Vec<&str> = explanation.order.iter().skip(1).map(|node| node.as_str()).collect();
+    let entry = explanation.entry.as_ref().map(|entry| {
+        json!({
+            "state": entry.state,
+            "age_ms": entry.age_ms,
+            "ttl_ms": entry.ttl_ms,
+            "cost_ms": entry.cost_ms,
+            "bytes": entry.bytes,
+            "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),
+            "stored_by": entry.stored_by.as_ref().map(ToString::to_string),
+        })
+    });
+    let at_owner = explanation.owner;
+    json!({
+        "class": class,
+        "reason": reason,
+        "normal_form": query.normal.as_str(),
+        "query_key": query.key.to_hex(),
+        "owner": owner,
+        "failover": failover,
+        "entry": entry,
+        "why_no_entry": why_no_entry(class, explanation),
+        "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms})),
+        "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
+        "lease": explanation.lease.as_ref().map(|(holder, token, left)| json!({
+            "holder": holder.node.as_str(),
+            "token": format!("{}-{:032x}", token.counter, token.nonce),
+            "left_ms": left.0,
+        })),
+        "refresh_probability": Value::Null,
+    })
+}
+
+fn class(verdict: Verdict) -> (&'static str, String) {
+    match verdict {
+        Verdict::Read => ("read", "the server says that it reads".to_owned()),
+        Verdict::Unasked => (
+            "unknown",
+            "nothing in the text speaks against a read; the server has not been asked yet".to_owned(),
+        ),
+        Verdict::Bypass(Reason::Write) => ("write", "the text or the server says that it writes".to_owned()),
+        Verdict::Bypass(reason) => ("bypass", words::reason_word(reason).to_owned()),
+    }
+}
+
+fn why_no_entry(class: &str, explanation: &Explanation) -> Option<String> {
+    if explanation.entry.is_some() {
+        return None;
+    }
+    Some(match (class, &explanation.store_error) {
+        (_, Some(error)) => error.to_string(),
+        ("write" | "bypass", None) => "the statement is not cached".to_owned(),
+        _ if explanation.lease.is_some() => "it is being computed".to_owned(),
+        _ => "nobody has asked for it with these parameters as this principal, or it expired, was purged or evicted"
+            .to_owned(),
+    })
+}

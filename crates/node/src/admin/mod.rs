@@ -1,0 +1,88 @@
+//! The admin listener: probes, metrics, and every answer to "why was this (not) cached?".
+//!
+//! JSON; errors as `application/problem+json` (RFC 9457). Beyond loopback a bearer token is required,
+//! except for the two probes, which say nothing but yes, no and why.
+
+mod explain;
+mod problem;
+mod purge;
+mod views;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::{StatusCode, header};
+use subtle::ConstantTimeEq;
+
+use crate::config::{Secret, Settings};
+use crate::node::Standing;
+use problem::Problem;
+
+/// The admin listener's state.
+pub struct Admin {
+    standing: Arc<Standing>,
+    token: Option<Secret>,
+    service_user: Option<String>,
+}
+
+impl Admin {
+    /// An admin listener of a node.
+    #[must_use]
+    pub fn new(standing: Arc<Standing>, settings: &Settings) -> Arc<Self> {
+        let service_user = match &settings.origin.auth {
+            crate::config::OriginAuth::Service { user, .. } => Some(user.clone()),
+            crate::config::OriginAuth::Passthrough => None,
+        };
+        Arc::new(Self { standing, token: settings.node.admin_token.clone(), service_user })
+    }
+
+    /// The listener's routes.
+    pub fn router(self: Arc<Self>) -> Router {
+        let guarded = Router::new()
+            .route("/metrics", get(views::metrics))
+            .route("/admin/v1/ring", get(views::ring))
+            .route("/admin/v1/config", get(views::config))
+            .route("/admin/v1/explain", post(explain::explain))
+            .route("/admin/v1/purge", post(purge::purge))
+            .route("/admin/v1/drain", post(views::drain))
+            .layer(from_fn_with_state(Arc::clone(&self), check_token));
+        Router::new()
+            .route("/livez", get(views::livez))
+            .route("/readyz", get(views::readyz))
+            .merge(guarded)
+            .fallback(|| async {
+                Problem::new(StatusCode::NOT_FOUND, "there is no such path").into_response()
+            })
+            .method_not_allowed_fallback(|| async {
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path has no such method").into_response()
+            })
+            .with_state(self)
+    }
+}
+
+async fn check_token(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    let Some(token) = &admin.token else { return next.run(request).await };
+    let presented = request.headers().get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
+    let presented = presented.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+    if bool::from(presented.ct_eq(token.expose().as_bytes())) {
+        return next.run(request).await;
+    }
+    let mut response =
+        Problem::new(StatusCode::UNAUTHORIZED, "send Authorization: Bearer with the node's admin token")
+            .into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
+    response
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Response {
+    let mut response = Response::new(Body::from(format!("{value}\n")));
+    *response.status_mut() = status;
+    let content_type = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}

@@ -1,0 +1,59 @@
+//! `POST /admin/v1/purge`: forget, in the store and on every node.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_engine::ports::Scope;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::problem::{Problem, read};
+use super::{Admin, json as answer};
+
+/// Exactly one of the three.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Order {
+    query_key: Option<String>,
+    database: Option<String>,
+    all: Option<bool>,
+}
+
+pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Response {
+    let scope = match read::<Order>(body).await.and_then(|order| scope(&admin, order)) {
+        Ok(scope) => scope,
+        Err(problem) => return problem.into_response(),
+    };
+    let engine = Arc::clone(&admin.standing.engine);
+    // A task of its own: an operator who hangs up leaves no half-told cluster behind.
+    let Ok(purged) = tokio::spawn(async move { engine.purge(&scope).await }).await else {
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the purge broke off; run it again")
+            .into_response();
+    };
+    let body = json!({
+        "entries": purged.store.as_ref().ok(),
+        "store_error": purged.store.as_ref().err().map(ToString::to_string),
+        "copies": purged.copies,
+        "nodes": purged.nodes,
+        "unreached": purged.unreached,
+    });
+    let status = if purged.store.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, &body)
+}
+
+fn scope(admin: &Admin, order: Order) -> Result<Scope, Problem> {
+    match order {
+        Order { query_key: Some(text), database: None, all: None } => QueryKey::from_hex(&text)
+            .map(Scope::Key)
+            .ok_or_else(|| Problem::bad("query_key: has to be 64 hexadecimal digits, as explain prints it")),
+        Order { query_key: None, database: Some(name), all: None } => {
+            Ok(Scope::Database(DatabaseTag::of(admin.standing.engine.hasher(), &name)))
+        }
+        Order { query_key: None, database: None, all: Some(true) } => Ok(Scope::All),
+        _ => Err(Problem::bad("send exactly one of query_key, database, all (true)")),
+    }
+}

@@ -1,0 +1,81 @@
+//! What a node says of itself, and how it is told to leave.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use hopcache_engine::ports::Memory;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use super::{Admin, json as answer};
+use crate::meters::Readings;
+
+/// Lives as long as it answers; never looks at other systems.
+pub(super) async fn livez() -> Response {
+    answer(StatusCode::OK, &json!({"status": "live"}))
+}
+
+/// Ready: in the ring, able to serve. What is degraded is named and leaves it ready.
+pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
+    let reasons = admin.standing.reasons_not_ready();
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let word = if reasons.is_empty() { "ready" } else { "not ready" };
+    answer(status, &json!({"status": word, "reasons": reasons, "degraded": admin.standing.degraded()}))
+}
+
+pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
+    let standing = &admin.standing;
+    let degraded = standing.degraded();
+    let (entries, entry_bytes) = standing.memory.size();
+    let ring = standing.engine.view();
+    let text = standing.meters.render(Readings {
+        ring_members: ring.members().len(),
+        ring_epoch: ring.epoch().0,
+        entries,
+        entry_bytes,
+        flights: standing.engine.flights_under_way(),
+        origin_in_flight: standing.origin.in_flight(),
+        refreshes: standing.engine.refreshes_under_way(),
+        leases: standing.engine.leases_held(),
+        is_store_degraded: degraded.contains(&"store"),
+        is_origin_degraded: degraded.contains(&"origin"),
+    });
+    let mut response = Response::new(Body::from(text));
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
+    let ring = admin.standing.engine.view();
+    let members: Vec<_> = admin
+        .standing
+        .members
+        .members()
+        .iter()
+        .map(|member| {
+            json!({
+                "name": member.name.as_str(),
+                "peer_addr": member.peer_addr.to_string(),
+                "state": member.state,
+                "share": ring.share(&member.name),
+            })
+        })
+        .collect();
+    let virtual_nodes = admin.standing.virtual_nodes;
+    answer(
+        StatusCode::OK,
+        &json!({"epoch": ring.epoch().0, "virtual_nodes": virtual_nodes, "members": members}),
+    )
+}
+
+pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Response {
+    answer(StatusCode::OK, &admin.standing.report.to_json())
+}
+
+pub(super) async fn drain(State(admin): State<Arc<Admin>>) -> Response {
+    admin.standing.leaving.cancel();
+    answer(StatusCode::ACCEPTED, &json!({"status": "leaving"}))
+}

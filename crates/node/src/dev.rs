@@ -1,0 +1,126 @@
+//! `hopcache dev`: a whole cluster in this process, on the embedded store and sample graph (or whatever
+//! the configuration names), with something to try.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use base64::Engine as _;
+use hopcache_embedded::{Example, examples};
+use rand::RngCore;
+
+use crate::cli::{print, say};
+use crate::config::{DevOptions, OriginUri, Report, Secret, StoreUri, dev_settings};
+use crate::node::{Backends, Node};
+use crate::serve::{memory_store, open_origin, open_store, told_to_stop};
+
+/// Runs a development cluster until Ctrl-C.
+///
+/// # Errors
+/// When a node cannot start.
+pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
+    let _logging = crate::logging::start(&options.base.log)?;
+    let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
+    let store = match options.base.store {
+        StoreUri::Memory => memory_store(&options.base),
+        StoreUri::Redis(_) => open_store(&options.base)?,
+    };
+    let backends = Backends { store, origin: open_origin(&options.base).await? };
+    let mut nodes = Vec::new();
+    for settings in &all {
+        nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
+    }
+    wait_for_rings(&nodes).await?;
+    let addrs: Vec<SocketAddr> = nodes.iter().map(Node::client_addr).collect();
+    say(&format!("hopcache: {} nodes, clients at {}", nodes.len(), list(&addrs)));
+    if options.base.origin.uri == OriginUri::Embedded {
+        show(&addrs).await?;
+    }
+    say("\nCtrl-C ends it.");
+    told_to_stop().await;
+    say("\nending");
+    let leaving = futures_util::future::join_all(nodes.into_iter().map(Node::leave));
+    tokio::select! {
+        _ = leaving => {}
+        () = told_to_stop() => {}
+    }
+    Ok(())
+}
+
+fn random_key() -> Secret {
+    let mut bytes = [0_u8; 32];
+    rand::rng().fill_bytes(&mut bytes);
+    Secret::new(&base64::engine::general_purpose::STANDARD.encode(bytes))
+}
+
+/// Every node's ring has every node.
+async fn wait_for_rings(nodes: &[Node]) -> anyhow::Result<()> {
+    let whole = async {
+        for node in nodes {
+            let mut views = node.standing().members.subscribe();
+            let _ = views.wait_for(|view| view.routable.len() == nodes.len()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), whole)
+        .await
+        .context("the nodes did not find each other in 10 s")
+}
+
+/// Asks the first example twice, through two nodes, and prints what to try.
+async fn show(addrs: &[SocketAddr]) -> anyhow::Result<()> {
+    let Some(example) = examples().first() else { return Ok(()) };
+    let (Some(first), Some(last)) = (addrs.first(), addrs.last()) else { return Ok(()) };
+    say("\nTry it, as you would ask Neo4j's Query API:\n");
+    for example in examples() {
+        print(&curl(first, example))?;
+    }
+    say("\nThe first one, answered through the first node and again through the last:\n");
+    for addr in [first, last] {
+        let (status, body) = ask(*addr, example).await?;
+        say(&format!("  Cache-Status: {status}"));
+        if addr == last {
+            print(&body)?;
+        }
+    }
+    say(&format!(
+        "\nMore: hopcache query '…', hopcache explain '…', hopcache status; metrics at http://{}/metrics",
+        SocketAddr::new(first.ip(), first.port() + 2)
+    ));
+    Ok(())
+}
+
+fn body_of(example: &Example) -> String {
+    let parameters: serde_json::Value = serde_json::from_str(example.params_json).unwrap_or_default();
+    serde_json::json!({"statement": example.statement, "parameters": parameters}).to_string()
+}
+
+fn curl(addr: &SocketAddr, example: &Example) -> String {
+    let body = body_of(example).replace('\'', "'\\''");
+    format!(
+        "# {}\ncurl -s -i http://{addr}/db/neo4j/query/v2 -H 'Content-Type: application/json' -d '{body}'\n",
+        example.title
+    )
+}
+
+async fn ask(addr: SocketAddr, example: &Example) -> anyhow::Result<(String, String)> {
+    let response = reqwest::Client::builder()
+        .no_proxy()
+        .build()?
+        .post(format!("http://{addr}/db/neo4j/query/v2"))
+        .header("content-type", "application/json")
+        .body(body_of(example))
+        .send()
+        .await?;
+    let status = response.headers().get("cache-status").and_then(|value| value.to_str().ok());
+    let status = status.unwrap_or("none").to_owned();
+    let is_success = response.status().is_success();
+    let body = response.text().await?;
+    if !is_success {
+        bail!("the example was not answered: {body}");
+    }
+    Ok((status, body))
+}
+
+fn list(addrs: &[SocketAddr]) -> String {
+    addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,119 @@
+//! `hopcache serve`: one node on its configured parts, until it is told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use hopcache_bolt::Address as BoltAddress;
+use hopcache_embedded::EmbeddedOrigin;
+use hopcache_engine::identity::Credentials;
+use hopcache_engine::ports::{Origin, Store};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::clock::SystemClock;
+use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
+use crate::node::{Backends, Node};
+use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use crate::store::memory::MemoryStore;
+use crate::store::redis::{RedisSettings, RedisStore};
+
+/// Runs one node.
+///
+/// # Errors
+/// When it cannot start. A store or an origin that cannot be reached is no reason not to.
+pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
+    let _logging = crate::logging::start(&loaded.settings.log)?;
+    let settings = loaded.settings;
+    let backends = Backends { store: open_store(&settings)?, origin: open_origin(&settings).await? };
+    let node = Node::start(&settings, loaded.report, backends).await?;
+    tracing::info!(
+        node = %settings.node.name,
+        clients = %node.client_addr(),
+        peers = %settings.node.peer_addr,
+        admin = %settings.node.admin_addr,
+        "serving"
+    );
+    let leaving = node.standing().leaving.clone();
+    tokio::select! {
+        () = told_to_stop() => {}
+        () = leaving.cancelled() => {}
+    }
+    // A second signal means now.
+    tokio::select! {
+        () = node.leave() => Ok(()),
+        () = told_to_stop() => anyhow::bail!("stopped before everything had ended"),
+    }
+}
+
+/// SIGTERM or SIGINT.
+pub async fn told_to_stop() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // Without handlers the default action ends the process, which is what a signal asks for.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// The configured store; connecting is its own business, and may succeed later.
+///
+/// # Errors
+/// When the URI is none that is understood.
+pub fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &settings.store {
+        StoreUri::Memory => memory_store(settings),
+        StoreUri::Redis(uri) => Arc::new(RedisStore::open(uri.expose(), RedisSettings::default())?),
+    })
+}
+
+/// A store in this process' memory, as large as the memory for entries.
+#[must_use]
+pub fn memory_store(settings: &Settings) -> Arc<dyn Store> {
+    let bytes = usize::try_from(settings.node.memory_bytes).unwrap_or(usize::MAX);
+    Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), bytes))
+}
+
+/// The configured graph database.
+///
+/// # Errors
+/// When the sample graph cannot be built on this machine.
+pub async fn open_origin(settings: &Settings) -> anyhow::Result<Arc<dyn Origin>> {
+    let origin = &settings.origin;
+    Ok(match &origin.uri {
+        OriginUri::Embedded => {
+            let graph =
+                tokio::task::spawn_blocking(|| EmbeddedOrigin::start(hopcache_embedded::Settings::default()));
+            Arc::new(graph.await?.context("the embedded sample graph cannot be started")?)
+        }
+        OriginUri::Bolt { encryption, address } => {
+            let login = match &origin.auth {
+                OriginAuth::Passthrough => Login::Passthrough,
+                OriginAuth::Service { user, password } => Login::Service(Credentials::Basic {
+                    user: user.clone(),
+                    password: password.expose().to_owned(),
+                }),
+            };
+            let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login);
+            bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
+            bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
+            Arc::new(BoltOrigin::new(bolt))
+        }
+    })
+}
+
+fn bolt_address(
+    encryption: crate::config::BoltEncryption,
+    address: &crate::config::Address,
+) -> anyhow::Result<BoltAddress> {
+    use crate::config::BoltEncryption as Encryption;
+    let scheme = match encryption {
+        Encryption::Plain => "bolt",
+        Encryption::Tls => "bolt+s",
+        Encryption::TlsSelfSigned => "bolt+ssc",
+    };
+    format!("{scheme}://{address}").parse().context("origin.uri")
+}
