@@ -187,3 +187,18 @@ pub const EMBEDDED_TRAVERSAL_MAX: u64 = 100_000;
 pub const EMBEDDED_HOPS_MAX: u32 = 32;
 /// Size of the embedded graph's file above which it takes no more writes, in bytes.
 pub const EMBEDDED_FILE_BYTES_MAX: u64 = 256 << 20;
+/// Deadline of a small store command, in ms (DEPENDENCIES: an outer timeout of about 100 ms).
+pub const STORE_COMMAND_MS_DEFAULT: u64 = 100;
+/// Deadline of a store command that carries a large body: 64 MiB at 1 Gbit/s take 0.55 s.
+pub const STORE_BODY_MS_DEFAULT: u64 = 1_000;
+/// Deadline of one attempt to connect to the store.
+pub const STORE_CONNECT_MS_DEFAULT: u64 = 1_000;
+/// Deadline of the invalidation of a database or of everything.
+pub const STORE_SWEEP_MS_DEFAULT: u64 = 60_000;
+/// Failures in a row that open the store's breaker.
+pub const STORE_BREAKER_FAILURES_MAX: u32 = 5;
+/// From the opening of the store's breaker to its first probe.
+pub const STORE_BREAKER_OPEN_MS: u64 = 500;
+/// How long a probe of the store may be silent before another is admitted: over every deadline above
+/// but a sweep's, whose single commands have their own.
+pub const STORE_BREAKER_PROBE_MS_MAX: u64 = 2_000;

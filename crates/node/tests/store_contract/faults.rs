@@ -277,3 +277,22 @@ async fn a_cluster_is_used_through_its_own_address_form() {
     let late = LeaseAsk { lease_ms: Millis(1_000), ..ask(2, 1_000) };
     assert!(matches!(store.get_or_lease(&key(0), &late).await, Ok(Grant::Lease { .. })), "leases ended too");
 }
+
+/// The leader is asked for at each connect, so after a fail-over the new one is found (F20).
+#[tokio::test]
+async fn a_sentinel_is_asked_who_leads() {
+    let mut leader = RedisServer::start(&[]);
+    let sentinel = RedisServer::sentinel_of(&leader);
+    let settings = RedisSettings { command_ms: Millis(5_000), ..RedisSettings::default() };
+    let uri = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
+    let store = RedisStore::open(&uri, settings).unwrap();
+    comes_back(&store).await;
+    leased(store.get_or_lease(&key(1), &ask(1, 5_000)).await.unwrap());
+    let other = RedisServer::start(&[]);
+    leader.kill();
+    assert_eq!(sentinel.tell("SENTINEL REMOVE main"), "+OK");
+    assert_eq!(sentinel.tell(&format!("SENTINEL MONITOR main 127.0.0.1 {} 1", other.port)), "+OK");
+    comes_back(&store).await;
+    leased(store.get_or_lease(&key(1), &ask(1, 5_000)).await.unwrap());
+    assert!(other.tell("DBSIZE").starts_with(":1"), "the lease is at the new leader");
+}

@@ -7,22 +7,32 @@ use std::time::{Duration, Instant};
 
 use hopcache::store::redis::{RedisSettings, RedisStore};
 
-pub struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
-    pub port: u16,
+    pub(crate) port: u16,
     dir: tempfile::TempDir,
+    conf: String,
     args: Vec<String>,
 }
 
 impl RedisServer {
-    pub fn start(args: &[&str]) -> Self {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_with("", args)
+    }
+
+    /// A Sentinel that watches `leader` as `main`.
+    pub(crate) fn sentinel_of(leader: &Self) -> Self {
+        Self::start_with(&format!("sentinel monitor main 127.0.0.1 {} 1\n", leader.port), &["--sentinel"])
+    }
+
+    fn start_with(conf: &str, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         for _ in 0..20 {
             // Another process may take the port before the server does: then the next one is tried.
             let port = free_port();
             let dir = tempfile::tempdir().unwrap();
-            let child = spawn(port, &dir, &args);
-            let mut server = Self { child, port, dir, args: args.clone() };
+            let child = spawn(port, &dir, conf, &args);
+            let mut server = Self { child, port, dir, conf: conf.to_owned(), args: args.clone() };
             if server.answers(Duration::from_secs(10)) {
                 return server;
             }
@@ -30,34 +40,34 @@ impl RedisServer {
         panic!("no redis-server could be started: run cargo xtask test");
     }
 
-    pub fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    pub fn store(&self) -> RedisStore {
+    pub(crate) fn store(&self) -> RedisStore {
         RedisStore::open(&self.uri(), RedisSettings::default()).unwrap()
     }
 
     /// SIGKILL.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Starts again on the same port, empty.
-    pub fn restart(&mut self) {
-        self.child = spawn(self.port, &self.dir, &self.args);
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(self.port, &self.dir, &self.conf, &self.args);
         assert!(self.answers(Duration::from_secs(10)), "redis-server did not come back");
     }
 
     /// SIGSTOP or SIGCONT, to this server only.
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(status.success());
     }
 
     /// One inline command on a connection of its own; the first line of the reply.
-    pub fn tell(&self, command: &str) -> String {
+    pub(crate) fn tell(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         write!(stream, "{command}\r\n").unwrap();
@@ -90,8 +100,11 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn spawn(port: u16, dir: &tempfile::TempDir, args: &[String]) -> Child {
+fn spawn(port: u16, dir: &tempfile::TempDir, conf: &str, args: &[String]) -> Child {
+    let file = dir.path().join("redis.conf");
+    std::fs::write(&file, conf).unwrap();
     Command::new("redis-server")
+        .arg(file)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .arg("--dir")
         .arg(dir.path())

@@ -14,16 +14,16 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
 
-pub const SECRET: ChecksumKey = ChecksumKey([1; 32]);
-pub const MOVIES: DatabaseTag = DatabaseTag(0xaaaa_0000_0000_0001);
-pub const PEOPLE: DatabaseTag = DatabaseTag(0xbbbb_0000_0000_0002);
+pub(crate) const SECRET: ChecksumKey = ChecksumKey([1; 32]);
+pub(crate) const MOVIES: DatabaseTag = DatabaseTag(0xaaaa_0000_0000_0001);
+pub(crate) const PEOPLE: DatabaseTag = DatabaseTag(0xbbbb_0000_0000_0002);
 
 /// A clock that stands still until it is moved.
 #[derive(Default)]
-pub struct StillClock(AtomicU64);
+pub(crate) struct StillClock(AtomicU64);
 
 impl StillClock {
-    pub fn advance(&self, ms: u64) {
+    pub(crate) fn advance(&self, ms: u64) {
         self.0.fetch_add(ms * 1_000, Ordering::Relaxed);
     }
 }
@@ -37,15 +37,15 @@ impl Clock for StillClock {
     }
 }
 
-pub fn key(index: u64) -> QueryKey {
+pub(crate) fn key(index: u64) -> QueryKey {
     QueryKey(*blake3::hash(&index.to_le_bytes()).as_bytes())
 }
 
-pub fn holder(name: &str) -> Holder {
+pub(crate) fn holder(name: &str) -> Holder {
     Holder { node: NodeName::new(name).unwrap(), incarnation: Incarnation(0xabc) }
 }
 
-pub fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
+pub(crate) fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
     LeaseAsk {
         nonce,
         holder: holder("node-a"),
@@ -56,11 +56,11 @@ pub fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
 }
 
 /// An entry that lives `soft_ms` fresh and as long again stale.
-pub fn entry(key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
+pub(crate) fn entry(key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
     entry_of(MOVIES, key, soft_ms, body)
 }
 
-pub fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
+pub(crate) fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
     let entry = Entry {
         physical: Millis(soft_ms * 2),
         soft: Millis(soft_ms),
@@ -74,14 +74,14 @@ pub fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body: impl 
 }
 
 /// Bytes that LZ4 cannot shorten.
-pub fn noise(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut out = vec![0; len];
     blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
     out
 }
 
 /// The token of a grant that must be a lease.
-pub fn leased(grant: Grant) -> (Token, GrantKind) {
+pub(crate) fn leased(grant: Grant) -> (Token, GrantKind) {
     match grant {
         Grant::Lease { token, kind, .. } => (token, kind),
         other => panic!("a lease was due, not {other:?}"),
@@ -89,7 +89,7 @@ pub fn leased(grant: Grant) -> (Token, GrantKind) {
 }
 
 /// Waits for something that happens by itself; fails when it did not within `limit`.
-pub async fn until<T, F: Future<Output = Option<T>>>(
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
     limit: Duration,
     what: &str,
     probe: impl Fn() -> F,
@@ -105,6 +105,6 @@ pub async fn until<T, F: Future<Output = Option<T>>>(
     }
 }
 
-pub fn still_clock() -> Arc<StillClock> {
+pub(crate) fn still_clock() -> Arc<StillClock> {
     Arc::default()
 }

@@ -37,7 +37,9 @@ use hopcache_core::breaker::{BreakerSettings, BreakerState};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
-    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_INLINE_BYTES_MAX,
+    ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
+    STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT,
+    STORE_CONNECT_MS_DEFAULT, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
@@ -74,11 +76,15 @@ pub struct RedisSettings {
 impl Default for RedisSettings {
     fn default() -> Self {
         Self {
-            command_ms: Millis(100),
-            body_ms: Millis(1_000),
-            connect_ms: Millis(1_000),
-            sweep_ms: Millis(60_000),
-            breaker: BreakerSettings { failures_max: 5, open_ms: Millis(500), probe_ms_max: Millis(2_000) },
+            command_ms: Millis(STORE_COMMAND_MS_DEFAULT),
+            body_ms: Millis(STORE_BODY_MS_DEFAULT),
+            connect_ms: Millis(STORE_CONNECT_MS_DEFAULT),
+            sweep_ms: Millis(STORE_SWEEP_MS_DEFAULT),
+            breaker: BreakerSettings {
+                failures_max: STORE_BREAKER_FAILURES_MAX,
+                open_ms: Millis(STORE_BREAKER_OPEN_MS),
+                probe_ms_max: Millis(STORE_BREAKER_PROBE_MS_MAX),
+            },
             on_breaker: None,
         }
     }
