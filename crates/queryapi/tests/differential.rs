@@ -25,11 +25,13 @@ fn ours(bolt: &mut Bolt, statement: &str, parameters: Value, form: Form) -> Stri
     let run = bolt.run(statement, parameters);
     let text = |name| run.end.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
     let errors = if run.failed { vec![(text("code"), text("message"))] } else { vec![] };
-    let none = Value::Map(vec![]);
-    let summary = if run.failed { &none } else { &run.end };
-    let form = if run.failed { Form { counters: Counters::Omit, ..form } } else { form };
-    let view =
-        ResultView { fields: &run.fields, records: &run.records, summary, bookmarks: &[], errors: &errors };
+    let view = ResultView {
+        fields: &run.fields,
+        records: &run.records,
+        summary: &run.end,
+        bookmarks: &[],
+        errors: &errors,
+    };
     String::from_utf8(render(&view, form).unwrap()).unwrap()
 }
 

@@ -96,8 +96,10 @@ pub fn render(view: &ResultView<'_>, form: Form) -> Result<Vec<u8>, RenderError>
         renderer.items(&mut reader, len, 1)?;
     }
     out.extend_from_slice(b"]}");
-    summary::append(&mut out, view.summary, form)?;
-    if !view.errors.is_empty() {
+    // A failed run has no summary: the server shows neither counters nor notifications then.
+    if view.errors.is_empty() {
+        summary::append(&mut out, view.summary, form)?;
+    } else {
         out.extend_from_slice(b",\"errors\":");
         errors(&mut out, view.errors);
     }
