@@ -39,6 +39,11 @@ impl Environment {
         Self { redis: get(REDIS), neo4j }
     }
 
+    /// What `self` names, and `other` for the rest.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self { redis: self.redis.or(other.redis), neo4j: self.neo4j.or(other.neo4j) }
+    }
+
     /// The kept file; empty when nothing was started yet.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("env");
@@ -105,5 +110,15 @@ mod tests {
     #[test]
     fn half_a_neo4j_is_none() {
         assert_eq!(Environment::from_text(&format!("{BOLT}=bolt://h:2\n")), Environment::default());
+    }
+
+    #[test]
+    fn what_the_user_names_wins_over_what_was_started() {
+        let named = Environment { redis: Some("redis://named".into()), neo4j: None };
+        let started =
+            Environment::from_text(&format!("{REDIS}=redis://s\n{BOLT}=b\n{HTTP}=h\n{PASSWORD}=p\n"));
+        let both = named.or(started.clone());
+        assert_eq!(both.redis.as_deref(), Some("redis://named"));
+        assert_eq!(both.neo4j, started.neo4j);
     }
 }

@@ -41,11 +41,11 @@ pub(crate) fn run(root: &Path, action: Action) -> Result<()> {
                     None => println!("{name}: not started by xtask"),
                 }
             }
-            print!("{}", Environment::read(&folder)?.export_lines());
+            print!("{}", Environment::from_process().or(Environment::read(&folder)?).export_lines());
             Ok(())
         }
         Action::Env => {
-            print!("{}", Environment::read(&folder)?.export_lines());
+            print!("{}", Environment::from_process().or(Environment::read(&folder)?).export_lines());
             Ok(())
         }
     }
@@ -55,25 +55,27 @@ pub(crate) fn run(root: &Path, action: Action) -> Result<()> {
 pub(crate) fn up(root: &Path) -> Result<Environment> {
     let folder = folder(root);
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let mut environment = Environment::read(&folder)?;
     let given = Environment::from_process();
+    // The file keeps only what was started here: a server the user named is not ours to find again.
+    let mut started = Environment::read(&folder)?;
     install::missing(&needed(&given, &folder))?;
-    match given.redis {
-        Some(url) => environment.redis = Some(url),
-        None => redis::up(&folder, &mut environment)?,
+    if given.redis.is_none() {
+        redis::up(&folder, &mut started)?;
     }
-    match given.neo4j {
-        Some(server) => environment.neo4j = Some(server),
-        None => neo4j::up(root, &folder, &mut environment)?,
+    if given.neo4j.is_none() {
+        neo4j::up(root, &folder, &mut started)?;
     }
-    environment.write(&folder)?;
-    Ok(environment)
+    Ok(given.or(started))
 }
 
 pub(crate) fn down(root: &Path) -> Result<()> {
     let folder = folder(root);
+    if !folder.exists() {
+        return Ok(());
+    }
     process::stop("redis", &redis::pid_file(&folder))?;
-    process::stop("neo4j", &neo4j::pid_file(&folder))
+    process::stop("neo4j", &neo4j::pid_file(&folder))?;
+    Environment::default().write(&folder)
 }
 
 /// Whether a service started by `up` runs now: who finds one running does not stop it.
