@@ -70,7 +70,7 @@ async fn meet(stage: Stage, bytes: Vec<u8>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(2048))]
     #[test]
     fn any_bytes_from_a_server_are_survived(stage in stage(), bytes in garbage()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

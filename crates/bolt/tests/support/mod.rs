@@ -48,6 +48,7 @@ pub(crate) async fn serve(script: Vec<Step>) -> (Address, JoinHandle<Requests>) 
     let port = listener.local_addr().unwrap().port();
     let task = tokio::spawn(async move {
         let (socket, _) = listener.accept().await.unwrap();
+        socket.set_nodelay(true).unwrap();
         play(socket, script).await
     });
     (format!("bolt://127.0.0.1:{port}").parse().unwrap(), task)

@@ -30,6 +30,7 @@ async fn greeter() -> (Address, watch::Receiver<Seen>) {
                 seen.open += 1;
                 seen.peak = seen.peak.max(seen.open);
             });
+            socket.set_nodelay(true).unwrap();
             let count = count.clone();
             tokio::spawn(async move {
                 let said_goodbye = greet(socket).await.unwrap_or(false);
