@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_core::node::NodeName;
 use hopcache_engine::ask::{Query, QueryParts};
 use hopcache_engine::classify::Verdict;
 use hopcache_engine::explain::Explanation;
@@ -73,7 +74,7 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
 fn report(query: &Query, explanation: &Explanation) -> Value {
     let (class, reason) = class(explanation.verdict);
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
-    let failover: Vec<&str> = explanation.order.iter().skip(1).map(|node| node.as_str()).collect();
+    let failover: Vec<&str> = explanation.order.iter().skip(1).map(NodeName::as_str).collect();
     let entry = explanation.entry.as_ref().map(|entry| {
         json!({
             "state": entry.state,
