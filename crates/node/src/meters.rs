@@ -123,7 +123,6 @@ impl Meters {
     }
 
     fn register(exporter: PrometheusHandle) -> Self {
-        let class_histogram = |class, result| histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result);
         Self {
             exporter,
             gauges: Gauges::register(),
