@@ -66,7 +66,9 @@ impl Engine {
             Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
-                self.refresh(Errand::of(ask, Cause::Refresh));
+                if copy.is_refresh_due(now) {
+                    self.refresh(Errand::of(ask, Cause::Refresh));
+                }
                 self.note(Event::StaleServed);
                 Some(self.hit_outcome(ask, &copy, Some(Detail::Stale)))
             }

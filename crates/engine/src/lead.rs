@@ -98,6 +98,7 @@ impl Engine {
     }
 
     async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
+        let mut refresh = None;
         let landing = match self.win(&errand).await {
             Win::Value(copy) => Landing::Found(copy),
             Win::BusyStale(copy) => Landing::Stale(copy),
@@ -105,11 +106,15 @@ impl Engine {
             Win::NoStore => self.run(&errand, None).await,
             Win::Lease { token, lease_ms, stale: None } => self.run_leased(&errand, token, lease_ms).await,
             Win::Lease { token, lease_ms, stale: Some(copy) } => {
-                self.refresh_leased(&errand, token, lease_ms);
+                refresh = Some((token, lease_ms));
                 Landing::Stale(copy)
             }
         };
         self.keep(&errand, &landing);
+        // Only now: a quick refresh would otherwise keep the new value before we keep the stale one.
+        if let Some((token, lease_ms)) = refresh {
+            self.refresh_leased(&errand, token, lease_ms);
+        }
         if !leader.is_attached() {
             // An invalidation came between our read and our keeping it:
             //   we read X · purge detaches this flight · purge empties memory · we keep X.
@@ -162,6 +167,9 @@ impl Engine {
         };
         if ended == RefreshWord::Completed {
             self.keep(errand, landing);
+        } else if let Some(copy) = self.ports.memory.get(&errand.query.key) {
+            // Every hit would try again at once while the origin is down.
+            copy.put_off_refresh(self.now() + self.jittered(limits::REFRESH_RETRY_MS));
         }
         if !seat.is_attached() {
             self.ports.memory.remove(&errand.query.key);

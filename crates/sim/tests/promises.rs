@@ -341,6 +341,29 @@ async fn a_stale_copy_is_served_while_one_refresh_runs() {
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 2));
 }
 
+/// A stale copy whose refresh fails is served on, and the origin is not asked for every hit.
+#[tokio::test(start_paused = true)]
+async fn a_failing_refresh_keeps_the_stale_copy_and_is_not_tried_for_every_hit() {
+    let world = World::new(1, 22);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".into())));
+    world.pass(61_000).await;
+    let before = world.origin.runs();
+    let ask = world.ask(READ);
+    for _ in 0..100 {
+        assert!(is_value(&world.send(0, &ask).await.unwrap(), 1));
+        world.pass(20).await;
+    }
+    let tried = world.origin.runs() - before;
+    assert!((1..=4).contains(&tried), "{tried} runs in 2 s of an origin that is down");
+    world.origin.set_mood(Mood::Well);
+    world.origin.set_version(2);
+    world.pass(2_000).await;
+    world.send(0, &ask).await.unwrap();
+    world.pass(200).await;
+    assert!(is_value(&world.send(0, &ask).await.unwrap(), 2));
+}
+
 /// I4: after grace nothing of the old value is served.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_served_after_grace() {
