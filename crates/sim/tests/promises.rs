@@ -29,7 +29,7 @@ fn failure(outcome: &Outcome) -> FailureKind {
 }
 
 fn is_value(outcome: &Outcome, version: i64) -> bool {
-    body(outcome).contains(&format!("[[{version}]]"))
+    body(outcome).contains(&format!("[[{version},"))
 }
 
 /// I1: one run, however many clients on however many nodes ask; then hits without store or origin.
