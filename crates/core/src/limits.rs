@@ -205,3 +205,8 @@ pub const STORE_BREAKER_PROBE_MS_MAX: u64 = 2_000;
 /// Pause after a failed refresh of a stale copy before the next one, jittered by half: the stale copy
 /// is served meanwhile, and an origin that is down is not asked for every hit.
 pub const REFRESH_RETRY_MS: u64 = 1_000;
+/// Time in which a lease holder's port has to refuse, for its lease to be stolen. One that is only
+/// silent may be slow or stopped: its lease decides, and asking must not slow down the polling (I7).
+pub const HOLDER_PROBE_TIMEOUT_MS: u64 = 100;
+/// Pause between two such questions while the lease is busy.
+pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;

@@ -187,6 +187,7 @@ impl Engine {
         let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
+        let mut probe_after = MonoTime::default();
         loop {
             let ask = self.lease_ask(errand, lease_ms);
             let grant = match dead.take() {
@@ -211,9 +212,12 @@ impl Engine {
                     if let Some(copy) = self.stale_copy(errand, stale).await {
                         return Win::BusyStale(copy);
                     }
-                    if self.is_dead(&holder).await {
-                        dead = Some(token);
-                        continue;
+                    if self.now() >= probe_after {
+                        if self.is_dead(&holder).await {
+                            dead = Some(token);
+                            continue;
+                        }
+                        probe_after = self.now() + Millis(limits::HOLDER_PROBE_PAUSE_MS);
                     }
                 }
             }
@@ -251,7 +255,7 @@ impl Engine {
         if holder.node == self.me.node {
             return holder.incarnation != self.me.incarnation;
         }
-        match self.ports.peers.probe(&holder.node, self.policy.probe_timeout_ms).await {
+        match self.ports.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
             Ok(incarnation) => incarnation != holder.incarnation,
             Err(PeerError::Gone(_)) => true,
             Err(PeerError::TimedOut | PeerError::Refused(_)) => false,
