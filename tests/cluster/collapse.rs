@@ -63,7 +63,7 @@ async fn three_hundred_keys_cost_three_hundred_runs() {
     let crowd = (0..3_000).map(|at| (clients[at % clients.len()], requests[at / 10].clone())).collect();
     let replies = answered(http::crowd(crowd).await);
     for (at, reply) in replies.iter().enumerate() {
-        assert_eq!(reply.status, 202, "{reply:?}");
+        assert_eq!(reply.status, 202, "{reply}");
         assert_eq!(reply.value(), at / 10, "client {at} got another key's value");
     }
     let runs = cluster.proxy.runs("three hundred keys");

@@ -18,13 +18,12 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
     for _ in 0..100 {
         for node in &cluster.nodes {
             let reply = node.ask(&request).await;
-            assert!(reply.is_hit(), "{reply:?}");
+            assert!(reply.is_hit(), "{reply}");
         }
     }
     let after = cluster.redis.calls();
-    let grew = |command: &str| {
-        after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0)
-    };
+    let grew =
+        |command: &str| after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0);
     assert_eq!(cluster.proxy.runs(""), runs, "a hit ran at Neo4j");
     // Scripts are counted with what they call. Each poll of the invalidation log is one EVALSHA that calls
     // XREVRANGE once; every script on a key's slot reads it with GETRANGE or GET.
@@ -32,5 +31,8 @@ async fn a_hit_costs_no_redis_command_and_no_run() {
         assert_eq!(grew(command), 0, "{command} of 300 hits");
     }
     assert_eq!(grew("evalsha") + grew("eval"), grew("xrevrange"), "scripts other than the poll");
-    say(&format!("hits: 300, runs 0, Redis: {} polls of the invalidation log and nothing else", grew("evalsha")));
+    say(&format!(
+        "hits: 300, runs 0, Redis: {} polls of the invalidation log and nothing else",
+        grew("evalsha")
+    ));
 }

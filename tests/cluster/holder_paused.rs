@@ -14,7 +14,8 @@ const FENCED: &str = "outcome=\"fenced\"";
 async fn a_holder_that_slept_past_its_lease_is_fenced() {
     let label = OwnLabel::new("Paused");
     let cluster = Cluster::start().await;
-    at_neo4j(&format!("UNWIND range(0, {}) AS k CREATE (:{} {{k: k, value: 'old'}})", rounds(), label.0)).await;
+    at_neo4j(&format!("UNWIND range(0, {}) AS k CREATE (:{} {{k: k, value: 'old'}})", rounds(), label.0))
+        .await;
     let mut waits = Vec::new();
     for round in 0..rounds() {
         waits.push(pause_the_holder(&cluster, &label, round).await);
@@ -51,20 +52,23 @@ async fn pause_the_holder(cluster: &Cluster, label: &OwnLabel, round: usize) -> 
     at_neo4j(&format!("MATCH (n:{}) WHERE n.k = {round} SET n.value = 'new'", label.0)).await;
     let newer = other.ask(&request).await;
     let waited = stopped.elapsed();
-    assert_eq!(newer.value(), "new", "round {round}: {newer:?}");
+    assert_eq!(newer.value(), "new", "round {round}: {newer}");
 
     holder.signal("CONT");
     let late = own_client.await.unwrap().remove(0).expect("the holder answers its client");
-    assert_eq!(late.value(), "old", "round {round}: the holder did not read before the change: {late:?}");
-    let counted = async || {
-        holder.metric("hopcache_commits_total", FENCED).await.unwrap_or(0.0) == fenced_before + 1.0
-    };
+    assert_eq!(late.value(), "old", "round {round}: the holder did not read before the change: {late}");
+    let counted =
+        async || holder.metric("hopcache_commits_total", FENCED).await.unwrap_or(0.0) == fenced_before + 1.0;
     until("the late commit is counted as fenced", Duration::from_secs(10), counted).await;
     for node in &cluster.nodes {
         let reply = node.ask(&request).await;
-        assert_eq!(reply.value(), "new", "round {round}: {} gives the old value: {reply:?}", node.name);
-        assert!(reply.is_hit(), "round {round}: {}: {reply:?}", node.name);
+        assert_eq!(reply.value(), "new", "round {round}: {} gives the old value: {reply}", node.name);
+        assert!(reply.is_hit(), "round {round}: {}: {reply}", node.name);
     }
-    assert_eq!(cluster.proxy.runs(&statement), 2, "round {round}: one run of the holder, one of its successor");
+    assert_eq!(
+        cluster.proxy.runs(&statement),
+        2,
+        "round {round}: one run of the holder, one of its successor"
+    );
     waited
 }

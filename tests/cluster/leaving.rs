@@ -36,12 +36,16 @@ async fn a_node_told_to_leave_finishes_its_flights() {
         assert_eq!(reply.expect("an answer").value(), parameters["k"]);
     }
     let status = cluster.nodes[0].exit(Duration::from_secs(10)).await;
-    say(&format!("leaving: not ready after {} ms, gone after {} ms", not_ready.as_millis(), told.elapsed().as_millis()));
+    say(&format!(
+        "leaving: not ready after {} ms, gone after {} ms",
+        not_ready.as_millis(),
+        told.elapsed().as_millis()
+    ));
     assert_eq!(status.code(), Some(0));
     assert_eq!(cluster.proxy.runs("in flight"), 1);
     assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
     let reply = cluster.nodes[1].ask(&request).await;
-    assert!(reply.is_hit(), "what the leaving node stored serves the others: {reply:?}");
+    assert!(reply.is_hit(), "what the leaving node stored serves the others: {reply}");
 }
 
 /// F12: a flight that does not end in time is given up, and its lease is given back.

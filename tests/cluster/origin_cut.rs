@@ -21,7 +21,7 @@ async fn a_run_cut_at_the_origin_stores_nothing() {
     for reply in asking.await.unwrap() {
         let reply = reply.unwrap();
         // The leader is told; its followers compete once more and are answered by the run after.
-        assert!(matches!(reply.status, 202 | 503), "{reply:?}");
+        assert!(matches!(reply.status, 202 | 503), "{reply}");
     }
     assert!(cluster.proxy.runs("'cut'") <= 2, "{} runs", cluster.proxy.runs("'cut'"));
     let again = cluster.nodes[0].ask(&request).await;

@@ -30,7 +30,7 @@ async fn a_purge_through_one_node_is_seen_by_all() {
     let emptied = cluster.nodes[0].explain(&statement, &json!({})).await;
     assert!(emptied["entry"].is_null(), "{emptied}");
     let next = cluster.nodes[(place + 1) % 3].ask(&request).await;
-    assert!(!next.is_hit(), "{next:?}");
+    assert!(!next.is_hit(), "{next}");
     for node in &cluster.nodes {
         assert_eq!(node.ask(&request).await.value(), 2);
     }
@@ -58,5 +58,5 @@ async fn a_purge_in_mid_run_is_not_undone_by_the_run() {
     assert_eq!(reply.value(), 0);
     assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "the run was stored after the purge");
     let next = cluster.nodes[place].ask(&request).await;
-    assert!(!next.is_hit(), "{next:?}");
+    assert!(!next.is_hit(), "{next}");
 }

@@ -19,7 +19,7 @@ async fn without_redis_requests_are_answered_and_collapse() {
     let mut slowest = Duration::ZERO;
     for reply in http::crowd(crowd).await {
         let reply = reply.unwrap();
-        assert_eq!(reply.value(), "no store", "{reply:?}");
+        assert_eq!(reply.value(), "no store", "{reply}");
         slowest = slowest.max(reply.took);
     }
     assert_eq!(cluster.proxy.runs("no store"), 1, "the owner's flight did not collapse");
@@ -28,7 +28,7 @@ async fn without_redis_requests_are_answered_and_collapse() {
     for node in &cluster.nodes {
         until("the node says that its store is degraded", Duration::from_secs(5), async || {
             let ready = node.admin("/readyz").await.unwrap();
-            assert_eq!(ready.status, 200, "{ready:?}");
+            assert_eq!(ready.status, 200, "{ready}");
             ready.json()["degraded"] == json!(["store"])
         })
         .await;
@@ -44,7 +44,7 @@ async fn without_redis_requests_are_answered_and_collapse() {
     }
     let again = http::query("RETURN 'the store is back' AS what", &json!({}));
     let reply = cluster.nodes[0].ask(&again).await;
-    assert!(reply.header("cache-status").contains("; stored"), "{reply:?}");
+    assert!(reply.header("cache-status").contains("; stored"), "{reply}");
     assert_eq!(cluster.redis.keys("hopcache:*:e").len(), 1);
 }
 
@@ -57,7 +57,7 @@ async fn a_hanging_redis_hangs_nobody() {
     for k in 0..20 {
         let request = http::query("RETURN $k AS k, 'hanging store' AS what", &json!({ "k": k }));
         let reply = cluster.nodes[k % 3].ask(&request).await;
-        assert_eq!(reply.value(), k, "{reply:?}");
+        assert_eq!(reply.value(), k, "{reply}");
         slowest = slowest.max(reply.took);
     }
     cluster.redis.signal("CONT");

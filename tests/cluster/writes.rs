@@ -15,8 +15,8 @@ async fn a_hundred_creates_make_a_hundred_nodes() {
     let crowd = (0..100).map(|client| (clients[client % 3], request.clone())).collect();
     for reply in http::crowd(crowd).await {
         let reply = reply.unwrap();
-        assert_eq!(reply.status, 202, "{reply:?}");
-        assert!(reply.header("cache-status").contains("detail=write"), "{reply:?}");
+        assert_eq!(reply.status, 202, "{reply}");
+        assert!(reply.header("cache-status").contains("detail=write"), "{reply}");
     }
     let made = at_neo4j(&format!("MATCH (n:{}) RETURN count(n) AS made", label.0)).await;
     assert_eq!(made.value(), 100);

@@ -274,9 +274,7 @@ fn statement_of(message: &[u8]) -> Option<String> {
         [tiny @ 0x80..=0x8F, text @ ..] => (usize::from(tiny & 0x0F), text),
         [0xD0, length, text @ ..] => (usize::from(*length), text),
         [0xD1, a, b, text @ ..] => (usize::from(u16::from_be_bytes([*a, *b])), text),
-        [0xD2, a, b, c, d, text @ ..] => {
-            (usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).ok()?, text)
-        }
+        [0xD2, a, b, c, d, text @ ..] => (usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).ok()?, text),
         _ => return None,
     };
     Some(String::from_utf8_lossy(text.get(..length)?).into_owned())

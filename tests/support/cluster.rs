@@ -109,21 +109,12 @@ impl Cluster {
             node.wait_for_members(self.nodes.len()).await;
         }
     }
-
-    /// Sum of a counter over the nodes.
-    pub async fn total(&self, name: &str, labels: &str) -> f64 {
-        let mut sum = 0.0;
-        for node in &self.nodes {
-            sum += node.metric(name, labels).await.unwrap_or(0.0);
-        }
-        sum
-    }
 }
 
 /// Runs a statement on Neo4j itself, past hopcache, over its own Query API.
 pub async fn at_neo4j(statement: &str) -> Reply {
     let reply = http::ask(neo4j_http(), &http::query(statement, &json!({}))).await.unwrap();
-    assert_eq!(reply.status, 202, "{reply:?}");
+    assert_eq!(reply.status, 202, "{reply}");
     reply
 }
 

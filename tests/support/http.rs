@@ -26,11 +26,12 @@ pub struct Reply {
 
 impl Reply {
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self}"))
     }
 
-    /// First value of the first row.
+    /// First value of the first row; the request has to have succeeded.
     pub fn value(&self) -> Value {
+        assert_eq!(self.status, 202, "{self}");
         self.json()["data"]["values"][0][0].clone()
     }
 
@@ -43,11 +44,17 @@ impl Reply {
     pub fn is_hit(&self) -> bool {
         self.header("cache-status").contains("; hit")
     }
+}
 
-    /// `data` of a 202, which is equal for all who got one value; bookmarks may differ.
-    pub fn data(&self) -> Value {
-        assert_eq!(self.status, 202, "{self:?}");
-        self.json()["data"].clone()
+impl std::fmt::Display for Reply {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "after {} ms:\n{}{}",
+            self.took.as_millis(),
+            self.head,
+            String::from_utf8_lossy(&self.body)
+        )
     }
 }
 

@@ -46,6 +46,7 @@ pub fn say(line: &str) {
 pub fn distribution(times: &[Duration]) -> String {
     let mut ms: Vec<u128> = times.iter().map(Duration::as_millis).collect();
     ms.sort_unstable();
-    let at = |share: usize| ms.get((ms.len() * share / 100).min(ms.len().saturating_sub(1))).copied().unwrap_or(0);
+    let at =
+        |share: usize| ms.get((ms.len() * share / 100).min(ms.len().saturating_sub(1))).copied().unwrap_or(0);
     format!("min {} p50 {} p90 {} max {} ms of {}: {ms:?}", at(0), at(50), at(90), at(100), ms.len())
 }

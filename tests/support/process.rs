@@ -116,7 +116,7 @@ impl NodeProcess {
     /// A POST on the admin listener that has to succeed.
     pub async fn order(&self, path: &str, body: &Value) -> Value {
         let reply = http::ask(self.addrs.admin, &http::post(path, "", &body.to_string())).await.unwrap();
-        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.status, 200, "{reply}");
         reply.json()
     }
 
