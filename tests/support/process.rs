@@ -131,6 +131,15 @@ impl NodeProcess {
         http::ask(self.addrs.client, request).await.unwrap()
     }
 
+    /// The node's counters that are not zero, for the message of a failed test.
+    pub async fn counters(&self) -> String {
+        let text = self.admin("/metrics").await.map(|reply| reply.body).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let told = text.lines().filter(|line| line.contains("_total") && !line.starts_with('#'));
+        let told: Vec<&str> = told.filter(|line| !line.ends_with(" 0")).collect();
+        format!("--- {}\n{}\n", self.name, told.join("\n"))
+    }
+
     /// Sum over a metric's series whose labels contain `labels`; nothing when there is none.
     pub async fn metric(&self, name: &str, labels: &str) -> Option<f64> {
         let text = String::from_utf8(self.admin("/metrics").await.ok()?.body).ok()?;
