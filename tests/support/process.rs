@@ -67,7 +67,9 @@ impl NodeProcess {
 
     pub fn start(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_hopcache"))
+        // Another build of the binary, such as a release build, when figures are wanted.
+        let binary = std::env::var_os("HOPCACHE_TEST_BINARY");
+        let child = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into()))
             .arg("serve")
             .arg("--config")
             .arg(&self.config)

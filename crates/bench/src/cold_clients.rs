@@ -2,6 +2,7 @@
 //! came. Several processes, since one has at most as many sockets as it may open files.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +10,6 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use base64::Engine;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{Semaphore, watch};
 
 use crate::load::{Connection, query_request};
@@ -69,9 +69,9 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
         });
     }
     all_connected.wait_for(|count| *count == options.clients).await?;
-    tell("ready").await?;
-    let mut line = String::new();
-    if BufReader::new(tokio::io::stdin()).read_line(&mut line).await? == 0 {
+    tell("ready")?;
+    let word = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    if word.await?? == 0 {
         bail!("the benchmark is gone");
     }
     go.send_replace(true);
@@ -86,7 +86,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
         };
         *seen.answers.entry(answer).or_default() += 1;
     }
-    tell(&serde_json::to_string(&seen)?).await
+    tell(&serde_json::to_string(&seen)?)
 }
 
 /// The password of Neo4j's user `neo4j`.
@@ -95,8 +95,8 @@ pub fn password() -> anyhow::Result<String> {
         .context("HOPCACHE_TEST_NEO4J_PASSWORD is not set: see cargo xtask services env")
 }
 
-async fn tell(line: &str) -> anyhow::Result<()> {
-    let mut stdout = tokio::io::stdout();
-    stdout.write_all(format!("{line}\n").as_bytes()).await?;
-    Ok(stdout.flush().await?)
+fn tell(line: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(format!("{line}\n").as_bytes())?;
+    Ok(stdout.flush()?)
 }
