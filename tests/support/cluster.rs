@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::bolt_proxy::BoltProxy;
 use super::environment;
 use super::http::{self, Reply};
-use super::process::{Addrs, NodeProcess};
+use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
 
 /// Clusters run one after another: the tests measure times, and the machine is small.
@@ -52,6 +52,7 @@ impl Cluster {
     /// Nodes as planned; each of the started ones is ready and sees the others.
     pub async fn of(plan: Plan) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
+        raise_open_files();
         let upstream = environment("HOPCACHE_TEST_NEO4J_BOLT");
         let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
         let proxy = BoltProxy::start(upstream).await.unwrap();

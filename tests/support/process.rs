@@ -19,6 +19,16 @@ pub fn signal(process: u32, name: &str) {
     assert!(status.success(), "kill -{name} {process}");
 }
 
+/// Lets this process, and the nodes that inherit it, open as many files as they may: each of thousands of
+/// clients is two sockets. Where that does not work, a test with many clients fails and says why.
+pub fn raise_open_files() {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let open_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let Some(hard) = open_files.and_then(|line| line.split_whitespace().nth(1)) else { return };
+    let (own, most) = (std::process::id().to_string(), format!("--nofile={hard}:{hard}"));
+    let _ = Command::new("prlimit").args(["--pid", &own, &most]).status();
+}
+
 /// Ports that are free now.
 pub fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
