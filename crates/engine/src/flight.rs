@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// Bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]
@@ -33,11 +33,13 @@ pub struct FlightTable<K, V> {
 }
 
 struct Flight<V> {
-    end: watch::Sender<State<V>>,
+    state: Mutex<State<V>>,
+    /// Wakes its waiters in the order in which they came, so that a simulated run can be repeated
+    /// (tokio's watch channel wakes in random order).
+    ended: Notify,
     followers: AtomicU32,
 }
 
-#[derive(Clone)]
 enum State<V> {
     Computing,
     Landed(V),
@@ -78,13 +80,16 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
                 return Seat::Full;
             }
             flight.followers.fetch_add(1, Ordering::Relaxed);
-            return Seat::Follow(Follower { end: flight.end.subscribe() });
+            return Seat::Follow(Follower { flight: Arc::clone(flight) });
         }
         if flights.len() >= self.bounds.flights_max {
             return Seat::Full;
         }
-        let flight =
-            Arc::new(Flight { end: watch::Sender::new(State::Computing), followers: AtomicU32::new(0) });
+        let flight = Arc::new(Flight {
+            state: Mutex::new(State::Computing),
+            ended: Notify::new(),
+            followers: AtomicU32::new(0),
+        });
         flights.insert(key.clone(), Arc::clone(&flight));
         Seat::Lead(Leader { table: Arc::clone(self), key: key.clone(), flight, landed: false })
     }
@@ -130,7 +135,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     /// A follower's seat on this very flight, for the request that leads it through a detached task.
     #[must_use]
     pub fn follow(&self) -> Follower<V> {
-        Follower { end: self.flight.end.subscribe() }
+        Follower { flight: Arc::clone(&self.flight) }
     }
 
     /// Whether requests can still join (no invalidation took the flight out of the table).
@@ -146,7 +151,8 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     }
 
     fn end(&self, state: State<V>) -> u32 {
-        self.flight.end.send_replace(state);
+        *self.flight.state.lock() = state;
+        self.flight.ended.notify_waiters();
         let mut flights = self.table.flights.lock();
         // Only our own flight: after a detach, the key may belong to a newer one.
         if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
@@ -166,16 +172,28 @@ impl<K: Eq + Hash + Clone, V: Clone> Drop for Leader<K, V> {
 
 /// A seat that waits. Dropping it (the client left) changes nothing for anybody else.
 pub struct Follower<V> {
-    end: watch::Receiver<State<V>>,
+    flight: Arc<Flight<V>>,
 }
 
 impl<V: Clone> Follower<V> {
     /// Waits for the end of the flight. Has no deadline of its own: the caller's bounds it.
-    pub async fn wait(mut self) -> Wait<V> {
-        let state = self.end.wait_for(|state| !matches!(state, State::Computing)).await;
-        match state.as_deref() {
-            Ok(State::Landed(value)) => Wait::Landed(value.clone()),
-            _ => Wait::Lost,
+    pub async fn wait(self) -> Wait<V> {
+        let ended = self.flight.ended.notified();
+        tokio::pin!(ended);
+        // In line before the look, or an end between look and wait would wake nobody.
+        ended.as_mut().enable();
+        if let Some(wait) = self.look() {
+            return wait;
+        }
+        ended.await;
+        self.look().unwrap_or(Wait::Lost)
+    }
+
+    fn look(&self) -> Option<Wait<V>> {
+        match &*self.flight.state.lock() {
+            State::Computing => None,
+            State::Landed(value) => Some(Wait::Landed(value.clone())),
+            State::Lost => Some(Wait::Lost),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::ask::Ask;
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
-use crate::lead::{Errand, Landing};
+use crate::lead::{Errand, Landing, scaled};
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
@@ -64,8 +64,11 @@ impl Engine {
         match copy.life(now) {
             _ if too_old => None,
             Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
-                self.refresh(Errand::of(ask, Cause::Refresh));
+                if copy.is_refresh_due(now) {
+                    self.refresh(Errand::of(ask, Cause::Refresh));
+                }
                 self.note(Event::StaleServed);
                 Some(self.hit_outcome(ask, &copy, Some(Detail::Stale)))
             }
@@ -95,9 +98,31 @@ impl Engine {
                 retried = true;
                 continue;
             }
+            if self.is_holder_too_old(ask, &landing, role) {
+                continue;
+            }
             return self.of_landing(ask, &landing, role);
         }
         Here::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
+    }
+
+    /// Whether what landed has outlived itself on its way: this node, or the holder, was stopped in
+    /// between (I4). A run's own request takes its result however long the run took: it is what the
+    /// origin answers.
+    fn is_holder_too_old(&self, ask: &Ask, landing: &Landing, role: Role) -> bool {
+        match landing {
+            Landing::Found(copy) | Landing::Stale(copy) => copy.life(self.now()) == Life::Dead,
+            Landing::Ran { copy, .. } => {
+                role == Role::Joined && self.is_too_old(ask, copy.age_ms(self.now()))
+            }
+            Landing::NotARead(_) | Landing::Failed(_) => false,
+        }
+    }
+
+    /// Whether an answer of this age is past TTL and grace, by the least that they can be.
+    pub(crate) fn is_too_old(&self, ask: &Ask, age_ms: Millis) -> bool {
+        let ttl_ms = ask.hints.ttl_ms.unwrap_or(self.policy.ttl_ms);
+        ttl_ms > Millis::ZERO && age_ms > scaled(ttl_ms, 1.0 + self.policy.grace)
     }
 
     /// `no-cache`: a read that begins after the request came, so no flight under way will do. It is

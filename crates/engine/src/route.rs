@@ -54,6 +54,9 @@ impl Engine {
         tokio::select! {
             biased;
             end = follower.wait() => match end {
+                Wait::Landed(hop) if role == Role::Joined && self.has_aged(ask, &hop) => {
+                    return self.ask_peer(ask, to).await;
+                }
                 Wait::Landed(hop) => self.as_role(&hop, role),
                 Wait::Lost => Hop::NextNode,
             },
@@ -97,6 +100,17 @@ impl Engine {
                 self.ports.routing.report(to, &error);
                 Hop::NextNode
             }
+        }
+    }
+
+    /// Whether a shared answer was on its way for longer than it may be old (I4): a request that joined
+    /// late asks for itself.
+    fn has_aged(&self, ask: &Ask, hop: &Hop) -> bool {
+        match hop {
+            Hop::Answered(Here::Answered(outcome)) => {
+                outcome.how.age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms))
+            }
+            _ => false,
         }
     }
 

@@ -5,6 +5,7 @@
 //! reads a clock or opens a socket. What it is not yet: a random explorer of schedules with checkers
 //! after every step; that is built on these parts.
 
+pub mod explore;
 pub mod net;
 pub mod origin;
 pub mod store;

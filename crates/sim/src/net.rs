@@ -14,9 +14,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ports::{PeerError, Peers, Routing};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
-use crate::switch::{Power, Switch};
+use crate::switch::{Power, Switch, Watched};
 
 /// Every node's address.
 #[derive(Default)]
@@ -127,7 +126,7 @@ impl Peers for PeersPort {
 /// One node's view of the ring. A peer that cannot be asked leaves it; only the test brings it back.
 pub struct SimRouting {
     ring: ArcSwap<Ring>,
-    changes: watch::Sender<u64>,
+    changes: Watched<u64>,
 }
 
 impl SimRouting {
@@ -135,13 +134,13 @@ impl SimRouting {
     #[must_use]
     pub fn new(members: &[NodeName]) -> Arc<Self> {
         let ring = ArcSwap::from_pointee(ring_of(members));
-        Arc::new(Self { ring, changes: watch::Sender::new(0) })
+        Arc::new(Self { ring, changes: Watched::new(0) })
     }
 
     /// Replaces the view.
     pub fn set(&self, members: &[NodeName]) {
         self.ring.store(Arc::new(ring_of(members)));
-        self.changes.send_modify(|count| *count += 1);
+        self.changes.set(self.changes.get() + 1);
     }
 
     fn has(&self, node: &NodeName) -> bool {
@@ -170,12 +169,7 @@ impl Routing for RoutingPort {
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
         let (routing, node) = (Arc::clone(&self.0), node.clone());
         Box::pin(async move {
-            let mut changes = routing.changes.subscribe();
-            while routing.has(&node) {
-                if changes.changed().await.is_err() {
-                    return;
-                }
-            }
+            routing.changes.until(|_| !routing.has(&node)).await;
         })
     }
 }

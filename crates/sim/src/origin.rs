@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
 use crate::switch::Switch;
+use crate::world::sim_now;
 
 /// The graph database of a simulated cluster.
 pub struct ScriptedOrigin {
@@ -23,8 +25,19 @@ struct State {
     version: i64,
     delay_ms: u64,
     mood: Mood,
-    runs: Vec<String>,
+    runs: Vec<RunSeen>,
     kinds: u64,
+}
+
+/// A run as the origin saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSeen {
+    /// What ran.
+    pub statement: String,
+    /// As whom.
+    pub scope: PrincipalScope,
+    /// When it began.
+    pub began: MonoTime,
 }
 
 /// How runs end.
@@ -69,6 +82,12 @@ impl ScriptedOrigin {
         self.state.lock().runs.len()
     }
 
+    /// Every run so far.
+    #[must_use]
+    pub fn runs_seen(&self) -> Vec<RunSeen> {
+        self.state.lock().runs.clone()
+    }
+
     /// Times the server was asked what a statement is.
     #[must_use]
     pub fn kinds(&self) -> u64 {
@@ -77,7 +96,11 @@ impl ScriptedOrigin {
 
     fn begin(&self, run: &OriginRun) -> (i64, u64, Mood) {
         let mut state = self.state.lock();
-        state.runs.push(run.statement.to_string());
+        state.runs.push(RunSeen {
+            statement: run.statement.to_string(),
+            scope: run.identity.scope,
+            began: sim_now(),
+        });
         let mood = state.mood.clone();
         if let Mood::Panic(left) = &mut state.mood {
             *left -= 1;
@@ -107,8 +130,8 @@ impl Origin for OriginPort {
         match mood {
             Mood::Fault(fault) => Err(fault.into()),
             Mood::Panic(_) => seeded_panic(),
-            Mood::Well => Ok(result(version, 0)),
-            Mood::Update => Ok(result(version, 1)),
+            Mood::Well => Ok(result(run, version, 0)),
+            Mood::Update => Ok(result(run, version, 1)),
         }
     }
 
@@ -140,15 +163,18 @@ fn seeded_panic() -> ! {
     panic!("seeded: the leader panics")
 }
 
-fn result(version: i64, created: i64) -> ResultSet {
+/// Version, principal and statement, so that an answer shows whose it is and how old.
+fn result(run: &OriginRun, version: i64, created: i64) -> ResultSet {
     let mut record = Writer::new();
-    record.list(1);
+    record.list(3);
     record.int(version);
+    record.int(i64::from(run.identity.scope.0[0]));
+    record.string(&run.statement);
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
     let summary =
         if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
     ResultSet {
-        fields: vec!["version".to_owned()],
+        fields: ["version", "principal", "statement"].map(str::to_owned).to_vec(),
         records: Bytes::from(record.into_bytes()),
         rows: 1,
         kind: Some(StatementKind::Read),

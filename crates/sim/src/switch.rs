@@ -1,6 +1,9 @@
 //! Whether a simulated process runs, is stopped, or is gone.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// What a process can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,36 +19,70 @@ pub enum Power {
 /// The power of one process.
 #[derive(Debug, Clone)]
 pub struct Switch {
-    power: watch::Sender<Power>,
+    power: Arc<Watched<Power>>,
 }
 
 impl Default for Switch {
     fn default() -> Self {
-        Self { power: watch::Sender::new(Power::On) }
+        Self { power: Arc::new(Watched::new(Power::On)) }
     }
 }
 
 impl Switch {
     /// Sets it.
     pub fn set(&self, power: Power) {
-        self.power.send_replace(power);
+        self.power.set(power);
     }
 
     /// Reads it.
     #[must_use]
     pub fn power(&self) -> Power {
-        *self.power.borrow()
+        self.power.get()
     }
 
     /// Passes when the process runs.
     pub async fn on(&self) {
-        let mut power = self.power.subscribe();
-        let _ = power.wait_for(|power| *power == Power::On).await;
+        self.power.until(|power| power == Power::On).await;
     }
 
     /// Passes when the process is gone.
     pub async fn off(&self) {
-        let mut power = self.power.subscribe();
-        let _ = power.wait_for(|power| *power == Power::Off).await;
+        self.power.until(|power| power == Power::Off).await;
+    }
+}
+
+/// A value that can be waited on. Wakes its waiters in the order in which they came: tokio's watch
+/// channel wakes in random order, and no schedule could be repeated.
+#[derive(Debug)]
+pub(crate) struct Watched<T> {
+    value: Mutex<T>,
+    changed: Notify,
+}
+
+impl<T: Copy> Watched<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), changed: Notify::new() }
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        *self.value.lock() = value;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn get(&self) -> T {
+        *self.value.lock()
+    }
+
+    pub(crate) async fn until(&self, holds: impl Fn(T) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // In line before the look, or a change between look and wait would wake nobody.
+            changed.as_mut().enable();
+            if holds(self.get()) {
+                return;
+            }
+            changed.await;
+        }
     }
 }
