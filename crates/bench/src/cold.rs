@@ -19,7 +19,7 @@ use crate::report::Report;
 
 /// Options of the cold-key benchmark.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Clients, all at the same moment.
     #[arg(long, default_value_t = 19_500)]
     clients: usize,
@@ -50,7 +50,7 @@ struct Round {
 }
 
 /// Runs it.
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     password()?;
     let upstream = std::env::var("HOPCACHE_TEST_NEO4J_BOLT")
         .context("HOPCACHE_TEST_NEO4J_BOLT is not set: see cargo xtask services env")?;

@@ -20,7 +20,7 @@ const CONNECTS_AT_A_TIME: usize = 128;
 
 /// What one process is to do.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Clients of this process.
     #[arg(long)]
     clients: usize,
@@ -34,15 +34,15 @@ pub struct Options {
 
 /// What one process' clients saw.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Time from each client's sending to its last byte, in µs.
-    pub took_us: Vec<u64>,
+    pub(crate) took_us: Vec<u64>,
     /// Answers by status and body.
-    pub answers: BTreeMap<String, usize>,
+    pub(crate) answers: BTreeMap<String, usize>,
 }
 
 /// Says `ready` when all are connected, asks on the first line of stdin, says what was [`Seen`] as JSON.
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let login = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{}", password()?));
     let headers = format!("authorization: Basic {login}\r\n");
     let request: Arc<[u8]> = query_request("bench", &options.statement, &headers).into();
@@ -90,7 +90,7 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 /// The password of Neo4j's user `neo4j`.
-pub fn password() -> anyhow::Result<String> {
+pub(crate) fn password() -> anyhow::Result<String> {
     std::env::var("HOPCACHE_TEST_NEO4J_PASSWORD")
         .context("HOPCACHE_TEST_NEO4J_PASSWORD is not set: see cargo xtask services env")
 }

@@ -2,7 +2,7 @@
 
 mod bare;
 #[path = "../../../tests/support/bolt_proxy.rs"]
-#[allow(dead_code, reason = "faults that the proxy can make are for tests")]
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use all of it")]
 mod bolt_proxy;
 mod cold;
 mod cold_clients;
