@@ -1,6 +1,11 @@
 //! Benchmarks of hopcache, side by side with something. Knows hopcache by its HTTP interface only.
 
 mod bare;
+#[path = "../../../tests/support/bolt_proxy.rs"]
+#[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use all of it")]
+mod bolt_proxy;
+mod cold;
+mod cold_clients;
 mod hit;
 mod load;
 mod process;
@@ -23,6 +28,11 @@ enum Bench {
     /// The bare axum handler that `hit` compares with.
     #[command(hide = true)]
     Bare(bare::Options),
+    /// Thousands of clients ask one cold key at the same moment.
+    Cold(cold::Options),
+    /// One process' share of the clients of `cold`.
+    #[command(hide = true)]
+    ColdClients(cold_clients::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -30,5 +40,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().bench {
         Bench::Hit(options) => runtime.block_on(hit::run(&options)),
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
+        Bench::Cold(options) => runtime.block_on(cold::run(&options)),
+        Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
     }
 }

@@ -310,8 +310,13 @@ impl Engine {
         match ended {
             Err(error) => self.land_without(query, token, Landing::Failed(error)).await,
             Ok(result) => {
-                self.costs.lock().observe(query, took_ms);
-                self.settle(errand, token, result, Reading { read_started, took_ms }).await
+                let landing = self.settle(errand, token, result, Reading { read_started, took_ms }).await;
+                // A holder that was stopped in mid-run (F2) measured its own pause: taken for the
+                // statement's, it would make the next leases as long as they may be.
+                if !matches!(landing, Landing::Ran { kept: Kept::Fenced, .. }) {
+                    self.costs.lock().observe(query, took_ms);
+                }
+                landing
             }
         }
     }

@@ -26,6 +26,9 @@ pub struct ListenerBounds {
     pub head_bytes_max: usize,
 }
 
+/// Pause after an accept that failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
 /// Serves until `stop`, then lets requests under way end.
 ///
 /// The caller owns listener, tracker and token: this module starts nothing that they do not end.
@@ -68,9 +71,10 @@ async fn accept(
             Some((stream, permit))
         }
         Err(error) => {
-            // Out of descriptors, or a client that left before it was accepted.
+            // A client that left before it was accepted, or out of descriptors: that error comes back at
+            // once until some connection ends, and a loop without a pause would take a whole core.
             tracing::debug!(%error, "accept failed");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
     }

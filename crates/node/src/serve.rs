@@ -107,6 +107,8 @@ pub async fn open_origin(settings: &Settings) -> anyhow::Result<Arc<dyn Origin>>
             };
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login);
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
+            // One principal alone may use every slot: in service mode there is only one.
+            bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
             Arc::new(BoltOrigin::new(bolt))
         }

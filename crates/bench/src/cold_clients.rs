@@ -1,0 +1,102 @@
+//! One process' share of the clients of `cold`: connects all, waits for the word, asks, and tells what
+//! came. Several processes, since one has at most as many sockets as it may open files.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, watch};
+
+use crate::load::{Connection, query_request};
+
+/// Connections being opened at a time by one process; all processes together stay below the kernel's queue of
+/// one listener, where an overflow costs a second.
+const CONNECTS_AT_A_TIME: usize = 128;
+
+/// What one process is to do.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Clients of this process.
+    #[arg(long)]
+    clients: usize,
+    /// Nodes that they are spread over.
+    #[arg(long, value_delimiter = ',')]
+    nodes: Vec<SocketAddr>,
+    /// What they ask.
+    #[arg(long)]
+    statement: String,
+}
+
+/// What one process' clients saw.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    /// Time from each client's sending to its last byte, in µs.
+    pub(crate) took_us: Vec<u64>,
+    /// Answers by status and body.
+    pub(crate) answers: BTreeMap<String, usize>,
+}
+
+/// Says `ready` when all are connected, asks on the first line of stdin, says what was [`Seen`] as JSON.
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let login = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{}", password()?));
+    let headers = format!("authorization: Basic {login}\r\n");
+    let request: Arc<[u8]> = query_request("bench", &options.statement, &headers).into();
+    let connects = Arc::new(Semaphore::new(CONNECTS_AT_A_TIME));
+    let (go, _) = watch::channel(false);
+    let (connected, mut all_connected) = watch::channel(0);
+    let connected = Arc::new(connected);
+    let mut clients = tokio::task::JoinSet::new();
+    for client in 0..options.clients {
+        let addr = options.nodes[client % options.nodes.len()];
+        let (request, connects, connected) =
+            (Arc::clone(&request), Arc::clone(&connects), Arc::clone(&connected));
+        let mut told = go.subscribe();
+        clients.spawn(async move {
+            let permit = connects.acquire_owned().await?;
+            let connection = Connection::open(addr).await;
+            drop(permit);
+            connected.send_modify(|count| *count += 1);
+            told.wait_for(|told| *told).await?;
+            let started = Instant::now();
+            let answer = connection?.ask(&request).await?;
+            let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+            anyhow::Ok((took_us, format!("{} {}", answer.status(), String::from_utf8_lossy(&answer.body))))
+        });
+    }
+    all_connected.wait_for(|count| *count == options.clients).await?;
+    tell("ready")?;
+    let word = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    if word.await?? == 0 {
+        bail!("the benchmark is gone");
+    }
+    go.send_replace(true);
+    let mut seen = Seen::default();
+    while let Some(ended) = clients.join_next().await {
+        let answer = match ended? {
+            Ok((took_us, answer)) => {
+                seen.took_us.push(took_us);
+                answer
+            }
+            Err(error) => format!("no answer: {error:#}"),
+        };
+        *seen.answers.entry(answer).or_default() += 1;
+    }
+    tell(&serde_json::to_string(&seen)?)
+}
+
+/// The password of Neo4j's user `neo4j`.
+pub(crate) fn password() -> anyhow::Result<String> {
+    std::env::var("HOPCACHE_TEST_NEO4J_PASSWORD")
+        .context("HOPCACHE_TEST_NEO4J_PASSWORD is not set: see cargo xtask services env")
+}
+
+fn tell(line: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(format!("{line}\n").as_bytes())?;
+    Ok(stdout.flush()?)
+}

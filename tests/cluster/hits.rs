@@ -1,0 +1,38 @@
+//! What a hit costs others: nothing.
+
+use serde_json::json;
+
+use crate::support::cluster::Cluster;
+use crate::support::{http, say};
+
+/// A hit from the owner's memory, forwarded or not, touches neither Redis nor Neo4j (DESIGN section 3).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hit_costs_no_redis_command_and_no_run() {
+    let cluster = Cluster::start().await;
+    let request = http::query("RETURN 'a hit' AS what", &json!({}));
+    for node in &cluster.nodes {
+        node.ask(&request).await;
+    }
+    let before = cluster.redis.calls();
+    let runs = cluster.proxy.runs("");
+    for _ in 0..100 {
+        for node in &cluster.nodes {
+            let reply = node.ask(&request).await;
+            assert!(reply.is_hit(), "{reply}");
+        }
+    }
+    let after = cluster.redis.calls();
+    let grew =
+        |command: &str| after.get(command).copied().unwrap_or(0) - before.get(command).copied().unwrap_or(0);
+    assert_eq!(cluster.proxy.runs(""), runs, "a hit ran at Neo4j");
+    // Scripts are counted with what they call. Each poll of the invalidation log is one EVALSHA that calls
+    // XREVRANGE once; every script on a key's slot reads it with GETRANGE or GET.
+    for command in ["getrange", "get", "set", "del", "pttl"] {
+        assert_eq!(grew(command), 0, "{command} of 300 hits");
+    }
+    assert_eq!(grew("evalsha") + grew("eval"), grew("xrevrange"), "scripts other than the poll");
+    say(&format!(
+        "hits: 300, runs 0, Redis: {} polls of the invalidation log and nothing else",
+        grew("evalsha")
+    ));
+}

@@ -1,0 +1,62 @@
+//! Purge through any node, and what explain says on the way.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::cluster::{Cluster, OwnLabel, at_neo4j};
+use crate::support::http;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_through_one_node_is_seen_by_all() {
+    let label = OwnLabel::new("Purge");
+    let cluster = Cluster::start().await;
+    at_neo4j(&format!("CREATE (:{} {{value: 1}})", label.0)).await;
+    let statement = format!("MATCH (n:{}) RETURN n.value AS value", label.0);
+    let request = http::query(&statement, &json!({}));
+    let place = cluster.owner(&statement, &json!({})).await;
+    for node in &cluster.nodes {
+        assert_eq!(node.ask(&request).await.value(), 1);
+    }
+    let told = cluster.nodes[(place + 1) % 3].explain(&statement, &json!({})).await;
+    assert_eq!(told["entry"]["state"], "fresh", "{told}");
+    assert_eq!(told["entry"]["stored_by"], cluster.nodes[place].name.as_str(), "{told}");
+    assert!(told["lease"].is_null(), "{told}");
+
+    at_neo4j(&format!("MATCH (n:{}) SET n.value = 2", label.0)).await;
+    let purge = json!({ "query_key": told["query_key"] });
+    let purged = cluster.nodes[(place + 2) % 3].order("/admin/v1/purge", &purge).await;
+    assert_eq!((&purged["entries"], &purged["nodes"]), (&json!(1), &json!(3)), "{purged}");
+    let emptied = cluster.nodes[0].explain(&statement, &json!({})).await;
+    assert!(emptied["entry"].is_null(), "{emptied}");
+    let next = cluster.nodes[(place + 1) % 3].ask(&request).await;
+    assert!(!next.is_hit(), "{next}");
+    for node in &cluster.nodes {
+        assert_eq!(node.ask(&request).await.value(), 2);
+    }
+    assert_eq!(cluster.proxy.runs(&label.0), 2, "one run before the purge, one after");
+}
+
+/// I3: a run that read before a purge does not land after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_in_mid_run_is_not_undone_by_the_run() {
+    let label = OwnLabel::new("MidRun");
+    let cluster = Cluster::start().await;
+    let statement = format!("MATCH (n:{}) RETURN count(n) AS count", label.0);
+    let request = http::query(&statement, &json!({}));
+    cluster.proxy.delay_runs(&label.0, Duration::from_secs(1));
+    let place = cluster.owner(&statement, &json!({})).await;
+    let crowd = http::crowd(vec![(cluster.nodes[(place + 1) % 3].addrs.client, request.clone())]);
+    let asking = tokio::spawn(crowd);
+    assert!(cluster.proxy.wait_until(&statement, Duration::from_secs(10), |runs| !runs.is_empty()).await);
+
+    let told = cluster.nodes[place].explain(&statement, &json!({})).await;
+    assert_eq!(told["lease"]["holder"], cluster.nodes[place].name.as_str(), "{told}");
+    assert!(!told["flight"].is_null(), "{told}");
+    cluster.nodes[(place + 2) % 3].order("/admin/v1/purge", &json!({"all": true})).await;
+    let reply = asking.await.unwrap().remove(0).unwrap();
+    assert_eq!(reply.value(), 0);
+    assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "the run was stored after the purge");
+    let next = cluster.nodes[place].ask(&request).await;
+    assert!(!next.is_hit(), "{next}");
+}

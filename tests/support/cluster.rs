@@ -1,0 +1,147 @@
+//! Several nodes, a Redis of their own, and the real Neo4j behind a proxy that counts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::bolt_proxy::BoltProxy;
+use super::environment;
+use super::http::{self, Reply};
+use super::process::{Addrs, NodeProcess, raise_open_files};
+use super::redis::RedisServer;
+
+/// Clusters run one after another: the tests measure times, and the machine is small.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// What a test wants otherwise than usual.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Nodes that are started.
+    pub started: usize,
+    /// Nodes that the seeds name.
+    pub seeded: usize,
+    /// Lines of `[entry]`.
+    pub entry: &'static str,
+    /// `node.drain`.
+    pub drain: &'static str,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", drain: "10s" }
+    }
+}
+
+pub struct Cluster {
+    pub nodes: Vec<NodeProcess>,
+    pub redis: RedisServer,
+    pub proxy: BoltProxy,
+    _dir: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Three nodes that know each other.
+    pub async fn start() -> Self {
+        Self::of(Plan::default()).await
+    }
+
+    /// Nodes as planned; each of the started ones is ready and sees the others.
+    pub async fn of(plan: Plan) -> Self {
+        let turn = ONE_AT_A_TIME.lock().await;
+        raise_open_files();
+        let upstream = environment("HOPCACHE_TEST_NEO4J_BOLT");
+        let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
+        let proxy = BoltProxy::start(upstream).await.unwrap();
+        let redis = RedisServer::start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let addrs = Addrs::free(plan.seeded);
+        let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
+        // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
+        // refused as overload, as they should.
+        let config = format!(
+            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+            plan.drain,
+            seeds.join(", "),
+            proxy.addr(),
+            redis.uri(),
+            plan.entry
+        );
+        let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
+        let nodes = addrs.iter().enumerate();
+        let nodes = nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config));
+        let mut cluster = Self { nodes: nodes.collect(), redis, proxy, _dir: dir, _turn: turn };
+        cluster.nodes.iter_mut().take(plan.started).for_each(NodeProcess::start);
+        for node in cluster.nodes.iter().take(plan.started) {
+            node.wait_for_members(plan.started).await;
+        }
+        cluster
+    }
+
+    /// Where clients connect, node by node.
+    pub fn clients(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|node| node.addrs.client).collect()
+    }
+
+    /// Place of the node that owns a query of the tests' user.
+    pub async fn owner(&self, statement: &str, parameters: &Value) -> usize {
+        let told = self.nodes[0].explain(statement, parameters).await;
+        let owner = told["owner"].as_str().expect("explain names an owner");
+        self.nodes.iter().position(|node| node.name == owner).expect("a node of this cluster")
+    }
+
+    /// A parameter `k` with which the statement belongs to the node at `place`.
+    pub async fn owned_by(&self, place: usize, statement: &str) -> Value {
+        for k in 0..200 {
+            if self.owner(statement, &json!({ "k": k })).await == place {
+                return json!({ "k": k });
+            }
+        }
+        panic!("{} owns none of 200 keys", self.nodes[place].name);
+    }
+
+    /// Starts a node that is not running, and waits until all see all.
+    pub async fn bring_back(&mut self, place: usize) {
+        self.nodes[place].start();
+        for node in &self.nodes {
+            node.wait_for_members(self.nodes.len()).await;
+        }
+    }
+}
+
+/// Runs a statement on Neo4j itself, past hopcache, over its own Query API.
+pub async fn at_neo4j(statement: &str) -> Reply {
+    let reply = http::ask(neo4j_http(), &http::query(statement, &json!({}))).await.unwrap();
+    assert_eq!(reply.status, 202, "{reply}");
+    reply
+}
+
+fn neo4j_http() -> SocketAddr {
+    let url = environment("HOPCACHE_TEST_NEO4J_HTTP");
+    let addr = url.trim_start_matches("http://").trim_end_matches('/');
+    std::net::ToSocketAddrs::to_socket_addrs(addr).unwrap().next().unwrap()
+}
+
+/// A label that only this run of one test uses.
+pub struct OwnLabel(pub String);
+
+impl OwnLabel {
+    pub fn new(test: &str) -> Self {
+        let nanos = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+        Self(format!("HcTest{test}{nanos}"))
+    }
+}
+
+impl Drop for OwnLabel {
+    /// Takes its nodes out of Neo4j, however the test ended.
+    fn drop(&mut self) {
+        let request: Arc<[u8]> = http::query(&format!("MATCH (n:{}) DETACH DELETE n", self.0), &json!({}));
+        let Ok(mut stream) = std::net::TcpStream::connect(neo4j_http()) else { return };
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+        let _ = std::io::Write::write_all(&mut stream, &request);
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+    }
+}

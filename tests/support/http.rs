@@ -1,0 +1,146 @@
+//! Just enough HTTP/1.1 to ask thousands of questions at the same time from one process.
+
+use std::io::{Error, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Barrier, Semaphore};
+
+/// Connections being opened at a time: below the kernel's queue of 1,024, where an overflow costs a second.
+const CONNECTS_AT_A_TIME: usize = 256;
+
+/// Whole answer to one request.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+    /// From the sending to the last byte.
+    pub took: Duration,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self}"))
+    }
+
+    /// First value of the first row; the request has to have succeeded.
+    pub fn value(&self) -> Value {
+        assert_eq!(self.status, 202, "{self}");
+        self.json()["data"]["values"][0][0].clone()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        let mut found = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.next().map_or("", |(_, value)| value.trim())
+    }
+
+    pub fn is_hit(&self) -> bool {
+        self.header("cache-status").contains("; hit")
+    }
+}
+
+impl std::fmt::Display for Reply {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "after {} ms:\n{}{}",
+            self.took.as_millis(),
+            self.head,
+            String::from_utf8_lossy(&self.body)
+        )
+    }
+}
+
+/// A Query API request by the tests' user.
+pub fn query(statement: &str, parameters: &Value) -> Arc<[u8]> {
+    let body = json!({"statement": statement, "parameters": parameters}).to_string();
+    let login = base64::engine::general_purpose::STANDARD
+        .encode(format!("neo4j:{}", super::environment("HOPCACHE_TEST_NEO4J_PASSWORD")));
+    post("/db/neo4j/query/v2", &format!("authorization: Basic {login}\r\n"), &body)
+}
+
+/// A POST of JSON; `headers` end with CRLF each.
+pub fn post(path: &str, headers: &str, body: &str) -> Arc<[u8]> {
+    let length = body.len();
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    );
+    text.into_bytes().into()
+}
+
+pub fn get(path: &str) -> Arc<[u8]> {
+    format!("GET {path} HTTP/1.1\r\nhost: t\r\n\r\n").into_bytes().into()
+}
+
+/// Asks on a connection of its own.
+pub async fn ask(addr: SocketAddr, request: &[u8]) -> std::io::Result<Reply> {
+    exchange(&mut connect(addr).await?, request).await
+}
+
+/// One client for each pair; all connect, then all send at the same moment.
+pub async fn crowd(clients: Vec<(SocketAddr, Arc<[u8]>)>) -> Vec<std::io::Result<Reply>> {
+    let start = Arc::new(Barrier::new(clients.len()));
+    let connects = Arc::new(Semaphore::new(CONNECTS_AT_A_TIME));
+    let tasks: Vec<_> = clients
+        .into_iter()
+        .map(|(addr, request)| {
+            let (start, connects) = (Arc::clone(&start), Arc::clone(&connects));
+            tokio::spawn(async move {
+                let permit = connects.acquire().await;
+                let stream = connect(addr).await;
+                drop(permit);
+                start.wait().await;
+                exchange(&mut stream?, &request).await
+            })
+        })
+        .collect();
+    let mut replies = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        replies.push(task.await.unwrap());
+    }
+    replies
+}
+
+async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(addr).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
+    let started = Instant::now();
+    stream.write_all(request).await?;
+    let mut bytes = Vec::with_capacity(1 << 10);
+    let (head_len, length) = loop {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(Error::new(ErrorKind::UnexpectedEof, "closed before the end of the head"));
+        }
+        if let Some(head_len) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break (head_len + 4, content_length(&bytes[..head_len])?);
+        }
+    };
+    while bytes.len() < head_len + length {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(Error::new(ErrorKind::UnexpectedEof, "closed before the end of the body"));
+        }
+    }
+    let took = started.elapsed();
+    let body = bytes.split_off(head_len);
+    let head = String::from_utf8_lossy(&bytes).into_owned();
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    Ok(Reply { status, head, body, took })
+}
+
+fn content_length(head: &[u8]) -> std::io::Result<usize> {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length = length.and_then(|length| length.trim().parse().ok());
+    length.ok_or_else(|| Error::new(ErrorKind::InvalidData, format!("no content-length: {head}")))
+}

@@ -1,0 +1,52 @@
+//! Parts of tests with real processes: nodes, Redis, a counting proxy before Neo4j, and clients.
+
+pub mod bolt_proxy;
+pub mod cluster;
+pub mod http;
+pub mod process;
+pub mod redis;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// A variable that names a service. A test never skips what it lacks.
+pub fn environment(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))
+}
+
+/// Rounds of the tests that repeat a fault; `HOPCACHE_TEST_ROUNDS` asks for more.
+pub fn rounds() -> usize {
+    std::env::var("HOPCACHE_TEST_ROUNDS").map_or(3, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
+/// Waits until something is so; fails when it is not within the time.
+pub async fn until(what: &str, within: Duration, mut holds: impl AsyncFnMut() -> bool) {
+    value_within(what, within, async || holds().await.then_some(())).await;
+}
+
+/// Waits until there is a value; fails when there is none within the time.
+pub async fn value_within<T>(what: &str, within: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(value) = look().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "not within {within:?}: {what}");
+        // tidy: poll interval
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Says a measured figure beside the test's result.
+pub fn say(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Smallest, median, largest of some times, and all of them.
+pub fn distribution(times: &[Duration]) -> String {
+    let mut ms: Vec<u128> = times.iter().map(Duration::as_millis).collect();
+    ms.sort_unstable();
+    let at =
+        |share: usize| ms.get((ms.len() * share / 100).min(ms.len().saturating_sub(1))).copied().unwrap_or(0);
+    format!("min {} p50 {} p90 {} max {} ms of {}: {ms:?}", at(0), at(50), at(90), at(100), ms.len())
+}

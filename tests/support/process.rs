@@ -1,0 +1,181 @@
+//! One `hopcache serve` process: started from a configuration, signalled, and ended with its test. Its
+//! log is said when the test fails.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::http::{self, Reply};
+use super::{until, value_within};
+
+/// A signal, by its name, to one process.
+pub fn signal(process: u32, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), process.to_string()]).status().unwrap();
+    assert!(status.success(), "kill -{name} {process}");
+}
+
+/// Lets this process, and the nodes that inherit it, open as many files as they may: each of thousands of
+/// clients is two sockets. Where that does not work, a test with many clients fails and says why.
+pub fn raise_open_files() {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let open_files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let Some(hard) = open_files.and_then(|line| line.split_whitespace().nth(1)) else { return };
+    let (own, most) = (std::process::id().to_string(), format!("--nofile={hard}:{hard}"));
+    let _ = Command::new("prlimit").args(["--pid", &own, &most]).status();
+}
+
+/// Ports that are free now.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+/// Addresses of one node.
+#[derive(Debug, Clone, Copy)]
+pub struct Addrs {
+    pub client: SocketAddr,
+    pub peer: SocketAddr,
+    pub admin: SocketAddr,
+}
+
+impl Addrs {
+    /// Three free ports for each of `count` nodes.
+    pub fn free(count: usize) -> Vec<Self> {
+        let local = |port: &u16| SocketAddr::from(([127, 0, 0, 1], *port));
+        let ports = free_ports(count * 3);
+        ports
+            .chunks(3)
+            .map(|three| Self { client: local(&three[0]), peer: local(&three[1]), admin: local(&three[2]) })
+            .collect()
+    }
+}
+
+pub struct NodeProcess {
+    pub name: String,
+    pub addrs: Addrs,
+    child: Option<Child>,
+    config: PathBuf,
+    log: PathBuf,
+}
+
+impl NodeProcess {
+    /// A node that is not started yet.
+    pub fn new(dir: &Path, name: &str, addrs: Addrs, config: &str) -> Self {
+        let (path, log) = (dir.join(format!("{name}.toml")), dir.join(format!("{name}.log")));
+        let Addrs { client, peer, admin } = addrs;
+        let own = format!(
+            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
+        );
+        std::fs::write(&path, own + config).unwrap();
+        Self { name: name.to_owned(), addrs, child: None, config: path, log }
+    }
+
+    pub fn start(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(&self.log).unwrap();
+        // Another build of the binary, such as a release build, when figures are wanted.
+        let binary = std::env::var_os("HOPCACHE_TEST_BINARY");
+        let child = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into()))
+            .arg("serve")
+            .arg("--config")
+            .arg(&self.config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.child = Some(child.unwrap());
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("the node runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// `STOP`, `CONT` or `TERM`.
+    pub fn signal(&self, name: &str) {
+        signal(self.child.as_ref().expect("the node runs").id(), name);
+    }
+
+    /// Waits for its end.
+    pub async fn exit(&mut self, within: Duration) -> ExitStatus {
+        let child = self.child.as_mut().expect("the node runs");
+        let status = value_within("the node exits", within, async || child.try_wait().unwrap()).await;
+        self.child = None;
+        status
+    }
+
+    /// Waits until it is ready and has `members` in its ring.
+    pub async fn wait_for_members(&self, members: usize) {
+        let what = format!("{} is ready and sees {members} members", self.name);
+        let is_there = async || {
+            self.admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
+                && self.metric("hopcache_ring_members", "").await == Some(members as f64)
+        };
+        until(&what, Duration::from_secs(30), is_there).await;
+    }
+
+    /// A GET on the admin listener.
+    pub async fn admin(&self, path: &str) -> std::io::Result<Reply> {
+        http::ask(self.addrs.admin, &http::get(path)).await
+    }
+
+    /// A POST on the admin listener that has to succeed.
+    pub async fn order(&self, path: &str, body: &Value) -> Value {
+        let reply = http::ask(self.addrs.admin, &http::post(path, "", &body.to_string())).await.unwrap();
+        assert_eq!(reply.status, 200, "{reply}");
+        reply.json()
+    }
+
+    /// What the node says of a query of the tests' user.
+    pub async fn explain(&self, statement: &str, parameters: &Value) -> Value {
+        let question = json!({"principal": "neo4j", "statement": statement, "parameters": parameters});
+        self.order("/admin/v1/explain", &question).await
+    }
+
+    /// Asks as a client.
+    pub async fn ask(&self, request: &Arc<[u8]>) -> Reply {
+        http::ask(self.addrs.client, request).await.unwrap()
+    }
+
+    /// The node's counters that are not zero, for the message of a failed test.
+    pub async fn counters(&self) -> String {
+        let text = self.admin("/metrics").await.map(|reply| reply.body).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let told = text.lines().filter(|line| line.contains("_total") && !line.starts_with('#'));
+        let told: Vec<&str> = told.filter(|line| !line.ends_with(" 0")).collect();
+        format!("--- {}\n{}\n", self.name, told.join("\n"))
+    }
+
+    /// Sum over a metric's series whose labels contain `labels`; nothing when there is none.
+    pub async fn metric(&self, name: &str, labels: &str) -> Option<f64> {
+        let text = String::from_utf8(self.admin("/metrics").await.ok()?.body).ok()?;
+        let series = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (known, rest) = series.split_at(series.find('{').unwrap_or(series.len()));
+            (known == name && rest.contains(labels)).then(|| value.parse::<f64>().ok())?
+        });
+        series.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    }
+}
+
+impl Drop for NodeProcess {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(40).collect();
+            let mut said = format!("--- last lines of {}'s log\n", self.name);
+            tail.iter().rev().for_each(|line| said += &format!("{line}\n"));
+            let _ = std::io::stderr().write_all(said.as_bytes());
+        }
+    }
+}
