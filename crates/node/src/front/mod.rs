@@ -22,7 +22,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{RouterIntoService, any, get, post};
+use axum::routing::{MethodRouter, RouterIntoService, any, get, post};
 use bytes::Bytes;
 use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
 use hopcache_core::time::Millis;
@@ -70,7 +70,8 @@ impl Front {
     pub fn service(self: Arc<Self>) -> RouterIntoService<hyper::body::Incoming> {
         Router::new()
             .route("/", get(discovery))
-            .route("/db/{database}/query/v2", post(query).fallback(answer::method_not_allowed))
+            .route("/db/{database}/query/v2", queries())
+            .route("/db/{database}/query/v2/", queries())
             .route("/db/{database}/query/v2/tx", any(answer::no_transactions))
             .route("/db/{database}/query/v2/tx/{*rest}", any(answer::no_transactions))
             .fallback(answer::not_found)
@@ -107,6 +108,8 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.belief.holds(now)
         {
+            // Not among the bytes compared, since it differs from request to request.
+            ask::check_session(&head.headers)?;
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
             ask.traceparent = ask::traceparent(head);
@@ -155,6 +158,10 @@ impl Front {
 /// that may have to end first.
 pub(crate) fn patience_ms(run_timeout_ms: Millis) -> Millis {
     Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
+}
+
+fn queries() -> MethodRouter<Arc<Front>> {
+    post(query).options(answer::options).fallback(answer::method_not_allowed)
 }
 
 async fn query(State(front): State<Arc<Front>>, request: Request<Body>) -> Response {
