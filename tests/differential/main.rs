@@ -3,5 +3,8 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod http;
+mod input;
+mod refusals;
 mod start;
 mod statements;
+mod verdicts;

@@ -167,7 +167,7 @@ fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) ->
     };
     let view = ResultView {
         fields,
-        records: &[],
+        records: &failure.records,
         summary: &Value::Map(Vec::new()),
         bookmarks: &[],
         errors: &[(code.to_owned(), message.to_owned())],
@@ -260,9 +260,13 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
         (OriginFault::Unauthorized(_), Credentials::None) => {
             Refusal::authorization(AuthorizationError::Missing).into_response()
         }
-        // Over HTTP the server says less than over Bolt.
+        // Over HTTP the server says other words than over Bolt.
         (OriginFault::Unauthorized(said), _) if said.code == "Neo.ClientError.Security.Unauthorized" => {
             error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.", JSON_UTF8)
+        }
+        (OriginFault::Unauthorized(said), _) if said.code.ends_with(".AuthenticationRateLimit") => {
+            let message = "Too many failed authentication requests. Please wait 5 seconds and try again.";
+            error(StatusCode::TOO_MANY_REQUESTS, &said.code, message, JSON_UTF8)
         }
         (fault, _) => {
             let failure = Failure::from(hopcache_engine::ports::OriginError::from(fault.clone()));
