@@ -2,8 +2,12 @@
 //! what is refused. Nothing here knows how hopcache works inside; only HTTP and the command line.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod cli;
+mod credentials;
+mod freshness;
 mod http;
 mod input;
+mod outages;
 mod refusals;
 mod start;
 mod statements;

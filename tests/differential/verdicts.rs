@@ -1,6 +1,7 @@
 //! Must show 6: nothing is kept or collapsed that is no read (I6), over every statement of the table that the
 //! lexer and the server are tested with; and a read is kept.
 
+use std::collections::HashSet;
 use std::thread;
 
 use serde::Deserialize;
@@ -53,14 +54,16 @@ fn clean_up() {
     Request::statement("MATCH (n:ZzVerdict) DETACH DELETE n").send(neo4j());
 }
 
-/// What is wrong with two answers to a read.
-fn judge_read(first: &Answer, second: &Answer) -> Option<&'static str> {
+/// What is wrong with two answers to a read. Statements of one normal form are one key.
+fn judge_read(first: &Answer, second: &Answer, seen: &mut HashSet<String>) -> Option<&'static str> {
     if first.text().contains("\"errors\":[{") {
         let kept = first.is_stored() || second.is_hit();
         return kept.then_some("a failure was kept");
     }
     let is_same = first.shown() == second.shown();
-    (!(first.is_stored() && second.is_hit() && is_same)).then_some("a read was not kept")
+    let key = first.cache().split("key=").nth(1).unwrap_or_default().to_owned();
+    let is_kept = if seen.insert(key) { first.is_stored() } else { first.is_hit() };
+    (!(is_kept && second.is_hit() && is_same)).then_some("a read was not kept")
 }
 
 /// What is wrong with two answers to something else.
@@ -83,12 +86,13 @@ fn every_read_of_the_table_is_kept_and_nothing_else_leaves_a_trace() {
     let rows = rows();
     assert!(rows.len() >= 168);
     let (mut reads, mut others, mut wrong) = (0, 0, Vec::new());
+    let mut seen = HashSet::new();
     for row in &rows {
         let entries = node.metric("hopcache_entries", "");
         let (first, second) = (request(row).send(node.client), request(row).send(node.client));
         let complaint = if row.is_read() {
             reads += 1;
-            judge_read(&first, &second)
+            judge_read(&first, &second, &mut seen)
         } else {
             others += 1;
             let kept_more = node.metric("hopcache_entries", "") > entries;
