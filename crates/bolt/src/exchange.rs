@@ -156,7 +156,12 @@ fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
     names.into_iter().map(text).collect()
 }
 
-fn finish(fields: Vec<String>, records: &mut Records, first: Value, last: Value) -> Result<Finished, RunFault> {
+fn finish(
+    fields: Vec<String>,
+    records: &mut Records,
+    first: Value,
+    last: Value,
+) -> Result<Finished, RunFault> {
     let mut finished = Finished {
         fields,
         records: std::mem::take(&mut records.bytes).into(),

@@ -29,7 +29,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::{Clock, Dice};
+use hopcache_engine::ports::{Clock, Dice, OriginFault};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 
@@ -108,11 +108,10 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.belief.holds(now)
         {
-            // Not among the bytes compared, since it differs from request to request.
-            ask::check_session(&head.headers)?;
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
             ask.traceparent = ask::traceparent(head);
+            ask.session = self.reader.session(head)?;
             return Ok(ask);
         }
         let ask = self.reader.read(head, body, now)?;
@@ -125,21 +124,29 @@ impl Front {
 
     async fn believe(&self, ask: &Ask) -> Result<Arc<credentials::Belief>, Refusal> {
         let identity = &ask.query.identity;
-        let checked = self.credentials.check(identity, &*self.standing.origin, || self.clock.now()).await;
+        let now = || self.clock.now();
+        let was_believed = self.credentials.belief(identity).holds(now());
+        let checked = self.credentials.check(identity, &*self.standing.origin, now).await;
+        match &checked {
+            Ok(belief) if !was_believed && belief.holds(now()) => self.note_origin(Reach::Answers),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind, OriginFault::Unreachable(_)) => {
+                self.note_origin(Reach::Silent)
+            }
+            Err(_) => {}
+        }
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         let Answer::Failed(failure) = &outcome.answer else {
             if !matches!(outcome.how.class, hopcache_engine::outcome::Class::Hit) {
-                self.standing.is_origin_reachable.store(true, Ordering::Relaxed);
+                self.note_origin(Reach::Answers);
             }
             return;
         };
         match &failure.kind {
-            FailureKind::OriginUnreachable => {
-                self.standing.is_origin_reachable.store(false, Ordering::Relaxed);
-            }
+            FailureKind::OriginUnreachable => self.note_origin(Reach::Silent),
             FailureKind::Neo4j(said) if said.code.starts_with("Neo.ClientError.Security.") => {
                 self.credentials.distrust(&ask.query.identity);
             }
@@ -147,11 +154,22 @@ impl Front {
         }
     }
 
+    fn note_origin(&self, reach: Reach) {
+        let answers = matches!(reach, Reach::Answers);
+        self.standing.is_origin_reachable.store(answers, Ordering::Relaxed);
+    }
+
     fn refuse(&self, refusal: Refusal) -> Response {
         let response = refusal.into_response();
         self.standing.meters.count_rejected(response.status().as_u16());
         response
     }
+}
+
+/// What a question to the origin has shown of it.
+enum Reach {
+    Answers,
+    Silent,
 }
 
 /// How long a client waits at the most: a run's own deadline, and as much again for the run before it
