@@ -131,7 +131,7 @@ impl Front {
             Ok(belief) if !was_believed && belief.holds(now()) => self.note_origin(Reach::Answers),
             Ok(_) => {}
             Err(error) if matches!(error.kind, OriginFault::Unreachable(_)) => {
-                self.note_origin(Reach::Silent)
+                self.note_origin(Reach::Silent);
             }
             Err(_) => {}
         }
