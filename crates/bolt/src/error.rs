@@ -1,5 +1,7 @@
 //! What can go wrong, told apart by what a caller does about it.
 
+use bytes::Bytes;
+
 /// A failure in the server's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -46,6 +48,15 @@ pub struct RunError {
     pub fault: RunFault,
     /// The column names, where the server had named them before.
     pub fields: Option<Vec<String>>,
+    /// The records that came before the server's own failure, one behind the other; empty for every other
+    /// fault. They are no result, but what a client of the server's would have been shown.
+    pub records: Bytes,
+}
+
+impl From<RunFault> for RunError {
+    fn from(fault: RunFault) -> Self {
+        Self { fault, fields: None, records: Bytes::new() }
+    }
 }
 
 /// What happened to a run.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use boltr::BoltError;
 use boltr::chunk::{ChunkReader, ChunkWriter};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use hopcache_packstream::{Reader, Token, Value};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::{Instant, timeout_at};
@@ -32,19 +32,21 @@ impl Connection {
     /// not and should be closed; closing it ends the statement on the server within a second.
     ///
     /// # Errors
-    /// [`RunError`]. An error after the columns were named has them in `fields`.
+    /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure
+    /// has the records before it.
     pub async fn run(&mut self, run: &Run<'_>) -> Result<Finished, RunError> {
         if !self.is_ready() {
-            return Err(RunError { fault: RunFault::NotReady, fields: None });
+            return Err(RunFault::NotReady.into());
         }
         if !is_one_map(run.params) {
-            return Err(RunError { fault: RunFault::BadParameters, fields: None });
+            return Err(RunFault::BadParameters.into());
         }
         self.state = State::InExchange;
         // A timeout past the end of the clock is as good as a day.
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
-        let outcome = timeout_at(deadline, self.run_and_pull(run, &mut fields)).await;
+        let mut records = Records { bytes: Vec::new(), rows: 0, columns: 0, bytes_max: run.bytes_max };
+        let outcome = timeout_at(deadline, self.run_and_pull(run, &mut fields, &mut records)).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
                 self.state = State::Ready;
@@ -55,24 +57,25 @@ impl Connection {
         };
         if matches!(fault, RunFault::Failed(_)) {
             self.recover(deadline).await;
+            return Err(RunError { fault, fields, records: records.bytes.into() });
         }
-        Err(RunError { fault, fields })
+        Err(RunError { fault, fields, records: Bytes::new() })
     }
 
     async fn run_and_pull(
         &mut self,
         run: &Run<'_>,
         named: &mut Option<Vec<String>>,
+        records: &mut Records,
     ) -> Result<Finished, RunFault> {
         let pull = message::pull(self.options.pull_rows.max(1));
         write_messages(&mut self.stream, &[message::run(run), pull.clone()]).await?;
         let mut metadata = self.read_run_answer().await?;
         let fields = take_fields(&mut metadata)?;
         *named = Some(fields.clone());
-        let mut records =
-            Records { bytes: Vec::new(), rows: 0, columns: fields.len(), bytes_max: run.bytes_max };
+        records.columns = fields.len();
         loop {
-            let end = self.read_batch(&mut records).await?;
+            let end = self.read_batch(records).await?;
             if end.get("has_more") != Some(&Value::Bool(true)) {
                 return finish(fields, records, metadata, end);
             }
@@ -153,10 +156,15 @@ fn take_fields(metadata: &mut Value) -> Result<Vec<String>, RunFault> {
     names.into_iter().map(text).collect()
 }
 
-fn finish(fields: Vec<String>, records: Records, first: Value, last: Value) -> Result<Finished, RunFault> {
+fn finish(
+    fields: Vec<String>,
+    records: &mut Records,
+    first: Value,
+    last: Value,
+) -> Result<Finished, RunFault> {
     let mut finished = Finished {
         fields,
-        records: records.bytes.into(),
+        records: std::mem::take(&mut records.bytes).into(),
         rows: records.rows,
         statement_type: None,
         bookmark: None,

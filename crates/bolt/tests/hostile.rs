@@ -185,7 +185,7 @@ async fn a_silent_server_is_left_at_the_deadline() {
     let mut connection = open(&address).await;
     let run = Run { timeout: Duration::from_millis(50), ..statement("RETURN 1") };
     let error = connection.run(&run).await.unwrap_err();
-    assert_eq!(error, RunError { fault: RunFault::TimedOut, fields: Some(vec!["n".to_owned()]) });
+    assert_eq!(error, RunError { fields: Some(vec!["n".to_owned()]), ..RunFault::TimedOut.into() });
     assert!(!connection.is_ready());
 }
 

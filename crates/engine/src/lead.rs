@@ -425,7 +425,9 @@ impl Engine {
     }
 
     fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
-        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms);
+        // A hint may shorten a life, never lengthen it: how old an answer may be is the operator's to say
+        // (I4), and a caller's wish would bind everybody who shares the entry.
+        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.unit());
         CopyTimes {
             read_started: reading.read_started,

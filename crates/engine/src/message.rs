@@ -328,6 +328,7 @@ fn encode_failure(failure: &Failure) -> Bytes {
             fields.iter().for_each(|name| writer.string(name));
         }
     }
+    writer.bytes(&failure.records);
     writer.into_bytes().into()
 }
 
@@ -356,7 +357,8 @@ fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
         }
         _ => return Err(BadMessage::Form("field names")),
     };
-    Ok(Failure { kind, fields })
+    let Value::Bytes(records) = reader.value()? else { return Err(BadMessage::Form("records")) };
+    Ok(Failure { kind, fields, records: records.into() })
 }
 
 fn write_freshness(writer: &mut Writer, freshness: Freshness) {

@@ -127,6 +127,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// Column names, where the server had named them before it failed.
     pub fields: Option<Vec<String>>,
+    /// Records that came before the failure, one behind the other, for the client to see beside it.
+    pub records: Bytes,
 }
 
 /// What kept an answer away.
@@ -157,7 +159,7 @@ pub enum FailureKind {
 
 impl From<FailureKind> for Failure {
     fn from(kind: FailureKind) -> Self {
-        Self { kind, fields: None }
+        Self { kind, fields: None, records: Bytes::new() }
     }
 }
 
@@ -173,7 +175,7 @@ impl From<OriginError> for Failure {
             OriginFault::Overloaded => FailureKind::Overloaded,
             OriginFault::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
         };
-        Self { kind, fields: error.fields }
+        Self { kind, fields: error.fields, records: error.records }
     }
 }
 

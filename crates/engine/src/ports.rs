@@ -170,6 +170,9 @@ pub struct OriginError {
     /// The column names, where the failure came after the server had named them: the Query API then
     /// answers 202 with the error in the body.
     pub fields: Option<Vec<String>>,
+    /// The records that came before the server's failure: the Query API shows them beside the error.
+    /// Never a result, never stored (I10).
+    pub records: Bytes,
 }
 
 /// What happened to a run.
@@ -198,7 +201,7 @@ pub enum OriginFault {
 
 impl From<OriginFault> for OriginError {
     fn from(kind: OriginFault) -> Self {
-        Self { kind, fields: None }
+        Self { kind, fields: None, records: Bytes::new() }
     }
 }
 

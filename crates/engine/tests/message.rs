@@ -165,7 +165,13 @@ fn every_reply_is_read_as_it_was_sent() {
         FailureKind::NotCached,
         FailureKind::BadResult,
     ];
-    let failures = kinds.map(|kind| Answer::Failed(Failure { kind, fields: Some(vec!["a".into()]) }));
+    let failures = kinds.map(|kind| {
+        Answer::Failed(Failure {
+            kind,
+            fields: Some(vec!["a".into()]),
+            records: Bytes::from_static(b"\x91\x01"),
+        })
+    });
     let classes = [Class::Hit, miss(Kept::Stored), miss(Kept::Fenced), miss(Kept::Skipped)];
     let details = [None, Some(Detail::Stale), Some(Detail::Degraded), Some(Detail::Failed)];
     for answer in failures.into_iter().chain([Answer::Body(Bytes::from_static(b"{}"))]) {

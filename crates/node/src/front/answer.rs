@@ -32,6 +32,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
 /// The server allows every origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
+/// Methods of the query path.
+const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
+const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
 /// The response to a request that became a query.
@@ -154,6 +157,8 @@ fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
 /// A failure in Neo4j's words. One that came after the columns were named stands in a body of 202,
 /// as the server has begun its answer by then.
 fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
+    // Over HTTP the server keeps to itself what Bolt tells of its inner faults.
+    let message = if code == CODE_UNKNOWN { "An unknown error occurred." } else { message };
     let Some(fields) = &failure.fields else {
         let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let content_type =
@@ -162,7 +167,7 @@ fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) ->
     };
     let view = ResultView {
         fields,
-        records: &[],
+        records: &failure.records,
         summary: &Value::Map(Vec::new()),
         bookmarks: &[],
         errors: &[(code.to_owned(), message.to_owned())],
@@ -192,6 +197,8 @@ pub enum Refusal {
         code: String,
         /// Message in the body.
         message: String,
+        /// Type of the body.
+        content_type: HeaderValue,
     },
     /// Its sender was not accepted, or could not be checked.
     Credentials(OriginFault, Credentials),
@@ -201,7 +208,7 @@ impl Refusal {
     /// In our own words.
     #[must_use]
     pub fn own(status: StatusCode, code: &str, message: String) -> Self {
-        Self::Said { status, code: code.to_owned(), message }
+        Self::Said { status, code: code.to_owned(), message, content_type: JSON }
     }
 
     /// A header that cannot be understood.
@@ -213,34 +220,38 @@ impl Refusal {
     /// As the server refuses media types.
     #[must_use]
     pub fn media(error: MediaError) -> Self {
-        Self::server(error.status(), CODE_INVALID, &error.to_string())
+        Self::server(error.status(), CODE_INVALID, &error.to_string(), JSON)
     }
 
-    /// As the server refuses a body.
+    /// As the server refuses a body: what it could not read at all is refused before the server looks at
+    /// `Accept`, a request that it could read is refused in the encoding of its answer.
     #[must_use]
-    pub fn request(error: RequestError) -> Self {
-        Self::server(error.status(), error.code(), error.message())
+    pub fn request(error: &RequestError, encoding: Encoding) -> Self {
+        let was_read = matches!(error, RequestError::NoStatement) || error.code() != CODE_INVALID;
+        let content_type = if was_read { content_type(encoding) } else { JSON };
+        Self::server(error.status(), error.code(), error.message(), content_type)
     }
 
     /// As the server refuses an `Authorization` header.
     #[must_use]
     pub fn authorization(error: AuthorizationError) -> Self {
-        Self::server(error.status(), error.code(), &error.to_string())
+        Self::server(error.status(), error.code(), &error.to_string(), JSON_UTF8)
     }
 
-    fn server(status: u16, code: &str, message: &str) -> Self {
+    fn server(status: u16, code: &str, message: &str, content_type: HeaderValue) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        Self::Said { status, code: code.to_owned(), message: message.to_owned() }
+        Self::Said { status, code: code.to_owned(), message: message.to_owned(), content_type }
     }
 
     /// The response.
     #[must_use]
     pub fn into_response(self) -> Response {
-        let (status, code, message) = match self {
-            Self::Said { status, code, message } => (status, code, message),
-            Self::Credentials(fault, presented) => return of_unbelieved(&fault, &presented),
-        };
-        error(status, &code, &message)
+        match self {
+            Self::Said { status, code, message, content_type } => {
+                error(status, &code, &message, content_type)
+            }
+            Self::Credentials(fault, presented) => of_unbelieved(&fault, &presented),
+        }
     }
 }
 
@@ -249,9 +260,13 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
         (OriginFault::Unauthorized(_), Credentials::None) => {
             Refusal::authorization(AuthorizationError::Missing).into_response()
         }
-        // Over HTTP the server says less than over Bolt.
+        // Over HTTP the server says other words than over Bolt.
         (OriginFault::Unauthorized(said), _) if said.code == "Neo.ClientError.Security.Unauthorized" => {
-            error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.")
+            error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.", JSON_UTF8)
+        }
+        (OriginFault::Unauthorized(said), _) if said.code.ends_with(".AuthenticationRateLimit") => {
+            let message = "Too many failed authentication requests. Please wait 5 seconds and try again.";
+            error(StatusCode::TOO_MANY_REQUESTS, &said.code, message, JSON_UTF8)
         }
         (fault, _) => {
             let failure = Failure::from(hopcache_engine::ports::OriginError::from(fault.clone()));
@@ -265,11 +280,9 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
     }
 }
 
-fn error(status: StatusCode, code: &str, message: &str) -> Response {
-    let is_unauthorized = status == StatusCode::UNAUTHORIZED;
-    let content_type = if is_unauthorized { JSON_UTF8 } else { JSON };
+fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Response {
     let mut response = plain(status, content_type, failure::body(code, message).into());
-    if is_unauthorized {
+    if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
     }
     response
@@ -300,14 +313,22 @@ pub fn discovery(host: &str, me: &NodeName) -> Response {
 
 /// A method that the path does not have.
 pub async fn method_not_allowed() -> Response {
-    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed");
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST,OPTIONS"));
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
+    response.headers_mut().insert(ALLOW, METHODS);
+    response
+}
+
+/// `OPTIONS` of the query path, as browsers ask it before a request to another origin.
+pub async fn options() -> Response {
+    let text = HeaderValue::from_static("text/plain");
+    let mut response = plain(StatusCode::OK, text, Bytes::from_static(b"POST, OPTIONS"));
+    response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 
 /// A path that there is not.
 pub async fn not_found() -> Response {
-    error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found")
+    error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found", JSON)
 }
 
 /// Explicit transactions.
@@ -316,5 +337,6 @@ pub async fn no_transactions() -> Response {
         StatusCode::NOT_IMPLEMENTED,
         "Hopcache.ClientError.NotImplemented",
         "Explicit transactions are not served by hopcache. Send them to Neo4j itself; single statements can come here.",
+        JSON,
     )
 }

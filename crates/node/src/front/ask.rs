@@ -120,12 +120,13 @@ impl AskReader {
     /// [`Refusal`], which says what is wrong with which part of it.
     pub fn read(&self, head: &Parts, body: &Bytes, now: MonoTime) -> Result<Ask, Refusal> {
         let credentials = credentials(&head.headers)?;
-        let encoding = media::accept(text(&head.headers, &ACCEPT)?).map_err(Refusal::media)?;
-        let params_in = media::content_type(text(&head.headers, &CONTENT_TYPE)?).map_err(Refusal::media)?;
+        let encoding = media::accept(joined(&head.headers, &ACCEPT)?.as_deref()).map_err(Refusal::media)?;
+        let params_in = joined(&head.headers, &CONTENT_TYPE)?;
+        let params_in = media::content_type(params_in.as_deref()).map_err(Refusal::media)?;
         let hints = hints(&head.headers)?;
         let control = freshness(&head.headers)?;
         let database = database(head.uri.path())?;
-        let request = request::parse(body, params_in).map_err(Refusal::request)?;
+        let request = request::parse(body, params_in).map_err(|error| Refusal::request(&error, encoding))?;
         check_sizes(&request)?;
         let mut bypass = control.no_store.then_some(RequestBypass::NoStore);
         if !request.bookmarks.is_empty() {
@@ -213,14 +214,6 @@ fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
-    match headers.get(name).map(http::HeaderValue::to_str) {
-        None => Ok(None),
-        Some(Ok(value)) => Ok(Some(value)),
-        Some(Err(_)) => Err(Refusal::header(name, "has characters that no header may have")),
-    }
-}
-
 /// All values of a header that may be repeated, as the one list that they are (RFC 9110, 5.3).
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
     let mut all: Option<String> = None;
@@ -270,8 +263,9 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     Ok(Control { freshness, no_store: control.no_store })
 }
 
-/// The database of `/db/{database}/query/v2`, percent-decoded.
+/// The database of `/db/{database}/query/v2`, percent-decoded; the server takes a `/` behind it as well.
 fn database(path: &str) -> Result<String, Refusal> {
+    let path = path.strip_suffix('/').unwrap_or(path);
     let name = path.strip_prefix("/db/").and_then(|rest| rest.strip_suffix("/query/v2"));
     let decoded = percent_encoding::percent_decode_str(name.unwrap_or_default()).decode_utf8();
     match decoded {

@@ -22,14 +22,14 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::{RouterIntoService, any, get, post};
+use axum::routing::{MethodRouter, RouterIntoService, any, get, post};
 use bytes::Bytes;
 use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::{Clock, Dice};
+use hopcache_engine::ports::{Clock, Dice, OriginFault};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 
@@ -70,7 +70,8 @@ impl Front {
     pub fn service(self: Arc<Self>) -> RouterIntoService<hyper::body::Incoming> {
         Router::new()
             .route("/", get(discovery))
-            .route("/db/{database}/query/v2", post(query).fallback(answer::method_not_allowed))
+            .route("/db/{database}/query/v2", queries())
+            .route("/db/{database}/query/v2/", queries())
             .route("/db/{database}/query/v2/tx", any(answer::no_transactions))
             .route("/db/{database}/query/v2/tx/{*rest}", any(answer::no_transactions))
             .fallback(answer::not_found)
@@ -123,26 +124,39 @@ impl Front {
 
     async fn believe(&self, ask: &Ask) -> Result<Arc<credentials::Belief>, Refusal> {
         let identity = &ask.query.identity;
-        let checked = self.credentials.check(identity, &*self.standing.origin, || self.clock.now()).await;
+        let now = || self.clock.now();
+        let was_believed = self.credentials.belief(identity).holds(now());
+        let checked = self.credentials.check(identity, &*self.standing.origin, now).await;
+        match &checked {
+            Ok(belief) if !was_believed && belief.holds(now()) => self.note_origin(Reach::Answers),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind, OriginFault::Unreachable(_)) => {
+                self.note_origin(Reach::Silent);
+            }
+            Err(_) => {}
+        }
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         let Answer::Failed(failure) = &outcome.answer else {
             if !matches!(outcome.how.class, hopcache_engine::outcome::Class::Hit) {
-                self.standing.is_origin_reachable.store(true, Ordering::Relaxed);
+                self.note_origin(Reach::Answers);
             }
             return;
         };
         match &failure.kind {
-            FailureKind::OriginUnreachable => {
-                self.standing.is_origin_reachable.store(false, Ordering::Relaxed);
-            }
+            FailureKind::OriginUnreachable => self.note_origin(Reach::Silent),
             FailureKind::Neo4j(said) if said.code.starts_with("Neo.ClientError.Security.") => {
                 self.credentials.distrust(&ask.query.identity);
             }
             _ => {}
         }
+    }
+
+    fn note_origin(&self, reach: Reach) {
+        let answers = matches!(reach, Reach::Answers);
+        self.standing.is_origin_reachable.store(answers, Ordering::Relaxed);
     }
 
     fn refuse(&self, refusal: Refusal) -> Response {
@@ -152,10 +166,20 @@ impl Front {
     }
 }
 
+/// What a question to the origin has shown of it.
+enum Reach {
+    Answers,
+    Silent,
+}
+
 /// How long a client waits at the most: a run's own deadline, and as much again for the run before it
 /// that may have to end first.
 pub(crate) fn patience_ms(run_timeout_ms: Millis) -> Millis {
     Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
+}
+
+fn queries() -> MethodRouter<Arc<Front>> {
+    post(query).options(answer::options).fallback(answer::method_not_allowed)
 }
 
 async fn query(State(front): State<Arc<Front>>, request: Request<Body>) -> Response {

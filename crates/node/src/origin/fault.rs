@@ -38,7 +38,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         }),
         fault @ RunFault::NotReady => OriginFault::Unreachable(fault.to_string()),
     };
-    OriginError { kind, fields: error.fields }
+    OriginError { kind, fields: error.fields, records: error.records }
 }
 
 fn of_failure(failure: Failure) -> OriginFault {

@@ -1,0 +1,88 @@
+//! Promise I5: credentials are checked before a hit is served, and nobody is served from another's entry.
+//! (That a belief ends after 30 s is shown on a clock of its own, in `front/credentials.rs`.)
+
+use serde_json::json;
+
+use crate::http::{Answer, Request};
+use crate::start::{Node, neo4j};
+
+/// A user of Neo4j that is dropped with this value.
+struct User(String);
+
+const PASSWORD: &str = "right-password";
+
+impl User {
+    fn create(name: &str) -> Self {
+        let user = Self(format!("{name}x{}", std::process::id()));
+        user.administer(&format!(
+            "CREATE OR REPLACE USER {} SET PASSWORD '{PASSWORD}' CHANGE NOT REQUIRED",
+            user.0
+        ));
+        user
+    }
+
+    fn administer(&self, statement: &str) {
+        let answer = Request::statement(statement).path("/db/system/query/v2").send(neo4j());
+        assert_eq!(answer.status, 202, "{statement}: {}", answer.text());
+    }
+
+    fn ask(&self, node: &Node, password: &str) -> Answer {
+        Request::statement("RETURN 'for each their own' AS x").login(&self.0, password).send(node.client)
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        Request::statement(&format!("DROP USER {} IF EXISTS", self.0))
+            .path("/db/system/query/v2")
+            .send(neo4j());
+    }
+}
+
+fn key(answer: &Answer) -> String {
+    answer.cache().split("key=").nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_wrong_password_never_meets_the_entry_of_the_right_one() {
+    let node = Node::start();
+    let user = User::create("qacred");
+    assert!(user.ask(&node, PASSWORD).is_stored());
+    assert!(user.ask(&node, PASSWORD).is_hit());
+    // Two, since Neo4j locks a user out at the third.
+    for wrong in ["wrong-password", ""] {
+        let refused = user.ask(&node, wrong);
+        assert_eq!((refused.status, refused.code().as_str()), (401, "Neo.ClientError.Security.Unauthorized"));
+        assert_eq!(refused.cache(), "", "nothing is said of what is kept");
+    }
+    let nobody = Request::statement("RETURN 'for each their own' AS x").without("Authorization");
+    assert_eq!(nobody.send(node.client).status, 401);
+    assert!(user.ask(&node, PASSWORD).is_hit(), "the right one is served on");
+}
+
+#[test]
+fn two_users_share_no_entry() {
+    let node = Node::start();
+    let (ann, bob) = (User::create("qaann"), User::create("qabob"));
+    let (of_ann, of_bob) = (ann.ask(&node, PASSWORD), bob.ask(&node, PASSWORD));
+    assert!(of_ann.is_stored() && of_bob.is_stored(), "{} {}", of_ann.cache(), of_bob.cache());
+    assert_ne!(key(&of_ann), key(&of_bob));
+    assert!(ann.ask(&node, PASSWORD).is_hit() && bob.ask(&node, PASSWORD).is_hit());
+    // Impersonation is a principal of its own; on this edition Neo4j refuses it, and that passes through.
+    let body = json!({"statement": "RETURN 'for each their own' AS x", "impersonatedUser": bob.0});
+    let as_bob = Request::query(&body).login(&ann.0, PASSWORD).send(node.client);
+    assert_eq!((as_bob.status, as_bob.code().as_str()), (400, "Neo.ClientError.Statement.ArgumentError"));
+    assert!(!as_bob.is_hit());
+}
+
+/// The old password is a different identity from the new one: the new one is accepted at once, and a run as
+/// the old one that Neo4j refuses ends the belief in it.
+#[test]
+fn a_changed_password_is_accepted_at_once() {
+    let node = Node::start();
+    let user = User::create("qachange");
+    assert!(user.ask(&node, PASSWORD).is_stored());
+    user.administer(&format!("ALTER USER {} SET PASSWORD 'another-password' CHANGE NOT REQUIRED", user.0));
+    let new = user.ask(&node, "another-password");
+    assert!(new.status == 202 && new.is_hit(), "the same principal: {} {}", new.status, new.cache());
+}

@@ -1,0 +1,69 @@
+//! The request's `Cache-Control` and hints (INTERFACE section 1), and bookmarks.
+
+use serde_json::json;
+
+use crate::http::{Answer, Request};
+use crate::start::Node;
+
+fn ask(node: &Node, statement: &str, control: &str) -> Answer {
+    Request::statement(statement).header("Cache-Control", control).send(node.client)
+}
+
+#[test]
+fn a_request_says_what_it_accepts_from_the_cache() {
+    let node = Node::start();
+    let text = "RETURN 'fresh' AS x";
+    let none = ask(&node, text, "only-if-cached");
+    assert_eq!((none.status, none.code().as_str()), (504, "Hopcache.TransientError.NotCached"));
+    assert!(none.header("retry-after").is_some());
+    let bypassed = ask(&node, text, "no-store");
+    assert!(bypassed.is_bypass() && bypassed.cache().contains("detail=no-store"), "{}", bypassed.cache());
+    assert_eq!(ask(&node, text, "only-if-cached").status, 504, "no-store leaves nothing");
+    assert!(ask(&node, text, "no-cache").is_stored());
+    let cached = ask(&node, text, "only-if-cached");
+    assert!(cached.is_hit() && cached.header("age").is_some(), "{}", cached.cache());
+    for accepts in ["max-age=60", "max-stale", "max-stale=5", "max-age=60, only-if-cached", "unknown=1"] {
+        assert!(ask(&node, text, accepts).is_hit(), "{accepts}");
+    }
+    for runs in ["no-cache", "max-age=0"] {
+        let fresh = ask(&node, text, runs);
+        assert!(fresh.is_stored(), "{runs}: {}", fresh.cache());
+        assert_eq!(fresh.shown(), cached.shown());
+    }
+    assert!(ask(&node, text, "no-store").is_bypass());
+    assert!(node.ask(text).is_hit(), "no-store of one takes nothing from others");
+}
+
+#[test]
+fn a_hint_shortens_the_life_of_an_entry() {
+    let node = Node::start();
+    let ask =
+        |text: &str, hint: &str| Request::statement(text).header("Hopcache-Hint", hint).send(node.client);
+    let ttl_s = |answer: &Answer| {
+        let ttl = answer.cache().split("ttl=").nth(1).and_then(|rest| rest.split(';').next());
+        ttl.and_then(|ttl| ttl.parse::<i64>().ok()).unwrap()
+    };
+    let short = ask("RETURN 'short' AS x", "ttl=20, degree=500, volatility=1.5, cost-ms=80");
+    assert!(short.is_stored() && (1..=22).contains(&ttl_s(&short)), "{}", short.cache());
+    // A caller may not keep what the operator does not keep (threats: amplification by hints).
+    let long = ask("RETURN 'long' AS x", "ttl=315360000");
+    assert!(ttl_s(&long) <= 66, "{}", long.cache());
+    assert!(!ask("RETURN 'never' AS x", "ttl=0").is_stored());
+    assert!(!ask("RETURN 'never' AS x", "ttl=0").is_hit());
+}
+
+/// A client that has to see its own write sends the write's bookmark: it is asked of Neo4j, which waits for
+/// it; and a hit never hands out an entry's old bookmarks.
+#[test]
+fn a_request_with_bookmarks_is_answered_by_neo4j() {
+    let node = Node::start();
+    let first = node.ask("RETURN 'marked' AS x");
+    let bookmarks = first.bookmarks().unwrap();
+    assert!(first.is_stored() && bookmarks.len() == 1);
+    let body = json!({"statement": "RETURN 'marked' AS x", "bookmarks": bookmarks});
+    for _ in 0..2 {
+        let answer = Request::query(&body).send(node.client);
+        assert!(answer.is_bypass() && answer.cache().contains("detail=bookmark"), "{}", answer.cache());
+        assert_eq!(answer.bookmarks().map(|list| list.len()), Some(1));
+    }
+}

@@ -1,0 +1,185 @@
+//! Starts one real node (`hopcache serve`) on the real Neo4j, and ends it. A node that panicked fails
+//! the test that started it (promise I13).
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::http::{Answer, Request};
+
+/// How long a node may take to start or to do what is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A variable that `cargo xtask test` sets.
+pub fn setting(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))
+}
+
+/// Where the real server speaks HTTP.
+pub fn neo4j() -> SocketAddr {
+    setting("HOPCACHE_TEST_NEO4J_HTTP").trim_start_matches("http://").parse().unwrap()
+}
+
+/// Where the real server speaks Bolt.
+pub fn neo4j_bolt() -> SocketAddr {
+    setting("HOPCACHE_TEST_NEO4J_BOLT").trim_start_matches("bolt://").parse().unwrap()
+}
+
+/// Asks until `done` says so, or gives up with `what`.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        // tidy: poll interval
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a node is started with.
+pub struct Setup {
+    pub origin: String,
+    pub store: String,
+    /// Further lines of the configuration, whole sections.
+    pub more: &'static str,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { origin: setting("HOPCACHE_TEST_NEO4J_BOLT"), store: "memory:".to_owned(), more: "" }
+    }
+}
+
+/// A running node.
+pub struct Node {
+    child: Child,
+    directory: tempfile::TempDir,
+    pub client: SocketAddr,
+    pub admin: SocketAddr,
+}
+
+impl Node {
+    /// A node on the real Neo4j with a store of its own.
+    pub fn start() -> Self {
+        Self::with(&Setup::default())
+    }
+
+    /// A node that serves, whatever of its surroundings can be reached.
+    pub fn with(setup: &Setup) -> Self {
+        // A port that was free a moment ago may be taken by another test: then the next one.
+        (0..5).find_map(|_| Self::attempt(setup)).expect("a node that starts")
+    }
+
+    fn attempt(setup: &Setup) -> Option<Self> {
+        let held: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<SocketAddr> = held.iter().map(|port| port.local_addr().unwrap()).collect();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("node.toml");
+        let (client, peer, admin) = (ports[0], ports[1], ports[2]);
+        let Setup { origin, store, more } = setup;
+        let text = format!(
+            "[node]\nname = \"node-a\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\n\
+             admin_addr = \"{admin}\"\ndrain = \"2s\"\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
+             [store]\nuri = \"{store}\"\n{more}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let log = File::create(directory.path().join("log")).unwrap();
+        drop(held);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
+        command.args(["serve", "--config"]).arg(&file).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut node = Self { child: command.spawn().unwrap(), directory, client, admin };
+        let mut is_ready = false;
+        wait_until("a node that is ready, or has ended", || {
+            is_ready = Request::get("/readyz").try_send(node.admin).is_some_and(|ready| ready.status == 200);
+            is_ready || node.child.try_wait().unwrap().is_some()
+        });
+        if !is_ready {
+            let log = node.log();
+            assert!(log.contains("cannot listen"), "the node ended at once: {log}");
+        }
+        is_ready.then_some(node)
+    }
+
+    /// What it said.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.directory.path().join("log")).unwrap()).into_owned()
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> std::path::PathBuf {
+        self.directory.path().join("node.toml")
+    }
+
+    /// An answer of the admin listener, as JSON.
+    pub fn admin(&self, path: &str) -> serde_json::Value {
+        Request::get(path).send(self.admin).json()
+    }
+
+    /// A counter or gauge: the sum of its lines whose labels contain `label`.
+    pub fn metric(&self, name: &str, label: &str) -> f64 {
+        let text = Request::get("/metrics").send(self.admin).text();
+        let lines = text.lines().filter(|line| line.starts_with(name) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Sends a statement as the administrator.
+    pub fn ask(&self, statement: &str) -> Answer {
+        Request::statement(statement).send(self.client)
+    }
+
+    /// The exit code, once the process has ended by itself.
+    pub fn ended(&mut self) -> Option<i32> {
+        let mut code = None;
+        wait_until("the end of the node", || {
+            code = self.child.try_wait().unwrap();
+            code.is_some()
+        });
+        code.and_then(|status| status.code())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if !std::thread::panicking() {
+            let log = self.log();
+            assert!(!log.contains("panicked"), "the node panicked: {log}");
+        }
+    }
+}
+
+/// A Redis of this test's own.
+pub struct Redis {
+    child: Child,
+    pub addr: SocketAddr,
+    _directory: tempfile::TempDir,
+}
+
+impl Redis {
+    /// Starts one at an address that nothing listens on.
+    pub fn start(addr: SocketAddr) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let port = addr.port().to_string();
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]);
+        command.arg(directory.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("redis-server: run cargo xtask test");
+        let redis = Self { child, addr, _directory: directory };
+        wait_until("redis", || std::net::TcpStream::connect(redis.addr).is_ok());
+        redis
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address on which nothing listens.
+pub fn nowhere() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
