@@ -1,3 +1,5 @@
+//! The breaker, step by step, on times that the test makes up.
+
 use super::*;
 
 const SETTINGS: BreakerSettings =

@@ -1,3 +1,5 @@
+//! What is run as a read, and what columns are called.
+
 use hopcache_core::result::StatementKind;
 
 use super::{Refused, kind, prepare};
