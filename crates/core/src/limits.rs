@@ -202,3 +202,6 @@ pub const STORE_BREAKER_OPEN_MS: u64 = 500;
 /// How long a probe of the store may be silent before another is admitted: over every deadline above
 /// but a sweep's, whose single commands have their own.
 pub const STORE_BREAKER_PROBE_MS_MAX: u64 = 2_000;
+/// Pause after a failed refresh of a stale copy before the next one, jittered by half: the stale copy
+/// is served meanwhile, and an origin that is down is not asked for every hit.
+pub const REFRESH_RETRY_MS: u64 = 1_000;

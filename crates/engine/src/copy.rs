@@ -1,5 +1,6 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub struct MemoryCopy {
     /// Database it came from.
     pub database_tag: DatabaseTag,
     renderings: [OnceLock<Bytes>; 4],
+    /// In microseconds of the node's clock; a failed refresh is not tried again before.
+    refresh_after: AtomicU64,
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
@@ -67,6 +70,7 @@ impl MemoryCopy {
             token,
             database_tag,
             renderings: Default::default(),
+            refresh_after: AtomicU64::new(0),
         }
     }
 
@@ -105,6 +109,17 @@ impl MemoryCopy {
     #[must_use]
     pub fn age_ms(&self, now: MonoTime) -> Millis {
         now.since(self.read_started)
+    }
+
+    /// Whether a refresh may be tried now.
+    #[must_use]
+    pub fn is_refresh_due(&self, now: MonoTime) -> bool {
+        now.0 >= self.refresh_after.load(Ordering::Relaxed)
+    }
+
+    /// No refresh before `until`: the last one failed.
+    pub fn put_off_refresh(&self, until: MonoTime) {
+        self.refresh_after.store(until.0, Ordering::Relaxed);
     }
 
     /// The answer's body without bookmarks, made once for each form.

@@ -12,6 +12,7 @@ use hopcache_sim::switch::Power;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
+#[expect(clippy::panic, reason = "a test's own failure")]
 fn body(outcome: &Outcome) -> String {
     match &outcome.answer {
         Answer::Body(body) => String::from_utf8_lossy(body).into_owned(),
@@ -19,6 +20,7 @@ fn body(outcome: &Outcome) -> String {
     }
 }
 
+#[expect(clippy::panic, reason = "a test's own failure")]
 fn failure(outcome: &Outcome) -> FailureKind {
     match &outcome.answer {
         Answer::Failed(failure) => failure.kind.clone(),
@@ -336,6 +338,29 @@ async fn a_stale_copy_is_served_while_one_refresh_runs() {
     assert!(started.elapsed() < Millis(50).duration(), "nobody waited for the refresh");
     world.pass(200).await;
     assert_eq!(world.origin.runs(), 2);
+    assert!(is_value(&world.send(0, &ask).await.unwrap(), 2));
+}
+
+/// A stale copy whose refresh fails is served on, and the origin is not asked for every hit.
+#[tokio::test(start_paused = true)]
+async fn a_failing_refresh_keeps_the_stale_copy_and_is_not_tried_for_every_hit() {
+    let world = World::new(1, 22);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".into())));
+    world.pass(61_000).await;
+    let before = world.origin.runs();
+    let ask = world.ask(READ);
+    for _ in 0..100 {
+        assert!(is_value(&world.send(0, &ask).await.unwrap(), 1));
+        world.pass(20).await;
+    }
+    let tried = world.origin.runs() - before;
+    assert!((1..=4).contains(&tried), "{tried} runs in 2 s of an origin that is down");
+    world.origin.set_mood(Mood::Well);
+    world.origin.set_version(2);
+    world.pass(2_000).await;
+    world.send(0, &ask).await.unwrap();
+    world.pass(200).await;
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 2));
 }
 

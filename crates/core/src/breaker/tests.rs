@@ -1,4 +1,4 @@
-//! The breaker, step by step, on times that the test makes up.
+//! The breaker's transitions, one by one and at random.
 
 use super::*;
 

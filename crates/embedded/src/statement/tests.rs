@@ -1,4 +1,4 @@
-//! What is run as a read, and what columns are called.
+//! What the statement reader makes of texts that are hard to read.
 
 use hopcache_core::result::StatementKind;
 
