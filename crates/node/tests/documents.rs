@@ -11,8 +11,8 @@ const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
 /// Where words are named that nothing sends yet.
 const UNSENT: &str = "are words of the list";
 
-fn unsent_line() -> &'static str {
-    OPERATING.lines().find(|line| line.contains(UNSENT)).expect("the line of words that nothing sends")
+fn unsent_line() -> Option<&'static str> {
+    OPERATING.lines().find(|line| line.contains(UNSENT))
 }
 
 fn has_row(word: &str) -> bool {
@@ -23,7 +23,7 @@ fn has_row(word: &str) -> bool {
 fn every_detail_has_a_row_or_is_said_to_be_unsent() {
     for detail in Detail::ALL {
         let word = detail.as_str();
-        let is_unsent = unsent_line().contains(&format!("`{word}`"));
+        let is_unsent = unsent_line().unwrap().contains(&format!("`{word}`"));
         assert!(has_row(word) != is_unsent, "{word}: a row of the table, or the line of unsent words");
     }
 }
