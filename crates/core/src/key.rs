@@ -20,14 +20,14 @@ pub struct QueryKey(pub [u8; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrincipalScope(pub [u8; 32]);
 
-/// Keyed 64-bit digest of a database name, for entry tags and store key names.
+/// Keyed 64-bit digest of a database name, inside entries and leases: what a purge of a database goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseTag(pub u64);
 
 /// What a query key is made of. There is no default for any of it.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyMaterial<'a> {
-    /// The resolved database, in any case.
+    /// The database as the client named it; case does not matter, aliases are names of their own.
     pub database: &'a str,
     /// Who asks.
     pub scope: PrincipalScope,

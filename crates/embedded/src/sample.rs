@@ -1,5 +1,5 @@
 //! The built-in graph: people who know each other, what they posted, what they like. Always the same
-//! one: it depends on nothing but this file and [`crate::prng`].
+//! one: it depends on nothing but this file and `prng.rs`.
 //!
 //! ```text
 //! (:Person {id, name, city, age?, joined})   2,000; age is missing for every 17th

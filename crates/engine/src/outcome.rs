@@ -1,5 +1,5 @@
-//! How a request ended, in words from closed lists. Status codes, headers, metrics and log lines are
-//! all made from this, in one place of the node; nothing here knows any of them.
+//! How a request ended, in words from closed lists. Status codes, headers and metrics are all made
+//! from this, in one place of the node; nothing here knows any of them.
 
 use bytes::Bytes;
 use hopcache_core::cypher::verdict::BypassReason;

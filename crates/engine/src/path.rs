@@ -1,6 +1,6 @@
 //! One request, start to end (DESIGN section 3), on one screen.
 //!
-//! It returns an outcome. Status codes, headers, metrics and logs are made from that elsewhere, so
+//! It returns an outcome. Status codes, headers and metrics are made from that elsewhere, so
 //! nothing here can answer one thing and count another.
 
 use std::sync::Arc;

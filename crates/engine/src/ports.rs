@@ -205,7 +205,8 @@ impl From<OriginFault> for OriginError {
     }
 }
 
-/// Peers, one hop away. Implementations carry requests as `peer` describes them.
+/// Peers, one hop away. What is said is [`message`](crate::message)'s; how it travels, and who is believed,
+/// is the implementation's.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
     /// Sends a request to its owner and waits for the answer at most `timeout_ms`.

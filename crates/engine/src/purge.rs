@@ -5,7 +5,7 @@
 //! cannot commit after it (I3). Then memories: a copy that is put there afterwards comes from a read
 //! after the purge, or from a flight that was detached and removes its own copy again. A node that
 //! cannot be reached reads the store's invalidation log, within
-//! [`INVALIDATION_POLL_MS`](hopcache_core::limits::INVALIDATION_POLL_MS) of reaching the store again.
+//! [`INVALIDATION_POLL_MS`] of reaching the store again.
 
 use std::convert::Infallible;
 

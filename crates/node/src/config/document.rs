@@ -30,9 +30,9 @@ pub struct Document {
     pub store: StoreSection,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
-    /// Early refresh.
+    /// Early refresh. Read and checked, not in force yet.
     pub refresh: RefreshSection,
-    /// Prefetch of what sessions ask next.
+    /// Prefetch of what sessions ask next. Read and checked, not in force yet.
     pub prefetch: PrefetchSection,
     /// What the process says on stderr.
     pub log: LogSection,
@@ -51,7 +51,7 @@ pub struct NodeSection {
     pub name: Option<NodeName>,
     /// Where clients connect (Query API).
     pub client_addr: Address,
-    /// Where peers connect: TCP for forwards, UDP for gossip.
+    /// Where peers connect (TCP).
     pub peer_addr: Address,
     /// Address at which peers reach this node. Default: `peer_addr`, with the host name in the place of
     /// an unspecified host such as 0.0.0.0.
@@ -65,7 +65,7 @@ pub struct NodeSection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
     pub memory: u64,
-    /// Connections of clients at the most; more are shed (FAULTS F32).
+    /// Connections of clients at the most; more wait in the kernel's queue (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
     /// How long leaving in good order may take (SIGTERM, `drain`) before the process ends anyway.
@@ -189,7 +189,8 @@ pub struct EntrySection {
     /// Stale while revalidate: physical life = ttl × (1 + grace).
     #[schemars(range(min = 0.0, max = 10.0))]
     pub grace: f64,
-    /// How long beyond grace a marked stale answer is given while the origin fails; 0 turns it off.
+    /// How long a client that was accepted before is believed while the origin cannot be reached; 0 turns it
+    /// off. Stale answers beyond grace are not built yet.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub stale_if_error: Millis,

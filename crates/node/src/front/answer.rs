@@ -1,4 +1,5 @@
-//! From an outcome to a response. The only file of the client listener that knows status codes.
+//! From an outcome to a response: the only place that turns how a request ended into a status. What is
+//! refused before it became a query names its status where it is refused ([`Refusal`]).
 //!
 //! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
 //! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
@@ -176,7 +177,7 @@ fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) ->
     (StatusCode::ACCEPTED, content_type(encoding), body.into(), None)
 }
 
-/// When a client should try again, in seconds: about when the next probe of the origin is due.
+/// When a client should try again, in seconds. Nothing knows better: no breaker paces the origin.
 const RETRY_AFTER_S: u64 = 1;
 
 fn content_type(encoding: Encoding) -> HeaderValue {
