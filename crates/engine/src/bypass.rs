@@ -27,8 +27,10 @@ impl Engine {
             let started = engine.now();
             let ended = engine.ports.origin.run(&run).await;
             let took_ms = engine.now().since(started);
-            let fault = ended.as_ref().err().map(|error| FaultWord::from(&error.kind));
-            engine.note(Event::OriginRun { cause, took_ms, fault });
+            engine.note(Event::OriginRun { cause, took_ms });
+            if let Err(error) = &ended {
+                engine.note(Event::OriginFault(FaultWord::from(&error.kind)));
+            }
             let result = ended.map_err(Failure::from)?;
             let bookmarks: Vec<String> = result.bookmark.clone().into_iter().collect();
             render_result(&result, form, &bookmarks)

@@ -13,11 +13,12 @@ use crate::ask::Ask;
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
-use crate::lead::{Errand, Landing, scaled};
+use crate::lead::{Errand, Landing};
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use crate::ports::OriginFault;
+use crate::span::scaled;
 
 /// What this node makes of a request.
 #[derive(Debug, Clone)]
@@ -202,6 +203,7 @@ impl Engine {
     }
 
     fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
+        let detail = detail.or(copy.token.is_none().then_some(Detail::Degraded));
         let is_new_form = !copy.has_rendering(ask.form);
         let answer = answer_of(copy, ask);
         if is_new_form {

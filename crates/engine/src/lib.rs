@@ -25,6 +25,9 @@ mod peer_side;
 pub mod ports;
 pub mod purge;
 mod route;
+mod run;
+mod span;
+mod win;
 
 pub use engine::{Engine, Policy, Ports, Secrets};
 pub use peer_side::Inspection;

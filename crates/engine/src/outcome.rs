@@ -208,9 +208,9 @@ pub enum Event {
         cause: Cause,
         /// How long it took.
         took_ms: Millis,
-        /// How it failed, if it did.
-        fault: Option<FaultWord>,
     },
+    /// The origin failed a run, or the question what a statement is.
+    OriginFault(FaultWord),
     /// A result was offered to the store.
     Commit(Kept),
     /// The store granted a lease.

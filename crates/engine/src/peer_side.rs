@@ -10,7 +10,7 @@ use crate::copy::Life;
 use crate::engine::Engine;
 use crate::here::Here;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
-use crate::outcome::{Answer, Class, How, Outcome};
+use crate::outcome::{Answer, Class, Detail, How, Outcome};
 
 /// What memory and flights of a node hold under a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Engine {
             class: Class::Hit,
             age_ms: Some(copy.age_ms(now)),
             ttl_ms: i64::try_from(left.0).ok(),
-            detail: None,
+            detail: copy.token.is_none().then_some(Detail::Degraded),
         };
         let answer = Answer::Body(copy.rendering(forwarded.form).ok()?);
         Some(Outcome { answer, how, answered_by: None, key: forwarded.key })

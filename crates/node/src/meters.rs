@@ -316,13 +316,11 @@ impl Gauges {
 impl Observer for Meters {
     fn note(&self, event: Event) {
         match event {
-            Event::OriginRun { cause, took_ms, fault } => {
+            Event::OriginRun { cause, took_ms } => {
                 self.runs.add(cause_place(cause));
                 self.times.runs.record(took_ms.duration());
-                if let Some(fault) = fault {
-                    self.run_faults.add(fault_place(fault));
-                }
             }
+            Event::OriginFault(fault) => self.run_faults.add(fault_place(fault)),
             Event::Commit(kept) => self.commits.add(kept_place(kept)),
             Event::LeaseGrant(kind) => self.grants.add(grant_place(kind)),
             Event::LeaseBusy => self.contention.increment(1),

@@ -1,0 +1,237 @@
+//! Running at the origin and what becomes of the result: committed under the lease, kept in memory,
+//! or only handed to those who wait.
+//!
+//! Nothing here decides who runs; whoever comes here without a lease stores nothing.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::entry::Entry;
+use hopcache_core::lease::{Commit, Token};
+use hopcache_core::limits;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_queryapi::render::Form;
+
+use crate::ask::{Hints, Query, RunBounds};
+use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
+use crate::engine::Engine;
+use crate::lead::{Errand, Landing};
+use crate::outcome::{Detail, Event, FaultWord, Kept, Reason};
+use crate::ports::{OriginError, OriginFault};
+use crate::span::{jittered_ttl, scaled};
+
+impl Engine {
+    pub(crate) async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
+        let landing = tokio::select! {
+            biased;
+            landing = self.run(errand, Some(token)) => landing,
+            never = self.renew_for_ever(errand, token, lease_ms) => match never {},
+        };
+        self.holdings.remove(&errand.query.key, token);
+        landing
+    }
+
+    /// Renews at a third of the lease, so that two renewals may be lost. A renewal that is refused
+    /// changes nothing here: the commit will be refused too, and the waiters still get the value.
+    async fn renew_for_ever(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Infallible {
+        loop {
+            self.ports.clock.sleep(Millis(lease_ms.0 / 3)).await;
+            let renewed = self.ports.store.renew(&errand.query.key, token, lease_ms).await;
+            self.saw_store(&renewed);
+        }
+    }
+
+    /// Classifies by the server's word, runs, and offers the result to the store.
+    pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
+        let query = &errand.query;
+        let bounds =
+            RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
+        match self.server_word(query).await {
+            Ok(StatementKind::Read) => {}
+            Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
+            // A text that cannot be planned fails when it is run, with its own positions in the
+            // message; access mode READ keeps that harmless.
+            Err(OriginError { kind: OriginFault::Failed(_), .. }) => {
+                let landing = match self.run_counted(errand, bounds).await.0 {
+                    Err(error) => Landing::Failed(error),
+                    Ok(_) => Landing::NotARead(Reason::Unknown),
+                };
+                return self.land_without(query, token, landing).await;
+            }
+            Err(error) => {
+                self.note(Event::OriginFault(FaultWord::from(&error.kind)));
+                return self.land_without(query, token, Landing::Failed(error)).await;
+            }
+        }
+        let (ended, Reading { read_started, took_ms }) = self.run_counted(errand, bounds).await;
+        match ended {
+            Err(error) => self.land_without(query, token, Landing::Failed(error)).await,
+            Ok(result) => {
+                let landing = self.settle(errand, token, result, Reading { read_started, took_ms }).await;
+                // A holder that was stopped in mid-run (F2) measured its own pause: taken for the
+                // statement's, it would make the next leases as long as they may be.
+                if !matches!(landing, Landing::Ran { kept: Kept::Fenced, .. }) {
+                    self.costs.lock().observe(query, took_ms);
+                }
+                landing
+            }
+        }
+    }
+
+    async fn run_counted(
+        &self,
+        errand: &Errand,
+        bounds: RunBounds,
+    ) -> (Result<ResultSet, OriginError>, Reading) {
+        let read_started = self.now();
+        let ended = self.ports.origin.run(&errand.query.reading(bounds, errand.traceparent.clone())).await;
+        let took_ms = self.now().since(read_started);
+        self.note(Event::OriginRun { cause: errand.cause, took_ms });
+        if let Err(error) = &ended {
+            self.note(Event::OriginFault(FaultWord::from(&error.kind)));
+        }
+        (ended, Reading { read_started, took_ms })
+    }
+
+    /// Gives the lease back, so that the next one need not wait for it to lapse.
+    async fn land_without(&self, query: &Query, token: Option<Token>, landing: Landing) -> Landing {
+        if let Some(token) = token {
+            let released = self.ports.store.release(&query.key, token).await;
+            self.saw_store(&released);
+        }
+        landing
+    }
+
+    /// Decides what becomes of a result.
+    async fn settle(
+        &self,
+        errand: &Errand,
+        token: Option<Token>,
+        result: ResultSet,
+        reading: Reading,
+    ) -> Landing {
+        let query = &errand.query;
+        let times = self.times(errand.hints, reading);
+        let is_read = result.kind == Some(StatementKind::Read) && !result.has_updates();
+        let too_large = result.weight_bytes() > self.policy.entry_bytes_max;
+        let copy = Arc::new(MemoryCopy::new(result, times, token, query.database_tag));
+        let skip = if !is_read {
+            // The server vouched for a read and then reported a change: never again by its word.
+            self.words.set(query, StatementKind::ReadWrite);
+            Some(Detail::Updates)
+        } else if too_large {
+            self.too_large.lock().put(query.key, self.now() + Millis(limits::UNCACHEABLE_TTL_MS));
+            Some(Detail::TooLarge)
+        } else if times.soft_ms == Millis::ZERO {
+            Some(Detail::Off)
+        } else {
+            None
+        };
+        if skip.is_some() {
+            self.note(Event::Commit(Kept::Skipped));
+            let live = live_body(&copy, errand.form);
+            let landing = Landing::Ran { copy, live, kept: Kept::Skipped, detail: skip };
+            return self.land_without(query, token, landing).await;
+        }
+        let (kept, detail) = match token {
+            None => (Kept::Skipped, Some(Detail::Degraded)),
+            Some(token) => self.commit(query, token, &copy, times).await,
+        };
+        self.note(Event::Commit(kept));
+        let copy = if detail == Some(Detail::Degraded) { self.brief(&copy) } else { copy };
+        let live = live_body(&copy, errand.form);
+        Landing::Ran { copy, live, kept, detail }
+    }
+
+    /// The same copy with a short life: nothing fences it, so it must not live as if something did (F7).
+    fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
+        let age_ms = self.now().since(copy.read_started);
+        let left_ms = copy.fresh_until.since(self.now()).min(Millis(limits::DEGRADED_TTL_MS));
+        let life_ms = Millis(age_ms.0 + left_ms.0);
+        let times = CopyTimes {
+            read_started: copy.read_started,
+            soft_ms: life_ms,
+            physical_ms: life_ms,
+            cost_ms: copy.cost_ms,
+        };
+        Arc::new(MemoryCopy::new(copy.result.clone(), times, None, copy.database_tag))
+    }
+
+    async fn commit(
+        &self,
+        query: &Query,
+        token: Token,
+        copy: &MemoryCopy,
+        times: CopyTimes,
+    ) -> (Kept, Option<Detail>) {
+        let entry = Entry {
+            physical: times.physical_ms,
+            soft: times.soft_ms,
+            cost: times.cost_ms,
+            token,
+            database: query.database_tag,
+            stored_by: self.me.node.clone(),
+            body: copy.result.to_bytes().into(),
+        };
+        let Ok(bytes) = entry.encode(&self.checksum_key, &query.key) else {
+            let _ = self.ports.store.release(&query.key, token).await;
+            return (Kept::Skipped, Some(Detail::TooLarge));
+        };
+        // Age counts from the start of the read, so what the run took is already spent (I4).
+        let left_ms = times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        if left_ms == Millis::ZERO {
+            let _ = self.land_without(query, Some(token), Landing::NotARead(Reason::Unknown)).await;
+            return (Kept::Skipped, None);
+        }
+        let answer = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+        self.saw_store(&answer);
+        match answer {
+            Ok(Commit::Stored) => (Kept::Stored, None),
+            Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
+            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        }
+    }
+
+    /// Keeps what landed in memory, rendered, before anybody is told.
+    pub(crate) fn keep(&self, errand: &Errand, landing: &Landing) {
+        let copy = match landing {
+            Landing::Found(copy)
+            | Landing::Stale(copy)
+            | Landing::Ran { copy, kept: Kept::Stored, .. }
+            | Landing::Ran { copy, detail: Some(Detail::Degraded), .. } => copy,
+            Landing::Ran { .. } | Landing::NotARead(_) | Landing::Failed(_) => return,
+        };
+        if copy.rendering(errand.form).is_err() {
+            return;
+        }
+        self.ports.memory.put(errand.query.key, Arc::clone(copy), copy.dead_at.since(self.now()));
+    }
+
+    fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
+        // A hint may shorten a life, never lengthen it: how old an answer may be is the operator's to say
+        // (I4), and a caller's wish would bind everybody who shares the entry.
+        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.unit());
+        CopyTimes {
+            read_started: reading.read_started,
+            soft_ms,
+            physical_ms: scaled(soft_ms, 1.0 + self.policy.grace),
+            cost_ms: reading.took_ms,
+        }
+    }
+}
+
+/// One body for all whom this run answers: its bookmark covers what they read.
+fn live_body(copy: &MemoryCopy, form: Form) -> Option<(Form, Bytes)> {
+    let body = copy.rendering(form).ok()?;
+    Some((form, with_bookmark(body, copy.result.bookmark.as_deref())))
+}
+
+/// When a run began and how long it took.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    read_started: MonoTime,
+    took_ms: Millis,
+}

@@ -1,0 +1,135 @@
+//! Competing for a key: a value, the right to run, or word of who has it.
+//!
+//! Between nodes the store decides; this module only asks it, waits, and finds out whether a holder
+//! still lives. It never runs anything.
+
+use hopcache_core::lease::{Grant, LeaseAsk, StoredEntry, Token};
+use hopcache_core::limits;
+use hopcache_core::node::Holder;
+use hopcache_core::time::{Millis, MonoTime};
+
+use crate::ask::Query;
+use crate::copy::SharedCopy;
+use crate::engine::Engine;
+use crate::lead::{Errand, StaleUse};
+use crate::outcome::Event;
+use crate::ports::{PeerError, Scope};
+use crate::span::scaled;
+
+/// How the competition for a key ended.
+pub(crate) enum Win {
+    /// There is a fresh value.
+    Value(SharedCopy),
+    /// We may run. A stale value may be served meanwhile.
+    Lease { token: Token, lease_ms: Millis, stale: Option<SharedCopy> },
+    /// Somebody else runs, and a stale value may be served meanwhile.
+    BusyStale(SharedCopy),
+    /// Somebody else ran for longer than we wait.
+    GaveUp,
+    /// The store is out of reach: run without a lease, store nothing.
+    NoStore,
+}
+
+impl Engine {
+    /// Competes for the key until there is a value, a lease, or no store. A loser waits with
+    /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
+    /// run without a lease.
+    pub(crate) async fn win(&self, errand: &Errand) -> Win {
+        let key = &errand.query.key;
+        let lease_ms = self.lease_ms(&errand.query);
+        let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
+        let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
+        let mut dead = None;
+        let mut probe_after = MonoTime::default();
+        loop {
+            let ask = self.lease_ask(errand, lease_ms);
+            let grant = match dead.take() {
+                None => self.ports.store.get_or_lease(key, &ask).await,
+                Some(token) => self.ports.store.steal(key, token, &ask).await,
+            };
+            self.saw_store(&grant);
+            match grant {
+                Err(_) => return Win::NoStore,
+                Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored).await {
+                    Some(copy) => return Win::Value(copy),
+                    None => continue,
+                },
+                Ok(Grant::Lease { token, kind, stale }) => {
+                    self.note(Event::LeaseGrant(kind));
+                    self.holdings.add(*key, token);
+                    let stale = self.stale_copy(errand, stale).await;
+                    return Win::Lease { token, lease_ms, stale };
+                }
+                Ok(Grant::Busy { holder, token, stale, .. }) => {
+                    self.note(Event::LeaseBusy);
+                    if let Some(copy) = self.stale_copy(errand, stale).await {
+                        return Win::BusyStale(copy);
+                    }
+                    if self.now() >= probe_after {
+                        if self.is_dead(&holder).await {
+                            dead = Some(token);
+                            continue;
+                        }
+                        probe_after = self.now() + Millis(limits::HOLDER_PROBE_PAUSE_MS);
+                    }
+                }
+            }
+            if self.now() >= give_up_at {
+                return Win::GaveUp;
+            }
+            self.ports.clock.sleep(self.jittered(wait_ms)).await;
+            wait_ms = (wait_ms * 2).min(limits::LEASE_POLL_MS_MAX);
+        }
+    }
+
+    /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next
+    /// round finds none (I10, F39).
+    async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Option<SharedCopy> {
+        let key = &errand.query.key;
+        if let Some(copy) = self.decode_stored(key, stored) {
+            return Some(copy);
+        }
+        tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
+        let removed = self.ports.store.invalidate(&Scope::Key(*key)).await;
+        self.saw_store(&removed);
+        None
+    }
+
+    async fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
+        match (stored, errand.stale_use) {
+            (Some(stored), StaleUse::Serve) => self.read_stored(errand, &stored).await,
+            _ => None,
+        }
+    }
+
+    /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose
+    /// port refuses or answers as somebody else. A silent one may only be slow: its lease decides.
+    async fn is_dead(&self, holder: &Holder) -> bool {
+        if holder.node == self.me.node {
+            return holder.incarnation != self.me.incarnation;
+        }
+        match self.ports.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
+            Ok(incarnation) => incarnation != holder.incarnation,
+            Err(PeerError::Gone(_)) => true,
+            Err(PeerError::TimedOut | PeerError::Refused(_)) => false,
+        }
+    }
+
+    pub(crate) fn lease_ask(&self, errand: &Errand, lease_ms: Millis) -> LeaseAsk {
+        LeaseAsk {
+            nonce: self.nonce(),
+            holder: self.me.clone(),
+            database: errand.query.database_tag,
+            lease_ms,
+            age_max_ms: errand.age_max_ms,
+        }
+    }
+
+    pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
+        self.costs.lock().lease_ms(query)
+    }
+
+    pub(crate) fn jittered(&self, wait_ms: u64) -> Millis {
+        scaled(Millis(wait_ms), 0.5 + self.unit())
+    }
+}
