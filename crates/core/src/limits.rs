@@ -133,7 +133,7 @@ pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long an idle connection to a peer is kept.
 pub const PEER_IDLE_MS_MAX: u64 = 60_000;
 /// A connection to a peer is there within this time or counts as not coming: peers are near.
-pub const PEER_CONNECT_MS_MAX: u64 = 1_000;
+pub const PEER_CONNECT_MS_MAX: u64 = 250;
 /// A peer's message is here within this time after its head (FAULTS F31: slow body 10 s).
 pub const PEER_BODY_MS_MAX: u64 = 10_000;
 
@@ -188,7 +188,7 @@ pub const EMBEDDED_HOPS_MAX: u32 = 32;
 /// Size of the embedded graph's file above which it takes no more writes, in bytes.
 pub const EMBEDDED_FILE_BYTES_MAX: u64 = 256 << 20;
 /// Deadline of a small store command, in ms (DEPENDENCIES: an outer timeout of about 100 ms).
-pub const STORE_COMMAND_MS_DEFAULT: u64 = 500;
+pub const STORE_COMMAND_MS_DEFAULT: u64 = 100;
 /// Deadline of a store command that carries a large body: 64 MiB at 1 Gbit/s take 0.55 s.
 pub const STORE_BODY_MS_DEFAULT: u64 = 1_000;
 /// Deadline of one attempt to connect to the store.
