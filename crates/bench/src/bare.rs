@@ -11,7 +11,7 @@ use axum::serve::ListenerExt;
 
 /// What the bare server answers, and where it says on which port.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// File with the body to answer.
     #[arg(long)]
     body: PathBuf,
@@ -21,7 +21,7 @@ pub struct Options {
 }
 
 /// Serves until it is killed.
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let body = Bytes::from(std::fs::read(&options.body)?);
     let app = Router::new().route(
         "/db/{database}/query/v2",

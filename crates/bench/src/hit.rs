@@ -14,7 +14,7 @@ use crate::report::{Report, Spread};
 
 /// Options of the hit benchmark.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Rounds; each runs every arm once.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
@@ -41,15 +41,17 @@ struct Arm {
 }
 
 /// Runs it.
-pub async fn run(options: &Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let (redis, redis_addr) = start_redis(&dir)?;
-    let common = format!("[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
+    let common =
+        format!("[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
     let binary = hopcache_binary()?;
     let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common };
     let nodes = start_cluster(&plan, 2).await?;
     let request = query_request("bench", STATEMENT, "");
-    let (owner, body) = find_owner(&nodes.iter().map(|(_, addrs)| addrs.client).collect::<Vec<_>>(), &request).await?;
+    let (owner, body) =
+        find_owner(&nodes.iter().map(|(_, addrs)| addrs.client).collect::<Vec<_>>(), &request).await?;
     let bare = start_bare(&dir, &body)?;
     let (bare_process, bare_addr) = bare;
     let other = 1 - owner;
@@ -57,7 +59,8 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| *addrs).collect();
     processes.extend(nodes.into_iter().map(|(process, _)| process));
     processes.push(bare_process);
-    let arm = |name, addr, processes| Arm { name, addr, processes, cpu_us: Vec::new(), per_second: Vec::new() };
+    let arm =
+        |name, addr, processes| Arm { name, addr, processes, cpu_us: Vec::new(), per_second: Vec::new() };
     let mut arms = [
         arm("bare axum handler", bare_addr, vec![2]),
         arm("hit on the owner", addrs[owner].client, vec![owner]),
@@ -105,7 +108,8 @@ async fn measure(
     span: Duration,
     body_len: usize,
 ) -> anyhow::Result<()> {
-    let cpu = || -> anyhow::Result<Duration> { arm.processes.iter().map(|place| processes[*place].cpu()).sum() };
+    let cpu =
+        || -> anyhow::Result<Duration> { arm.processes.iter().map(|place| processes[*place].cpu()).sum() };
     let before = cpu()?;
     let loaded = closed_loop(arm.addr, request, connections, span, body_len).await?;
     let used = cpu()? - before;
@@ -173,7 +177,7 @@ async fn hits(admin: SocketAddr) -> anyhow::Result<u64> {
 }
 
 /// Commands that Redis has processed, by its own word.
-pub fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
+pub(crate) fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
     let output = Command::new("redis-cli")
         .args(["-h", &addr.ip().to_string(), "-p", &addr.port().to_string(), "info", "stats"])
         .output()?;
@@ -183,7 +187,7 @@ pub fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
 }
 
 /// A directory of this run's own.
-pub fn tempdir() -> anyhow::Result<PathBuf> {
+pub(crate) fn tempdir() -> anyhow::Result<PathBuf> {
     let dir = std::env::temp_dir().join(format!("hopcache-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     Ok(dir)

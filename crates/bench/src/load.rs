@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// One POST to the Query API, as bytes.
-pub fn query_request(host: &str, statement: &str, extra_headers: &str) -> Vec<u8> {
+pub(crate) fn query_request(host: &str, statement: &str, extra_headers: &str) -> Vec<u8> {
     let body = serde_json::json!({ "statement": statement }).to_string();
     format!(
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\n{extra_headers}content-length: {}\r\n\r\n{body}",
@@ -19,22 +19,22 @@ pub fn query_request(host: &str, statement: &str, extra_headers: &str) -> Vec<u8
 }
 
 /// An answer: its head as text, its body.
-pub struct Answer {
+pub(crate) struct Answer {
     /// Status line and headers.
-    pub head: String,
+    pub(crate) head: String,
     /// Body.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     /// The status code.
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
     }
 }
 
 /// A keep-alive connection.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     filled: usize,
@@ -42,7 +42,7 @@ pub struct Connection {
 
 impl Connection {
     /// Connects.
-    pub async fn open(addr: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(addr: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("connect to {addr}"))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: vec![0; 16 << 10], filled: 0 })
@@ -66,7 +66,7 @@ impl Connection {
     }
 
     /// Sends a request and returns the answer.
-    pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         let (head, end) = self.exchange(request).await?;
         Ok(Answer {
             head: String::from_utf8_lossy(&self.buffer[..head]).into_owned(),
@@ -90,15 +90,15 @@ impl Connection {
 
 /// What a run of the closed loop measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// Requests answered.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Time from the first to the last.
-    pub wall: Duration,
+    pub(crate) wall: Duration,
 }
 
 /// Runs `connections` loops for `span`. Every answer has to have `status` and a body as long as `body_len`.
-pub async fn closed_loop(
+pub(crate) async fn closed_loop(
     addr: SocketAddr,
     request: &[u8],
     connections: usize,
@@ -133,7 +133,8 @@ pub async fn closed_loop(
 fn content_length(head: &[u8]) -> anyhow::Result<usize> {
     let text = std::str::from_utf8(head)?;
     let line = text.lines().find(|line| line.to_ascii_lowercase().starts_with("content-length:"));
-    let (_, length) = line.and_then(|line| line.split_once(':')).context("an answer without content-length")?;
+    let (_, length) =
+        line.and_then(|line| line.split_once(':')).context("an answer without content-length")?;
     Ok(length.trim().parse()?)
 }
 

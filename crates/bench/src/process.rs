@@ -7,16 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::load::Connection;
-
 /// A child process that does not outlive its owner.
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
     /// Starts a command, its output into `log`.
-    pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let file = std::fs::File::create(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -28,18 +26,13 @@ impl Process {
     }
 
     /// CPU time used so far, user and system, all threads.
-    pub fn cpu(&self) -> anyhow::Result<Duration> {
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // Fields 14 and 15, counted behind the command's closing parenthesis (proc(5)).
         let (_, rest) = stat.rsplit_once(')').context("unreadable /proc stat")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
         Ok(Duration::from_millis(ticks * 10))
-    }
-
-    /// Process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 }
 
@@ -52,27 +45,34 @@ impl Drop for Process {
 
 /// Addresses of one node.
 #[derive(Debug, Clone, Copy)]
-pub struct NodeAddrs {
+pub(crate) struct NodeAddrs {
     /// Clients.
-    pub client: SocketAddr,
-    /// Peers.
-    pub peer: SocketAddr,
+    pub(crate) client: SocketAddr,
     /// Operators.
-    pub admin: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 /// Addresses that are free now.
-pub fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+pub(crate) fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     let listeners: Vec<_> =
         (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?)).collect()
 }
 
 /// A `redis-server` of this run's own, and its address.
-pub fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
+pub(crate) fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     let addr = free_addrs(1)?[0];
     let mut command = Command::new("redis-server");
-    command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args([
+        "--port",
+        &addr.port().to_string(),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ]);
     let process = Process::start(&mut command, &dir.join("redis.log"))
         .context("redis-server is needed: apt-get install redis-server")?;
     wait_until("redis answers", || std::net::TcpStream::connect(addr).is_ok())?;
@@ -80,17 +80,20 @@ pub fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
 }
 
 /// What a benchmark's nodes share.
-pub struct ClusterPlan<'a> {
+pub(crate) struct ClusterPlan<'a> {
     /// The hopcache binary.
-    pub binary: &'a Path,
+    pub(crate) binary: &'a Path,
     /// Where configuration and logs go.
-    pub dir: &'a Path,
+    pub(crate) dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
-    pub common: &'a str,
+    pub(crate) common: &'a str,
 }
 
 /// Starts nodes that know each other and waits until each is ready and sees all of them.
-pub async fn start_cluster(plan: &ClusterPlan<'_>, nodes: usize) -> anyhow::Result<Vec<(Process, NodeAddrs)>> {
+pub(crate) async fn start_cluster(
+    plan: &ClusterPlan<'_>,
+    nodes: usize,
+) -> anyhow::Result<Vec<(Process, NodeAddrs)>> {
     let addrs = free_addrs(nodes * 3)?;
     let key_file = plan.dir.join("cluster.key");
     std::fs::write(&key_file, "a benchmark's cluster key of 32 bytes or more")?;
@@ -109,7 +112,7 @@ pub async fn start_cluster(plan: &ClusterPlan<'_>, nodes: usize) -> anyhow::Resu
         let mut command = Command::new(plan.binary);
         command.arg("serve").arg("--config").arg(&path);
         let process = Process::start(&mut command, &plan.dir.join(format!("node-{node}.log")))?;
-        started.push((process, NodeAddrs { client, peer, admin }));
+        started.push((process, NodeAddrs { client, admin }));
     }
     for (_, addrs) in &started {
         wait_for_members(addrs.admin, nodes).await?;
@@ -135,17 +138,13 @@ async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<(
 }
 
 /// Body of a GET that has to answer 2xx.
-pub async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let request = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
-    let answer = Connection::open(addr).await?.ask(request.as_bytes()).await?;
-    if !(200..300).contains(&answer.status()) {
-        bail!("GET {path} at {addr}: {}", answer.head);
-    }
-    Ok(String::from_utf8(answer.body)?)
+pub(crate) async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
+    let answer = reqwest::get(format!("http://{addr}{path}")).await?.error_for_status()?;
+    Ok(answer.text().await?)
 }
 
 /// Waits for something that a process does by itself.
-pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         if Instant::now() > deadline {
@@ -157,7 +156,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<
 }
 
 /// The hopcache binary beside this one.
-pub fn hopcache_binary() -> anyhow::Result<PathBuf> {
+pub(crate) fn hopcache_binary() -> anyhow::Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("hopcache");
     if !binary.exists() {
         bail!("{} is missing: cargo build --release -p hopcache", binary.display());

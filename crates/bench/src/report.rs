@@ -5,18 +5,18 @@ use std::path::Path;
 
 /// Smallest, middle and largest of some rounds.
 #[derive(Debug, Clone, Copy)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// Smallest.
-    pub min: f64,
+    pub(crate) min: f64,
     /// Median.
-    pub median: f64,
+    pub(crate) median: f64,
     /// Largest.
-    pub max: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
     /// Of rounds; none of them gives zeros.
-    pub fn of(rounds: &[f64]) -> Self {
+    pub(crate) fn of(rounds: &[f64]) -> Self {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
@@ -32,18 +32,21 @@ impl std::fmt::Display for Spread {
 
 /// A report under way.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     text: String,
 }
 
 impl Report {
     /// Opens with the command, the commit and the machine.
-    pub fn open(title: &str) -> Self {
+    pub(crate) fn open(title: &str) -> Self {
         let mut report = Self::default();
         report.line(&format!("# {title}"));
         report.line("");
         report.line(&format!("command: `{}`", std::env::args().collect::<Vec<_>>().join(" ")));
-        report.line(&format!("commit: {}", output_of("git", &["describe", "--always", "--dirty", "--abbrev=12"])));
+        report.line(&format!(
+            "commit: {}",
+            output_of("git", &["describe", "--always", "--dirty", "--abbrev=12"])
+        ));
         report.line(&format!("date: {}", output_of("date", &["--iso-8601=minutes"])));
         let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpu.lines().find(|line| line.starts_with("model name")).unwrap_or("model name: unknown");
@@ -54,13 +57,13 @@ impl Report {
     }
 
     /// Adds a line, and says it.
-    pub fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{text}");
         let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{text}\n").as_bytes());
     }
 
     /// Keeps the report.
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)?;
         }

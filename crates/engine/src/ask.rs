@@ -153,7 +153,13 @@ pub struct Ask {
     pub deadline: MonoTime,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// Which session this request belongs to, for learning: a keyed hash of what the client calls it.
+    pub session: Option<SessionTag>,
 }
+
+/// Keyed 128-bit digest of a session's name. The name itself is never kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionTag(pub [u8; 16]);
 
 /// What makes a request, whatever its statement, pass the cache by.
 #[derive(Debug, Clone, PartialEq, Eq)]

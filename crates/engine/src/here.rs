@@ -64,6 +64,7 @@ impl Engine {
         match copy.life(now) {
             _ if too_old => None,
             Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
                 self.refresh(Errand::of(ask, Cause::Refresh));
                 self.note(Event::StaleServed);

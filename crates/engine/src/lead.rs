@@ -15,7 +15,7 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
-use crate::ask::{Ask, Hints, Query, RunBounds};
+use crate::ask::{Ask, Freshness, Hints, Query, RunBounds};
 use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
 use crate::engine::Engine;
 use crate::flight::Leader;
@@ -56,6 +56,8 @@ pub(crate) struct Errand {
     pub(crate) cause: Cause,
     /// Entries older than this do not count; zero for `no-cache`.
     pub(crate) age_max_ms: Option<Millis>,
+    /// Whether a stale value in the store is an answer.
+    pub(crate) stale_use: StaleUse,
 }
 
 impl Errand {
@@ -67,6 +69,7 @@ impl Errand {
             traceparent: ask.traceparent.clone(),
             cause,
             age_max_ms: ask.freshness.age_max_ms,
+            stale_use: if ask.freshness == Freshness::default() { StaleUse::Serve } else { StaleUse::Ignore },
         }
     }
 }
@@ -95,7 +98,7 @@ impl Engine {
     }
 
     async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
-        let landing = match self.win(&errand, StaleUse::Serve).await {
+        let landing = match self.win(&errand).await {
             Win::Value(copy) => Landing::Found(copy),
             Win::BusyStale(copy) => Landing::Stale(copy),
             Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
@@ -122,9 +125,9 @@ impl Engine {
         let crate::flight::Seat::Lead(seat) = self.refreshes.join(&errand.query.key) else { return };
         let engine = Arc::clone(self);
         self.tasks.spawn(async move {
-            let errand = Errand { cause: Cause::Refresh, ..errand };
+            let errand = Errand { cause: Cause::Refresh, stale_use: StaleUse::Ignore, ..errand };
             engine.note(Event::Refresh(RefreshWord::Triggered));
-            let landing = match engine.win(&errand, StaleUse::Ignore).await {
+            let landing = match engine.win(&errand).await {
                 Win::Value(copy) | Win::BusyStale(copy) => Landing::Found(copy),
                 Win::Lease { token, lease_ms, .. } => engine.run_leased(&errand, token, lease_ms).await,
                 Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
@@ -170,7 +173,7 @@ impl Engine {
     /// Competes for the key until there is a value, a lease, or no store. A loser waits with
     /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
     /// run without a lease.
-    async fn win(&self, errand: &Errand, stale_use: StaleUse) -> Win {
+    async fn win(&self, errand: &Errand) -> Win {
         let key = &errand.query.key;
         let lease_ms = self.lease_ms(&errand.query);
         let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
@@ -192,12 +195,12 @@ impl Engine {
                 Ok(Grant::Lease { token, kind, stale }) => {
                     self.note(Event::LeaseGrant(kind));
                     self.holdings.add(*key, token);
-                    let stale = self.stale_copy(errand, stale, stale_use).await;
+                    let stale = self.stale_copy(errand, stale).await;
                     return Win::Lease { token, lease_ms, stale };
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(errand, stale, stale_use).await {
+                    if let Some(copy) = self.stale_copy(errand, stale).await {
                         return Win::BusyStale(copy);
                     }
                     if self.is_dead(&holder).await {
@@ -227,14 +230,9 @@ impl Engine {
         None
     }
 
-    async fn stale_copy(
-        &self,
-        errand: &Errand,
-        stored: Option<StoredEntry>,
-        stale_use: StaleUse,
-    ) -> Option<SharedCopy> {
-        match (stored, stale_use, errand.age_max_ms) {
-            (Some(stored), StaleUse::Serve, None) => self.read_stored(errand, &stored).await,
+    async fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
+        match (stored, errand.stale_use) {
+            (Some(stored), StaleUse::Serve) => self.read_stored(errand, &stored).await,
             _ => None,
         }
     }
@@ -447,7 +445,7 @@ fn live_body(copy: &MemoryCopy, form: Form) -> Option<(Form, Bytes)> {
 
 /// Whether a stale value in the store ends the competition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StaleUse {
+pub(crate) enum StaleUse {
     /// Somebody waits: serve it.
     Serve,
     /// It is what is being refreshed.

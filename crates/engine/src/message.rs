@@ -15,7 +15,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::{DecodeError, Reader, Token, Value, Writer};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
-use crate::ask::{Ask, Freshness, Hints, Query, QueryParts};
+use crate::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use crate::identity::{Credentials, Identity};
 use crate::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use crate::ports::{AccessMode, Neo4jFailure, Scope};
@@ -87,6 +87,10 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch) -> Bytes {
     write_freshness(&mut writer, ask.freshness);
     write_hints(&mut writer, ask.hints);
     write_text(&mut writer, ask.traceparent.as_deref());
+    match ask.session {
+        None => writer.null(),
+        Some(SessionTag(tag)) => writer.bytes(&tag),
+    }
     writer.string(&ask.query.database);
     writer.string(&ask.query.statement);
     writer.bytes(&ask.query.params);
@@ -164,6 +168,11 @@ impl ForwardedAsk {
         let freshness = read_freshness(&mut reader)?;
         let hints = read_hints(&mut reader)?;
         let traceparent = read_text(&mut reader)?;
+        let session = match reader.token()? {
+            Token::Null => None,
+            Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
+            _ => return Err(BadMessage::Form("session")),
+        };
         let database: Arc<str> = reader.key()?.into();
         let statement: Arc<str> = reader.key()?.into();
         let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
@@ -184,6 +193,7 @@ impl ForwardedAsk {
             bypass: None,
             deadline: now + self.left_ms,
             traceparent,
+            session,
         })
     }
 }

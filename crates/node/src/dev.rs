@@ -2,6 +2,7 @@
 //! the configuration names), with something to try.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,9 +11,10 @@ use hopcache_embedded::{Example, examples};
 use rand::RngCore;
 
 use crate::cli::{print, say};
-use crate::config::{DevOptions, OriginUri, Report, Secret, StoreUri, dev_settings};
+use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
+use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{memory_store, open_origin, open_store, told_to_stop};
+use crate::serve::{open_origin, open_store, told_to_stop};
 
 /// Runs a development cluster until Ctrl-C.
 ///
@@ -21,14 +23,14 @@ use crate::serve::{memory_store, open_origin, open_store, told_to_stop};
 pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let _logging = crate::logging::start(&options.base.log)?;
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
-    let store = match options.base.store {
-        StoreUri::Memory => memory_store(&options.base),
-        StoreUri::Redis(_) => open_store(&options.base)?,
-    };
-    let backends = Backends { store, origin: open_origin(&options.base).await? };
+    let meters = Arc::new(Meters::new()?);
+    let store = open_store(&options.base, &meters)?;
+    let mut backends = Backends { store, origin: open_origin(&options.base).await?, meters };
     let mut nodes = Vec::new();
     for settings in &all {
         nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
+        // Each node counts for itself; the shared store's breaker counts with the first.
+        backends.meters = Arc::new(Meters::new()?);
     }
     wait_for_rings(&nodes).await?;
     let addrs: Vec<SocketAddr> = nodes.iter().map(Node::client_addr).collect();

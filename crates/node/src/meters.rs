@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
     Cause, Class, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
@@ -31,16 +32,25 @@ pub struct Meters {
     commits: Family<{ words::KEPT.len() }>,
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
-    stale_served: Counter,
-    refresh_triggered: Counter,
-    refresh_completed: Counter,
-    refresh_failed: Counter,
+    refresh: Refreshes,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
-    duration: [Histogram; 3],
-    run_duration: Histogram,
+    strangers: Family<{ words::STRANGERS.len() }>,
+    times: Times,
+    gauges: Gauges,
+}
+
+struct Refreshes {
+    stale_served: Counter,
+    triggered: Counter,
+    completed: Counter,
+    failed: Counter,
+}
+
+struct Times {
+    requests: [Histogram; 3],
+    runs: Histogram,
     age: Histogram,
     ttl_left: Histogram,
-    gauges: Gauges,
 }
 
 struct Gauges {
@@ -113,9 +123,11 @@ impl Meters {
     }
 
     fn register(exporter: PrometheusHandle) -> Self {
-        let class_histogram = |class, result| histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result);
         Self {
             exporter,
+            gauges: Gauges::register(),
+            refresh: Refreshes::register(),
+            times: Times::register(),
             // A request served from memory or store, here or at the owner.
             hits: counter!("cache_hit_total"),
             // A request served from an origin run, its own or one that it joined, or that failed.
@@ -163,27 +175,16 @@ impl Meters {
             ),
             // The store's word that somebody else leads.
             contention: counter!("xfetch_lock_contention_total"),
-            // An answer past its soft TTL.
-            stale_served: counter!("xfetch_stale_served_total"),
-            // A background refresh that began.
-            refresh_triggered: counter!("xfetch_refresh_triggered_total"),
-            // A background refresh that brought a newer value.
-            refresh_completed: counter!("xfetch_refresh_completed_total"),
-            // A background refresh that did not.
-            refresh_failed: counter!("xfetch_refresh_failed_total"),
+            // The store's breaker came into a state.
             breaker: Family::new(
                 &words::BREAKER_STATES,
                 |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "store", "to" => to),
             ),
-            duration: [
-                class_histogram("read", "hit"),
-                class_histogram("read", "miss"),
-                class_histogram("bypass", "bypass"),
-            ],
-            run_duration: histogram!("hopcache_origin_duration_seconds"),
-            age: histogram!("cache_age_at_access_seconds"),
-            ttl_left: histogram!("cache_ttl_remaining_seconds"),
-            gauges: Gauges::register(),
+            // A message on the peer listener that did not prove the cluster key.
+            strangers: Family::new(
+                &words::STRANGERS,
+                |reason| counter!("hopcache_peer_unauthenticated_total", "reason" => reason),
+            ),
         }
     }
 
@@ -191,7 +192,7 @@ impl Meters {
     pub fn count(&self, outcome: &Outcome, status: u16, took: Duration) {
         let class = self.count_class(&outcome.how);
         self.requests[class].add(words::status_place(status));
-        self.duration[class].record(took);
+        self.times.requests[class].record(took);
     }
 
     /// Counts a request that was refused before it became a query.
@@ -205,10 +206,10 @@ impl Meters {
             Class::Hit => {
                 self.hits.increment(1);
                 if let Some(age) = how.age_ms {
-                    self.age.record(age.duration());
+                    self.times.age.record(age.duration());
                 }
                 if let Some(ttl) = how.ttl_ms.and_then(|ttl| u64::try_from(ttl).ok()) {
-                    self.ttl_left.record(Duration::from_millis(ttl));
+                    self.times.ttl_left.record(Duration::from_millis(ttl));
                 }
                 0
             }
@@ -226,9 +227,18 @@ impl Meters {
         }
     }
 
-    /// A breaker changed its state.
-    pub fn breaker_moved(&self, to: usize) {
-        self.breaker.add(to);
+    /// The store's breaker came into a state.
+    pub fn breaker_moved(&self, to: BreakerState) {
+        self.breaker.add(match to {
+            BreakerState::Closed => 0,
+            BreakerState::Open => 1,
+            BreakerState::HalfOpen => 2,
+        });
+    }
+
+    /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
+    pub fn refused_stranger(&self, reason: &str) {
+        self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
     }
 
     /// The exposition text, with the gauges as they read now.
@@ -242,6 +252,33 @@ impl Meters {
     /// Folds histogram samples; call it every few seconds, or samples pile up.
     pub fn upkeep(&self) {
         self.exporter.run_upkeep();
+    }
+}
+
+impl Refreshes {
+    fn register() -> Self {
+        Self {
+            // An answer past its soft TTL.
+            stale_served: counter!("xfetch_stale_served_total"),
+            // A background refresh that began.
+            triggered: counter!("xfetch_refresh_triggered_total"),
+            // A background refresh that brought a newer value.
+            completed: counter!("xfetch_refresh_completed_total"),
+            // A background refresh that did not.
+            failed: counter!("xfetch_refresh_failed_total"),
+        }
+    }
+}
+
+impl Times {
+    fn register() -> Self {
+        let requests = |class, result| histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result);
+        Self {
+            requests: [requests("read", "hit"), requests("read", "miss"), requests("bypass", "bypass")],
+            runs: histogram!("hopcache_origin_duration_seconds"),
+            age: histogram!("cache_age_at_access_seconds"),
+            ttl_left: histogram!("cache_ttl_remaining_seconds"),
+        }
     }
 }
 
@@ -281,7 +318,7 @@ impl Observer for Meters {
         match event {
             Event::OriginRun { cause, took_ms, fault } => {
                 self.runs.add(cause_place(cause));
-                self.run_duration.record(took_ms.duration());
+                self.times.runs.record(took_ms.duration());
                 if let Some(fault) = fault {
                     self.run_faults.add(fault_place(fault));
                 }
@@ -292,10 +329,10 @@ impl Observer for Meters {
             Event::Forward(word) => self.forwards.add(forward_place(word)),
             Event::Landed { followers } if followers >= STAMPEDE_FOLLOWERS_MIN => self.stampedes.increment(1),
             Event::Joined | Event::Landed { .. } | Event::StoreFault => {}
-            Event::StaleServed => self.stale_served.increment(1),
-            Event::Refresh(RefreshWord::Triggered) => self.refresh_triggered.increment(1),
-            Event::Refresh(RefreshWord::Completed) => self.refresh_completed.increment(1),
-            Event::Refresh(RefreshWord::Failed) => self.refresh_failed.increment(1),
+            Event::StaleServed => self.refresh.stale_served.increment(1),
+            Event::Refresh(RefreshWord::Triggered) => self.refresh.triggered.increment(1),
+            Event::Refresh(RefreshWord::Completed) => self.refresh.completed.increment(1),
+            Event::Refresh(RefreshWord::Failed) => self.refresh.failed.increment(1),
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Backends {
     pub store: Arc<dyn Store>,
     /// The graph database.
     pub origin: Arc<dyn Origin>,
+    /// Where the node's events, and the store's breaker, are counted.
+    pub meters: Arc<Meters>,
 }
 
 /// What the admin listener and the CLI want to know of a running node.
@@ -127,7 +129,7 @@ impl Node {
             ring_of(names, virtual_nodes)
         });
         let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone())?);
-        let meters = Arc::new(Meters::new()?);
+        let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(settings.node.memory_bytes));
         let ports = Ports {
             clock: Arc::new(clock),
@@ -239,7 +241,8 @@ impl Node {
             stop,
         ));
 
-        let desk = PeerDesk { engine: Arc::clone(&self.standing.engine) };
+        let desk =
+            PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
         let peers = crate::peer::server::router(Arc::new(desk), key);
         let stop = self.stop_rest.clone();
         let served = serve(

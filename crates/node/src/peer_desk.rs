@@ -7,11 +7,14 @@ use bytes::Bytes;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 
-use crate::peer::auth::PeerIdentity;
+use crate::meters::Meters;
+use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerRefusal, PeerService, RefusalKind};
 
 /// The engine, for peers.
 pub struct PeerDesk {
+    /// Where strangers are counted.
+    pub meters: Arc<Meters>,
     /// Answers here and never forwards.
     pub engine: Arc<Engine>,
 }
@@ -36,5 +39,9 @@ impl PeerService for PeerDesk {
             incarnation: me.incarnation,
             epoch: self.engine.view().epoch().0,
         }
+    }
+
+    fn refused(&self, why: AuthError) {
+        self.meters.refused_stranger(why.label());
     }
 }

@@ -12,10 +12,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::clock::SystemClock;
 use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
+use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{RedisSettings, RedisStore};
+use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 
 /// Runs one node.
 ///
@@ -24,7 +25,9 @@ use crate::store::redis::{RedisSettings, RedisStore};
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let settings = loaded.settings;
-    let backends = Backends { store: open_store(&settings)?, origin: open_origin(&settings).await? };
+    let meters = Arc::new(Meters::new()?);
+    let backends =
+        Backends { store: open_store(&settings, &meters)?, origin: open_origin(&settings).await?, meters };
     let node = Node::start(&settings, loaded.report, backends).await?;
     tracing::info!(
         node = %settings.node.name,
@@ -63,10 +66,15 @@ pub async fn told_to_stop() {
 ///
 /// # Errors
 /// When the URI is none that is understood.
-pub fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Store>> {
+    let meters = Arc::clone(meters);
     Ok(match &settings.store {
         StoreUri::Memory => memory_store(settings),
-        StoreUri::Redis(uri) => Arc::new(RedisStore::open(uri.expose(), RedisSettings::default())?),
+        StoreUri::Redis(uri) => {
+            let on_breaker: BreakerHook = Arc::new(move |state| meters.breaker_moved(state));
+            let redis = RedisSettings { on_breaker: Some(on_breaker), ..RedisSettings::default() };
+            Arc::new(RedisStore::open(uri.expose(), redis)?)
+        }
     })
 }
 

@@ -18,6 +18,8 @@ pub const FORWARDS: [&str; 4] = ["answered", "gone", "timed_out", "refused"];
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
+/// Labels of `hopcache_peer_unauthenticated_total`.
+pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses that are counted apart; others count as the last.

@@ -145,6 +145,7 @@ impl World {
             bypass: None,
             deadline: sim_now() + Millis(60_000),
             traceparent: None,
+            session: None,
         }
     }
 

@@ -12,6 +12,7 @@ use hopcache_sim::switch::Power;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
+#[expect(clippy::panic, reason = "a test's own failure")]
 fn body(outcome: &Outcome) -> String {
     match &outcome.answer {
         Answer::Body(body) => String::from_utf8_lossy(body).into_owned(),
@@ -19,6 +20,7 @@ fn body(outcome: &Outcome) -> String {
     }
 }
 
+#[expect(clippy::panic, reason = "a test's own failure")]
 fn failure(outcome: &Outcome) -> FailureKind {
     match &outcome.answer {
         Answer::Failed(failure) => failure.kind.clone(),

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-embedded",
         ],
     ),
-    ("hopcache-sim", &["hopcache-core", "hopcache-engine"]),
+    ("hopcache-sim", &["hopcache-core", "hopcache-engine", "hopcache-packstream", "hopcache-queryapi"]),
     ("hopcache-bench", &[]),
     ("xtask", &[]),
 ];

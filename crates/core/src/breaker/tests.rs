@@ -1,3 +1,5 @@
+//! The breaker's transitions, one by one and at random.
+
 use super::*;
 
 const SETTINGS: BreakerSettings =

@@ -1,3 +1,5 @@
+//! What the statement reader makes of texts that are hard to read.
+
 use hopcache_core::result::StatementKind;
 
 use super::{Refused, kind, prepare};

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
+use hopcache_core::node::NodeName;
 use hopcache_engine::ask::{Query, QueryParts};
 use hopcache_engine::classify::Verdict;
 use hopcache_engine::explain::Explanation;
@@ -71,9 +72,9 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
 }
 
 fn report(query: &Query, explanation: &Explanation) -> Value {
-    let (class, reason) = class(explanation.verdict);
+    let (class, reason) = class(explanation);
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
-    let failover: Vec<&str> = explanation.order.iter().skip(1).map(|node| node.as_str()).collect();
+    let failover: Vec<&str> = explanation.order.iter().skip(1).map(NodeName::as_str).collect();
     let entry = explanation.entry.as_ref().map(|entry| {
         json!({
             "state": entry.state,
@@ -106,9 +107,12 @@ fn report(query: &Query, explanation: &Explanation) -> Value {
     })
 }
 
-fn class(verdict: Verdict) -> (&'static str, String) {
-    match verdict {
+fn class(explanation: &Explanation) -> (&'static str, String) {
+    match explanation.verdict {
         Verdict::Read => ("read", "the server says that it reads".to_owned()),
+        Verdict::Unasked if explanation.entry.is_some() => {
+            ("read", "it is stored, and only what the server called a read is".to_owned())
+        }
         Verdict::Unasked => (
             "unknown",
             "nothing in the text speaks against a read; the server has not been asked yet".to_owned(),

@@ -12,7 +12,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Engine;
-use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypass};
+use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
@@ -72,6 +72,7 @@ pub struct AskReader {
     engine: Arc<Engine>,
     login: Login,
     fingerprint_key: [u8; 32],
+    session_key: [u8; 32],
     patience_ms: Millis,
 }
 
@@ -90,9 +91,13 @@ impl AskReader {
         let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
         let fingerprint_key =
             blake3::derive_key("hopcache 2026-11-21 credentials fingerprint", secret.as_bytes());
-        let patience_ms = super::patience_ms(settings.origin.timeout_ms);
-        let mut reader =
-            Self { engine: Arc::clone(engine), login: Login::Sender, fingerprint_key, patience_ms };
+        let mut reader = Self {
+            engine: Arc::clone(engine),
+            login: Login::Sender,
+            fingerprint_key,
+            session_key: blake3::derive_key("hopcache 2026-11-21 session tag", secret.as_bytes()),
+            patience_ms: super::patience_ms(settings.origin.timeout_ms),
+        };
         if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
             (&settings.origin.auth, &settings.origin.uri)
         {
@@ -118,7 +123,6 @@ impl AskReader {
         let encoding = media::accept(text(&head.headers, &ACCEPT)?).map_err(Refusal::media)?;
         let params_in = media::content_type(text(&head.headers, &CONTENT_TYPE)?).map_err(Refusal::media)?;
         let hints = hints(&head.headers)?;
-        check_session(&head.headers)?;
         let control = freshness(&head.headers)?;
         let database = database(head.uri.path())?;
         let request = request::parse(body, params_in).map_err(Refusal::request)?;
@@ -151,7 +155,21 @@ impl AskReader {
             bypass,
             deadline: now + self.patience_ms,
             traceparent: traceparent(head),
+            session: self.session(head)?,
         })
+    }
+
+    /// The session that a request says it belongs to.
+    ///
+    /// # Errors
+    /// [`Refusal`] when its name is too long.
+    pub fn session(&self, head: &Parts) -> Result<Option<SessionTag>, Refusal> {
+        let Some(name) = head.headers.get(SESSION) else { return Ok(None) };
+        if name.len() > SESSION_ID_BYTES_MAX {
+            return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
+        }
+        let digest = blake3::keyed_hash(&self.session_key, name.as_bytes());
+        Ok(digest.as_bytes().first_chunk().copied().map(SessionTag))
     }
 
     /// The identity behind credentials. The password goes into the fingerprint, never into the scope.
@@ -231,15 +249,6 @@ fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
         degree: hint.degree.map(|degree| degree as u64),
         volatility: hint.volatility,
     })
-}
-
-fn check_session(headers: &HeaderMap) -> Result<(), Refusal> {
-    match headers.get(SESSION) {
-        Some(session) if session.len() > SESSION_ID_BYTES_MAX => {
-            Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {

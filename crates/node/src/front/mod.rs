@@ -110,6 +110,7 @@ impl Front {
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
             ask.traceparent = ask::traceparent(head);
+            ask.session = self.reader.session(head)?;
             return Ok(ask);
         }
         let ask = self.reader.read(head, body, now)?;

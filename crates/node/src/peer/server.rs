@@ -27,9 +27,6 @@ use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 
-/// Counter: messages that did not prove the cluster key, by `reason`.
-pub const UNAUTHENTICATED_TOTAL: &str = "hopcache_peer_unauthenticated_total";
-
 /// What a node does for its peers. Every future may be dropped when the peer hangs up.
 #[async_trait]
 pub trait PeerService: Send + Sync + 'static {
@@ -39,6 +36,8 @@ pub trait PeerService: Send + Sync + 'static {
     async fn purge(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
     /// Who this node is now.
     fn identity(&self) -> PeerIdentity;
+    /// A message did not prove the cluster key: to be counted.
+    fn refused(&self, _why: AuthError) {}
 }
 
 /// Why this node will not answer a peer.
@@ -96,7 +95,7 @@ async fn probe<S: PeerService>(State(desk): State<Arc<Desk<S>>>, headers: Header
     let proof = headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match desk.sessions.welcome(proof, &desk.service.identity()) {
         Ok(welcome) => sealed(StatusCode::OK, welcome),
-        Err(error) => refused(error),
+        Err(error) => refused(&*desk.service, error),
     }
 }
 
@@ -122,7 +121,7 @@ impl<S: PeerService> Desk<S> {
     async fn open(&self, path: PeerPath, request: Request) -> Result<Opened, Response> {
         let body = read_body(request.into_body()).await?;
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
-        opened.map_err(refused)
+        opened.map_err(|error| refused(&*self.service, error))
     }
 }
 
@@ -152,8 +151,8 @@ fn sealed(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-fn refused(error: AuthError) -> Response {
-    metrics::counter!(UNAUTHENTICATED_TOTAL, "reason" => error.label()).increment(1);
+fn refused<S: PeerService>(service: &S, error: AuthError) -> Response {
+    service.refused(error);
     tracing::debug!(reason = error.label(), "a message on the peer listener was not believed");
     problem(StatusCode::FORBIDDEN)
 }

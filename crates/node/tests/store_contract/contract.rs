@@ -28,7 +28,7 @@ impl Subject {
     async fn pass(&self, ms: u64) {
         match &self.clock {
             Some(clock) => clock.advance(ms),
-            // Redis has no other clock than the real one; what is waited for is that span itself.
+            // tidy: Redis has no other clock than the real one; the span itself is what is waited for
             None => tokio::time::sleep(Duration::from_millis(ms)).await,
         }
     }

@@ -262,7 +262,7 @@ async fn a_cluster_is_used_through_its_own_address_form() {
     let server = RedisServer::start(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     assert_eq!(server.tell("CLUSTER ADDSLOTSRANGE 0 16383"), "+OK");
     let settings = RedisSettings { command_ms: Millis(5_000), ..RedisSettings::default() };
-    let store = RedisStore::open(&format!("redis-cluster://127.0.0.1:{}", server.port), settings).unwrap();
+    let store = RedisStore::open(&format!("redis+cluster://127.0.0.1:{}", server.port), settings).unwrap();
     comes_back(&store).await;
     until(Duration::from_secs(20), "the cluster is up", || async {
         store.get_or_lease(&key(0), &ask(1, 60_000)).await.ok()

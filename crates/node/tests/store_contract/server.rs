@@ -82,7 +82,7 @@ impl RedisServer {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.tell("PING").contains("PONG") {
                 return true;
             }
-            // The pause between two looks at the condition.
+            // tidy: poll interval
             std::thread::sleep(Duration::from_millis(5));
         }
         false

@@ -32,6 +32,7 @@ impl Clock for StillClock {
     fn now(&self) -> MonoTime {
         MonoTime(self.0.load(Ordering::Relaxed))
     }
+    // tidy: the port's method, which waits for nothing here
     fn sleep(&self, _span: Millis) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
@@ -100,7 +101,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
             return found;
         }
         assert!(start.elapsed() < limit, "{what}: not within {limit:?}");
-        // Not synchronisation: the pause between two looks at the condition.
+        // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
