@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use crate::load::Connection;
+
 /// A child process that does not outlive its owner.
 pub(crate) struct Process {
     child: Child,
@@ -139,8 +141,12 @@ async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<(
 
 /// Body of a GET that has to answer 2xx.
 pub(crate) async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
-    let answer = reqwest::get(format!("http://{addr}{path}")).await?.error_for_status()?;
-    Ok(answer.text().await?)
+    let request = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
+    let answer = Connection::open(addr).await?.ask(request.as_bytes()).await?;
+    if !(200..300).contains(&answer.status()) {
+        bail!("GET {path} at {addr}: {}", answer.head);
+    }
+    Ok(String::from_utf8(answer.body)?)
 }
 
 /// Waits for something that a process does by itself.

@@ -16,6 +16,7 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -213,13 +214,6 @@ impl Node {
         self.spawn(async move { match engine.follow_invalidations().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
-        let standing = Arc::clone(&self.standing);
-        self.spawn(async move {
-            loop {
-                tokio::time::sleep(UPKEEP_PAUSE).await;
-                standing.meters.upkeep();
-            }
-        });
     }
 
     fn start_listeners(
@@ -247,7 +241,7 @@ impl Node {
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.peer,
-            peers.into_service(),
+            TowerToHyperService::new(peers.into_service()),
             bounds(limits::PEER_CONNECTIONS_MAX),
             self.background.clone(),
             stop,
@@ -258,7 +252,7 @@ impl Node {
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.admin,
-            admin.into_service(),
+            TowerToHyperService::new(admin.into_service()),
             bounds(limits::ADMIN_CONNECTIONS_MAX),
             self.background.clone(),
             stop,
@@ -279,8 +273,6 @@ impl Node {
 
 /// Time for what has to be said at the very end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often histogram samples are folded; about 1 MB of samples pile up in between at 10,000/s.
-const UPKEEP_PAUSE: Duration = Duration::from_secs(5);
 
 impl Listeners {
     async fn bind(settings: &Settings) -> anyhow::Result<Self> {
