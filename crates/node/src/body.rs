@@ -79,11 +79,11 @@ mod tests {
     }
 
     /// F31: what never comes is given up, though nothing ever wakes the task.
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_never_comes_is_given_up() {
-        let waited = tokio::time::Instant::now();
-        assert_eq!(within(Duration::from_secs(3), std::future::pending::<()>()).await, None);
-        assert_eq!(waited.elapsed().as_secs(), 3);
+        let (asked, limit) = (std::time::Instant::now(), Duration::from_millis(20));
+        assert_eq!(within(limit, std::future::pending::<()>()).await, None);
+        assert!(asked.elapsed() >= limit);
     }
 
     #[tokio::test]

@@ -143,7 +143,9 @@ impl Meters {
             requests: std::array::from_fn(|class| {
                 std::array::from_fn(|status| {
                     let (class, status) = (words::CLASSES[class], words::STATUSES[status]);
-                    BusyCounter::new(counter!("hopcache_requests_total", "class" => class, "status" => status))
+                    BusyCounter::new(
+                        counter!("hopcache_requests_total", "class" => class, "status" => status),
+                    )
                 })
             }),
             // A request that joined a flight, here or at the owner, and ran nothing itself.

@@ -129,7 +129,7 @@ impl Node {
         let members = Members::new(me.node.clone(), peer_addr, me.incarnation, move |names, _| {
             ring_of(names, virtual_nodes)
         });
-        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone())?);
+        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(settings.node.memory_bytes));
         let ports = Ports {
@@ -237,15 +237,10 @@ impl Node {
 
         let desk =
             PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
-        let peers = crate::peer::server::router(Arc::new(desk), key);
+        let peers = crate::peer::server::service(Arc::new(desk), key);
         let stop = self.stop_rest.clone();
-        let served = serve(
-            listeners.peer,
-            TowerToHyperService::new(peers.into_service()),
-            bounds(limits::PEER_CONNECTIONS_MAX),
-            self.background.clone(),
-            stop,
-        );
+        let served =
+            serve(listeners.peer, peers, bounds(limits::PEER_CONNECTIONS_MAX), self.background.clone(), stop);
         self.background.spawn(served);
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();

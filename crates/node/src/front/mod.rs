@@ -36,9 +36,9 @@ use hyper::body::Incoming;
 use hyper::service::{HttpService, service_fn};
 use tower::ServiceExt;
 
+use crate::body::{whole, within};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
-use crate::body::{whole, within};
 use crate::front::answer::{Refusal, Reply};
 use crate::front::ask::{AskReader, Raw};
 use crate::front::credentials::Credentials;

@@ -122,7 +122,11 @@ impl Tally {
     }
 
     fn sum(&self, part: impl Fn(&Buckets) -> Option<&AtomicU64>) -> u64 {
-        self.stripes.iter().filter_map(|stripe| part(&stripe.0)).map(|part| part.load(Ordering::Relaxed)).sum()
+        self.stripes
+            .iter()
+            .filter_map(|stripe| part(&stripe.0))
+            .map(|part| part.load(Ordering::Relaxed))
+            .sum()
     }
 }
 
