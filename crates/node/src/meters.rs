@@ -115,6 +115,12 @@ impl<const N: usize> Family<N> {
 /// Followers that make a flight a stampede that single-flight absorbed.
 const STAMPEDE_FOLLOWERS_MIN: u32 = 10;
 
+impl Default for Meters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Meters {
     /// Registers everything with an exporter of this node's own: `dev` runs several nodes in a process.
     #[must_use]
