@@ -1,5 +1,8 @@
 //! CPU time of a 1 KB hit: on its owner, forwarded over one hop, and on a bare axum handler that
 //! answers the same bytes to the same request; alternated, so that the machine's mood hits all alike.
+//!
+//! Forwards are measured twice, with one key for all connections, whose requests share forwards under
+//! way, and with a key for each, whose requests cannot.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,6 +38,7 @@ const STATEMENT: &str = "UNWIND range(1, 205) AS x RETURN x";
 struct Arm {
     name: &'static str,
     addr: SocketAddr,
+    requests: Vec<Vec<u8>>,
     processes: Vec<usize>,
     cpu_us: Vec<f64>,
     per_second: Vec<f64>,
@@ -49,7 +53,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let binary = hopcache_binary()?;
     let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common };
     let nodes = start_cluster(&plan, 2).await?;
-    let request = query_request("bench", STATEMENT, "");
+    let request = query_request("bench", STATEMENT, 0);
     let (owner, body) =
         find_owner(&nodes.iter().map(|(_, addrs)| addrs.client).collect::<Vec<_>>(), &request).await?;
     let bare = start_bare(&dir, &body)?;
@@ -59,12 +63,17 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| *addrs).collect();
     processes.extend(nodes.into_iter().map(|(process, _)| process));
     processes.push(bare_process);
-    let arm =
-        |name, addr, processes| Arm { name, addr, processes, cpu_us: Vec::new(), per_second: Vec::new() };
+    let one = vec![request];
+    let many = keys_forwarded(addrs[other].client, options.connections).await?;
+    let arm = |name, addr, requests: &[Vec<u8>], processes| {
+        let requests = requests.to_vec();
+        Arm { name, addr, requests, processes, cpu_us: Vec::new(), per_second: Vec::new() }
+    };
     let mut arms = [
-        arm("bare axum handler", bare_addr, vec![2]),
-        arm("hit on the owner", addrs[owner].client, vec![owner]),
-        arm("forwarded hit, both processes", addrs[other].client, vec![owner, other]),
+        arm("bare axum handler", bare_addr, &one, vec![2]),
+        arm("hit on the owner", addrs[owner].client, &one, vec![owner]),
+        arm("forwarded hit, one key", addrs[other].client, &one, vec![owner, other]),
+        arm("forwarded hit, a key for each connection", addrs[other].client, &many, vec![owner, other]),
     ];
     let mut report = Report::open("Hit benchmark");
     report.line(&format!(
@@ -75,14 +84,15 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         options.seconds
     ));
     let span = Duration::from_secs(options.seconds);
-    for addr in arms.iter().map(|arm| arm.addr) {
-        closed_loop(addr, &request, options.connections, Duration::from_millis(500), body.len()).await?;
+    for arm in &arms {
+        closed_loop(arm.addr, &arm.requests, options.connections, Duration::from_millis(500), body.len())
+            .await?;
     }
     let redis_before = redis_commands(redis_addr)?;
     let hits_before = hits(addrs[0].admin).await? + hits(addrs[1].admin).await?;
     for _ in 0..options.rounds {
         for arm in &mut arms {
-            measure(arm, &processes, &request, options.connections, span, body.len()).await?;
+            measure(arm, &processes, options.connections, span, body.len()).await?;
         }
     }
     let redis_after = redis_commands(redis_addr)?;
@@ -103,7 +113,6 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 async fn measure(
     arm: &mut Arm,
     processes: &[Process],
-    request: &[u8],
     connections: usize,
     span: Duration,
     body_len: usize,
@@ -111,7 +120,7 @@ async fn measure(
     let cpu =
         || -> anyhow::Result<Duration> { arm.processes.iter().map(|place| processes[*place].cpu()).sum() };
     let before = cpu()?;
-    let loaded = closed_loop(arm.addr, request, connections, span, body_len).await?;
+    let loaded = closed_loop(arm.addr, &arm.requests, connections, span, body_len).await?;
     let used = cpu()? - before;
     #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^53")]
     let requests = loaded.requests as f64;
@@ -120,8 +129,8 @@ async fn measure(
     Ok(())
 }
 
-fn tell(report: &mut Report, arms: &[Arm; 3]) {
-    report.line("\n| arm | CPU µs per request: median (min–max) | requests/s: median (min–max) |");
+fn tell(report: &mut Report, arms: &[Arm]) {
+    report.line("\nforwarded: CPU of both processes together\n\n| arm | CPU µs per request: median (min–max) | requests/s: median (min–max) |");
     report.line("|---|---|---|");
     for arm in arms {
         report.line(&format!(
@@ -137,6 +146,24 @@ fn tell(report: &mut Report, arms: &[Arm; 3]) {
         let rounds: Vec<String> = arm.cpu_us.iter().map(|cpu| format!("{cpu:.2}")).collect();
         report.line(&format!("raw CPU µs, {}: {}", arm.name, rounds.join(" ")));
     }
+}
+
+/// Requests for as many different keys, cached, that the node at `entry` forwards to the other one:
+/// none of them can share a forward with another connection's.
+async fn keys_forwarded(entry: SocketAddr, keys: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut connection = Connection::open(entry).await?;
+    let mut found = Vec::new();
+    for n in 1..100 * keys {
+        let request = query_request("bench", STATEMENT, n);
+        connection.ask(&request).await?;
+        if connection.ask(&request).await?.head.contains("fwd=miss; detail=owner") {
+            found.push(request);
+        }
+        if found.len() == keys {
+            return Ok(found);
+        }
+    }
+    bail!("the other node owns too few keys")
 }
 
 /// Which node says that it owns the key, and the answer's body as a hit has it.

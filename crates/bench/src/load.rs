@@ -8,11 +8,12 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// One POST to the Query API, as bytes.
-pub(crate) fn query_request(host: &str, statement: &str, extra_headers: &str) -> Vec<u8> {
-    let body = serde_json::json!({ "statement": statement }).to_string();
+/// One POST to the Query API, as bytes. The statement need not use the parameter `n`: it makes a key
+/// of its own for each value.
+pub(crate) fn query_request(host: &str, statement: &str, n: usize) -> Vec<u8> {
+    let body = serde_json::json!({ "statement": statement, "parameters": { "n": n } }).to_string();
     format!(
-        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\n{extra_headers}content-length: {}\r\n\r\n{body}",
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -97,10 +98,10 @@ pub(crate) struct Loaded {
     pub(crate) wall: Duration,
 }
 
-/// Runs `connections` loops for `span`. Every answer has to have `status` and a body as long as `body_len`.
+/// Runs `connections` loops for `span`, each with one of `requests`, in turn. Every answer has to have `status` and a body as long as `body_len`.
 pub(crate) async fn closed_loop(
     addr: SocketAddr,
-    request: &[u8],
+    requests: &[Vec<u8>],
     connections: usize,
     span: Duration,
     body_len: usize,
@@ -108,8 +109,8 @@ pub(crate) async fn closed_loop(
     let started = Instant::now();
     let until = started + span;
     let mut loops = tokio::task::JoinSet::new();
-    for _ in 0..connections {
-        let request = request.to_vec();
+    for request in requests.iter().cycle().take(connections) {
+        let request = request.clone();
         loops.spawn(async move {
             let mut connection = Connection::open(addr).await?;
             let mut requests = 0_u64;

@@ -11,7 +11,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use axum::Router;
@@ -19,14 +19,17 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 use bytes::Bytes;
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
+use hopcache::listener::{ListenerBounds, serve as listen};
 use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{ClusterKey, PeerIdentity, SealedRequest, SessionId, SessionKeys};
 use hopcache::peer::link::PeerLink;
-use hopcache::peer::server::{PeerRefusal, PeerService, router};
+use hopcache::peer::server::{PeerRefusal, PeerService, service};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const WORKERS: usize = 32;
 const EXCHANGES_EACH: usize = 2_000;
@@ -79,6 +82,19 @@ where
     }
     let count = (WORKERS * EXCHANGES_EACH) as f64;
     ((cpu_ns() - cpu) as f64 / 1e3 / count, count / wall.elapsed().as_secs_f64())
+}
+
+async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let bounds = ListenerBounds {
+        connections_max: 2 * WORKERS,
+        head_timeout: Duration::from_secs(60),
+        head_bytes_max: 16 << 10,
+    };
+    let (connections, stop) = (TaskTracker::new(), CancellationToken::new());
+    tokio::spawn(listen(listener, service(Arc::new(peer), key), bounds, connections, stop));
+    addr
 }
 
 async fn sealed(link: Arc<PeerLink>, to: NodeName, addr: SocketAddr) {
@@ -167,10 +183,11 @@ async fn main() {
     let key = Arc::new(ClusterKey::random());
     let to = NodeName::new("node-b").unwrap();
     let who = PeerIdentity { name: to.clone(), incarnation: Incarnation(1), epoch: 1 };
-    let peer = serve(router(Arc::new(Fixed(who)), Arc::clone(&key))).await;
+    let peer = serve_peer(Fixed(who), Arc::clone(&key)).await;
     let bare =
         serve(Router::new().route("/ask", post(|_: Bytes| async { Bytes::from_static(&ANSWER) }))).await;
-    let link = Arc::new(PeerLink::new(key, NodeName::new("node-a").unwrap()).unwrap());
+    let link = Arc::new(PeerLink::new(key, NodeName::new("node-a").unwrap()));
+    let _already = rustls::crypto::ring::default_provider().install_default();
     let plain = reqwest::Client::builder().no_proxy().tcp_nodelay(true).tls_certs_only([]).build().unwrap();
     let mut connector = hyper_util::client::legacy::connect::HttpConnector::new();
     connector.set_nodelay(true);

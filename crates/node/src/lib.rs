@@ -6,6 +6,7 @@
 //! together. Nothing here decides what is cached, for how long or by whom.
 
 pub mod admin;
+pub mod body;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -5,15 +5,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use http::{Request, Response};
-use hyper::body::Incoming;
+use axum::BoxError;
+use hyper::body::{Body, Incoming};
+use hyper::service::HttpService;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +38,8 @@ pub async fn serve<S>(
     connections: TaskTracker,
     stop: CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
+    S: HttpService<Incoming, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    S::ResBody: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let room = Arc::new(Semaphore::new(bounds.connections_max));
     loop {
@@ -82,14 +81,14 @@ async fn accept(
 
 async fn converse<S>(stream: TcpStream, service: S, bounds: ListenerBounds, stop: CancellationToken)
 where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
-    S::Future: Send,
+    S: HttpService<Incoming, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    S::ResBody: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.head_timeout)
         .max_buf_size(bounds.head_bytes_max)
-        .serve_connection(TokioIo::new(stream), hyper_util::service::TowerToHyperService::new(service));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

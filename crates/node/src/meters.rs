@@ -12,18 +12,22 @@ use hopcache_engine::outcome::{
     Cause, Class, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use metrics::{Counter, Gauge, counter, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::words;
 
+mod tally;
+
+use tally::{BusyCounter, IsFirst, Tally};
+
 /// A node's metrics and their exporter.
 pub struct Meters {
     exporter: PrometheusHandle,
-    hits: Counter,
+    hits: BusyCounter,
     misses: Counter,
     bypasses: Family<{ words::REASONS.len() }>,
-    requests: [Family<{ words::STATUSES.len() }>; 3],
+    requests: [[BusyCounter; words::STATUSES.len()]; 3],
     joined: Counter,
     stampedes: Counter,
     runs: Family<{ words::CAUSES.len() }>,
@@ -47,10 +51,10 @@ struct Refreshes {
 }
 
 struct Times {
-    requests: [Histogram; 3],
-    runs: Histogram,
-    age: Histogram,
-    ttl_left: Histogram,
+    requests: [Tally; 3],
+    runs: Tally,
+    age: Tally,
+    ttl_left: Tally,
 }
 
 struct Gauges {
@@ -111,15 +115,19 @@ impl<const N: usize> Family<N> {
 /// Followers that make a flight a stampede that single-flight absorbed.
 const STAMPEDE_FOLLOWERS_MIN: u32 = 10;
 
+impl Default for Meters {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Meters {
     /// Registers everything with an exporter of this node's own: `dev` runs several nodes in a process.
-    ///
-    /// # Errors
-    /// When the exporter refuses its own bucket bounds.
-    pub fn new() -> anyhow::Result<Self> {
-        let recorder = PrometheusBuilder::new().set_buckets(&SECONDS_BUCKETS)?.build_recorder();
+    #[must_use]
+    pub fn new() -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
         let exporter = recorder.handle();
-        Ok(metrics::with_local_recorder(&recorder, || Self::register(exporter)))
+        metrics::with_local_recorder(&recorder, || Self::register(exporter))
     }
 
     fn register(exporter: PrometheusHandle) -> Self {
@@ -129,7 +137,7 @@ impl Meters {
             refresh: Refreshes::register(),
             times: Times::register(),
             // A request served from memory or store, here or at the owner.
-            hits: counter!("cache_hit_total"),
+            hits: BusyCounter::new(counter!("cache_hit_total")),
             // A request served from an origin run, its own or one that it joined, or that failed.
             misses: counter!("cache_miss_total"),
             // A request that passed the cache by, or was refused before it became a query.
@@ -139,9 +147,11 @@ impl Meters {
             ),
             // A request that got an answer, by status.
             requests: std::array::from_fn(|class| {
-                Family::new(&words::STATUSES, |status| {
-                    let class = words::CLASSES[class];
-                    counter!("hopcache_requests_total", "class" => class, "status" => status)
+                std::array::from_fn(|status| {
+                    let (class, status) = (words::CLASSES[class], words::STATUSES[status]);
+                    BusyCounter::new(
+                        counter!("hopcache_requests_total", "class" => class, "status" => status),
+                    )
                 })
             }),
             // A request that joined a flight, here or at the owner, and ran nothing itself.
@@ -191,20 +201,26 @@ impl Meters {
     /// Counts a request from its outcome; `status` is what the client was sent.
     pub fn count(&self, outcome: &Outcome, status: u16, took: Duration) {
         let class = self.count_class(&outcome.how);
-        self.requests[class].add(words::status_place(status));
+        self.count_status(class, status);
         self.times.requests[class].record(took);
     }
 
     /// Counts a request that was refused before it became a query.
     pub fn count_rejected(&self, status: u16) {
         self.bypasses.add(words::reason_place(Reason::Rejected));
-        self.requests[2].add(words::status_place(status));
+        self.count_status(2, status);
+    }
+
+    fn count_status(&self, class: usize, status: u16) {
+        if let Some(counter) = self.requests[class].get(words::status_place(status)) {
+            counter.add();
+        }
     }
 
     fn count_class(&self, how: &How) -> usize {
         match how.class {
             Class::Hit => {
-                self.hits.increment(1);
+                self.hits.add();
                 if let Some(age) = how.age_ms {
                     self.times.age.record(age.duration());
                 }
@@ -245,13 +261,11 @@ impl Meters {
     #[must_use]
     pub fn render(&self, now: Readings) -> String {
         self.gauges.set(now);
-        self.exporter.run_upkeep();
-        self.exporter.render()
-    }
-
-    /// Folds histogram samples; call it every few seconds, or samples pile up.
-    pub fn upkeep(&self) {
-        self.exporter.run_upkeep();
+        self.hits.show();
+        self.requests.iter().flatten().for_each(BusyCounter::show);
+        let mut text = self.exporter.render();
+        self.times.write(&mut text);
+        text
     }
 }
 
@@ -272,12 +286,25 @@ impl Refreshes {
 
 impl Times {
     fn register() -> Self {
-        let requests = |class, result| histogram!("hopcache_request_duration_seconds", "class" => class, "result" => result);
+        let requests = |labels| Tally::new("hopcache_request_duration_seconds", labels);
         Self {
-            requests: [requests("read", "hit"), requests("read", "miss"), requests("bypass", "bypass")],
-            runs: histogram!("hopcache_origin_duration_seconds"),
-            age: histogram!("cache_age_at_access_seconds"),
-            ttl_left: histogram!("cache_ttl_remaining_seconds"),
+            requests: [
+                requests(r#"class="read",result="hit""#),
+                requests(r#"class="read",result="miss""#),
+                requests(r#"class="bypass",result="bypass""#),
+            ],
+            runs: Tally::new("hopcache_origin_duration_seconds", ""),
+            age: Tally::new("cache_age_at_access_seconds", ""),
+            ttl_left: Tally::new("cache_ttl_remaining_seconds", ""),
+        }
+    }
+
+    fn write(&self, out: &mut String) {
+        for (class, tally) in self.requests.iter().enumerate() {
+            tally.write(out, if class == 0 { IsFirst::Yes } else { IsFirst::No });
+        }
+        for tally in [&self.runs, &self.age, &self.ttl_left] {
+            tally.write(out, IsFirst::Yes);
         }
     }
 }
@@ -381,9 +408,3 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::Refused => 3,
     }
 }
-
-/// From a memory hit (10 µs) to the longest run (a minute), about ×2.5 a step.
-const SECONDS_BUCKETS: [f64; 16] = [
-    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.025, 0.1, 0.25, 1.0,
-    5.0, 15.0, 60.0,
-];

@@ -16,6 +16,7 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -128,7 +129,7 @@ impl Node {
         let members = Members::new(me.node.clone(), peer_addr, me.incarnation, move |names, _| {
             ring_of(names, virtual_nodes)
         });
-        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone())?);
+        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(settings.node.memory_bytes));
         let ports = Ports {
@@ -213,13 +214,6 @@ impl Node {
         self.spawn(async move { match engine.follow_invalidations().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
-        let standing = Arc::clone(&self.standing);
-        self.spawn(async move {
-            loop {
-                tokio::time::sleep(UPKEEP_PAUSE).await;
-                standing.meters.upkeep();
-            }
-        });
     }
 
     fn start_listeners(
@@ -243,22 +237,17 @@ impl Node {
 
         let desk =
             PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
-        let peers = crate::peer::server::router(Arc::new(desk), key);
+        let peers = crate::peer::server::service(Arc::new(desk), key);
         let stop = self.stop_rest.clone();
-        let served = serve(
-            listeners.peer,
-            peers.into_service(),
-            bounds(limits::PEER_CONNECTIONS_MAX),
-            self.background.clone(),
-            stop,
-        );
+        let served =
+            serve(listeners.peer, peers, bounds(limits::PEER_CONNECTIONS_MAX), self.background.clone(), stop);
         self.background.spawn(served);
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.admin,
-            admin.into_service(),
+            TowerToHyperService::new(admin.into_service()),
             bounds(limits::ADMIN_CONNECTIONS_MAX),
             self.background.clone(),
             stop,
@@ -279,8 +268,6 @@ impl Node {
 
 /// Time for what has to be said at the very end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How often histogram samples are folded; about 1 MB of samples pile up in between at 10,000/s.
-const UPKEEP_PAUSE: Duration = Duration::from_secs(5);
 
 impl Listeners {
     async fn bind(settings: &Settings) -> anyhow::Result<Self> {

@@ -25,7 +25,7 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let settings = loaded.settings;
-    let meters = Arc::new(Meters::new()?);
+    let meters = Arc::new(Meters::new());
     let backends =
         Backends { store: open_store(&settings, &meters)?, origin: open_origin(&settings).await?, meters };
     let node = Node::start(&settings, loaded.report, backends).await?;

@@ -4,8 +4,6 @@
 //! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
 //! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
 
-use axum::body::Body;
-use axum::response::Response;
 use bytes::Bytes;
 use hopcache_core::node::NodeName;
 use hopcache_engine::identity::Credentials;
@@ -21,9 +19,13 @@ use hopcache_queryapi::request::RequestError;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body_util::Full;
 
 use crate::words;
+
+/// A response with its whole body, which needs no box around it.
+pub type Reply = http::Response<Full<Bytes>>;
 
 /// `Cache-Status` (RFC 9211).
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -38,22 +40,27 @@ const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
 const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
 const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
+/// Headers of most responses, with hyper's `content-length` and `date`.
+const HEADERS_USUAL: usize = 6;
+
 /// The response to a request that became a query.
 #[must_use]
-pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Response {
+pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply {
     let (status, content_type, body, retry_after) = match &outcome.answer {
         Answer::Body(body) => (StatusCode::ACCEPTED, content_type(encoding), body.clone(), None),
         Answer::Failed(failure) => of_failure(failure, encoding),
     };
-    let mut response = Response::new(Body::from(body));
+    let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
+    // Ours, and those that hyper adds; a map that has to grow is built twice.
+    *headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     if let (Class::Hit, Some(age)) = (outcome.how.class, outcome.how.age_ms) {
         headers.insert(AGE, HeaderValue::from(age.0 / 1_000));
     }
-    if let Ok(value) = HeaderValue::try_from(cache_status(outcome, me)) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(cache_status(outcome, me))) {
         headers.insert(CACHE_STATUS, value);
     }
     if let Some(seconds) = retry_after {
@@ -246,7 +253,7 @@ impl Refusal {
 
     /// The response.
     #[must_use]
-    pub fn into_response(self) -> Response {
+    pub fn into_response(self) -> Reply {
         match self {
             Self::Said { status, code, message, content_type } => {
                 error(status, &code, &message, content_type)
@@ -256,7 +263,7 @@ impl Refusal {
     }
 }
 
-fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
+fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Reply {
     match (fault, presented) {
         (OriginFault::Unauthorized(_), Credentials::None) => {
             Refusal::authorization(AuthorizationError::Missing).into_response()
@@ -281,7 +288,7 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Response {
     }
 }
 
-fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Response {
+fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Reply {
     let mut response = plain(status, content_type, failure::body(code, message).into());
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
@@ -289,8 +296,8 @@ fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValu
     response
 }
 
-fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response {
-    let mut response = Response::new(Body::from(body));
+fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
+    let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
@@ -299,7 +306,7 @@ fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response
 
 /// `GET /`: what a client of Neo4j looks for there.
 #[must_use]
-pub fn discovery(host: &str, me: &NodeName) -> Response {
+pub fn discovery(host: &str, me: &NodeName) -> Reply {
     let document = serde_json::json!({
         "query": format!("http://{host}/db/{{databaseName}}/query/v2"),
         "neo4j_version": "5.26.0",
@@ -313,14 +320,14 @@ pub fn discovery(host: &str, me: &NodeName) -> Response {
 }
 
 /// A method that the path does not have.
-pub async fn method_not_allowed() -> Response {
+pub async fn method_not_allowed() -> Reply {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
     response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 
 /// `OPTIONS` of the query path, as browsers ask it before a request to another origin.
-pub async fn options() -> Response {
+pub async fn options() -> Reply {
     let text = HeaderValue::from_static("text/plain");
     let mut response = plain(StatusCode::OK, text, Bytes::from_static(b"POST, OPTIONS"));
     response.headers_mut().insert(ALLOW, METHODS);
@@ -328,12 +335,12 @@ pub async fn options() -> Response {
 }
 
 /// A path that there is not.
-pub async fn not_found() -> Response {
+pub async fn not_found() -> Reply {
     error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found", JSON)
 }
 
 /// Explicit transactions.
-pub async fn no_transactions() -> Response {
+pub async fn no_transactions() -> Reply {
     error(
         StatusCode::NOT_IMPLEMENTED,
         "Hopcache.ClientError.NotImplemented",

@@ -14,6 +14,7 @@ pub mod ask;
 pub mod credentials;
 pub mod remembered;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,8 +22,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
-use axum::routing::{MethodRouter, RouterIntoService, any, get, post};
+use axum::routing::{MethodRouter, any, get, options};
 use bytes::Bytes;
 use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
 use hopcache_core::time::Millis;
@@ -30,16 +30,23 @@ use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, OriginFault};
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http::{Method, Request, StatusCode};
+use http_body_util::{Either, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::{HttpService, service_fn};
+use tower::ServiceExt;
 
+use crate::body::{whole, within};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
-use crate::front::answer::Refusal;
+use crate::front::answer::{Refusal, Reply};
 use crate::front::ask::{AskReader, Raw};
 use crate::front::credentials::Credentials;
 use crate::front::remembered::RememberedRequests;
 use crate::node::Standing;
+
+/// A body of this listener: whole and unboxed where it answers a query.
+pub type FrontBody = Either<Full<Bytes>, Body>;
 
 /// The client listener's state.
 pub struct Front {
@@ -66,20 +73,40 @@ impl Front {
         })
     }
 
-    /// The listener's routes.
-    pub fn service(self: Arc<Self>) -> RouterIntoService<hyper::body::Incoming> {
+    /// The listener's service. Queries, which are nearly all requests, go straight to [`Front::answer`]:
+    /// routing, extraction and the boxes between them cost more than finding a hit does
+    /// (docs/benchmarks). Everything else goes through axum's router.
+    pub fn service(
+        self: Arc<Self>,
+    ) -> impl HttpService<Incoming, ResBody = FrontBody, Error = Infallible, Future: Send> + Clone + Send + 'static
+    {
+        let routes = Arc::clone(&self).routes();
+        let served = Arc::new((self, routes));
+        service_fn(move |request: Request<Incoming>| {
+            let served = Arc::clone(&served);
+            async move {
+                let (front, routes) = &*served;
+                if is_query(&request) {
+                    return Ok(front.answer(request).await.map(Either::Left));
+                }
+                let answered = Box::pin(routes.clone().oneshot(request)).await;
+                answered.map(|response| response.map(Either::Right))
+            }
+        })
+    }
+
+    fn routes(self: Arc<Self>) -> Router {
         Router::new()
             .route("/", get(discovery))
-            .route("/db/{database}/query/v2", queries())
-            .route("/db/{database}/query/v2/", queries())
+            .route("/db/{database}/query/v2", not_posts())
+            .route("/db/{database}/query/v2/", not_posts())
             .route("/db/{database}/query/v2/tx", any(answer::no_transactions))
             .route("/db/{database}/query/v2/tx/{*rest}", any(answer::no_transactions))
             .fallback(answer::not_found)
             .with_state(self)
-            .into_service()
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response {
+    async fn answer(&self, request: Request<Incoming>) -> Reply {
         let started = Instant::now();
         let (head, body) = request.into_parts();
         let body = match read_body(body).await {
@@ -93,7 +120,8 @@ impl Front {
         };
         let outcome = match self.engine.hit(&ask) {
             Some(outcome) => outcome,
-            None => self.engine.answer(&ask).await,
+            // Boxed, so that a hit does not move the room that a miss would need.
+            None => Box::pin(self.engine.answer(&ask)).await,
         };
         self.take_note(&ask, &outcome);
         let response = answer::of_outcome(&outcome, ask.form.encoding, &self.engine.me().node);
@@ -114,7 +142,11 @@ impl Front {
             ask.session = self.reader.session(head)?;
             return Ok(ask);
         }
-        let ask = self.reader.read(head, body, now)?;
+        Box::pin(self.ask_anew(raw, head, body)).await
+    }
+
+    async fn ask_anew(&self, raw: &Raw, head: &http::request::Parts, body: &Bytes) -> Result<Ask, Refusal> {
+        let ask = self.reader.read(head, body, self.clock.now())?;
         let belief = self.believe(&ask).await?;
         if let Some(bytes) = raw.bytes() {
             self.remembered.remember(bytes, ask.clone(), belief);
@@ -159,7 +191,7 @@ impl Front {
         self.standing.is_origin_reachable.store(answers, Ordering::Relaxed);
     }
 
-    fn refuse(&self, refusal: Refusal) -> Response {
+    fn refuse(&self, refusal: Refusal) -> Reply {
         let response = refusal.into_response();
         self.standing.meters.count_rejected(response.status().as_u16());
         response
@@ -178,37 +210,42 @@ pub(crate) fn patience_ms(run_timeout_ms: Millis) -> Millis {
     Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
 }
 
-fn queries() -> MethodRouter<Arc<Front>> {
-    post(query).options(answer::options).fallback(answer::method_not_allowed)
+/// What is no query on the path of queries.
+fn not_posts() -> MethodRouter<Arc<Front>> {
+    options(answer::options).fallback(answer::method_not_allowed)
 }
 
-async fn query(State(front): State<Arc<Front>>, request: Request<Body>) -> Response {
-    front.answer(request).await
+/// Whether a request posts a query: `/db/{database}/query/v2`, as the server also with a slash behind it.
+fn is_query<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let rest = path.strip_prefix("/db/").and_then(|path| path.strip_suffix("/query/v2"));
+    request.method() == Method::POST && rest.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
-async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Response {
+async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Reply {
     let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
     answer::discovery(host.unwrap_or("localhost"), &front.engine.me().node)
 }
 
 /// The whole body, within its bounds of size and time (F31).
-async fn read_body(body: Body) -> Result<Bytes, Refusal> {
-    let collected = Limited::new(body, REQUEST_BODY_BYTES_MAX).collect();
-    match tokio::time::timeout(Duration::from_millis(BODY_TIMEOUT_MS), collected).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refusal::own(
+async fn read_body(body: Incoming) -> Result<Bytes, Refusal> {
+    let limit = Duration::from_millis(BODY_TIMEOUT_MS);
+    match within(limit, whole(Limited::new(body, REQUEST_BODY_BYTES_MAX))).await {
+        Some(Ok(body)) => Ok(body),
+        Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(Refusal::own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.RequestTooLarge",
             format!(
                 "The request body is over {REQUEST_BODY_BYTES_MAX} bytes. Send large data in several requests."
             ),
         )),
-        Ok(Err(_)) => Err(Refusal::own(
+        Some(Err(_)) => Err(Refusal::own(
             StatusCode::BAD_REQUEST,
             "Hopcache.ClientError.BodyCut",
             "The request body ended before its announced length.".to_owned(),
         )),
-        Err(_) => Err(Refusal::own(
+        None => Err(Refusal::own(
             StatusCode::REQUEST_TIMEOUT,
             "Hopcache.ClientError.BodyTooSlow",
             format!("The request body did not arrive within {BODY_TIMEOUT_MS} ms."),

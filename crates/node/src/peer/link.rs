@@ -11,41 +11,30 @@
 //! Never here: names' addresses, and what a failure means for routing.
 
 use std::collections::HashMap;
-use std::error::Error as _;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use hopcache_core::limits::{
-    PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
-    PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX,
-};
+use bytes::Bytes;
+use hopcache_core::limits::{PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, PEER_SESSIONS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
+use http::header::HOST;
+use http::{HeaderValue, Method, Request, Uri};
+use http_body_util::Full;
 use parking_lot::RwLock;
-use reqwest::{Body, Request, Response, Url};
 
 use super::PeerPath;
 use super::auth::{ClusterKey, HELLO_HEADER, Hello, PeerIdentity, SessionId, SessionKeys, open_welcome};
+use super::connections::{Connections, Line, LineFault, Reply};
 
 /// Sealed requests to peers' addresses, over kept connections.
 pub struct PeerLink {
     key: Arc<ClusterKey>,
     me: NodeName,
-    pooled: reqwest::Client,
-    /// Keeps no connection: what is sent through it travels on a new one.
-    fresh: reqwest::Client,
     sessions: RwLock<HashMap<SocketAddr, Arc<LinkSession>>>,
 }
-
-/// The HTTP client could not be built.
-#[derive(Debug, thiserror::Error)]
-#[error("the client for peers could not be built: {0}")]
-pub struct LinkSetup(#[from] reqwest::Error);
 
 /// The sender's side of a session.
 struct LinkSession {
@@ -53,8 +42,14 @@ struct LinkSession {
     id: SessionId,
     keys: SessionKeys,
     counter: AtomicU64,
-    ask: Url,
-    purge: Url,
+    to: Arc<Address>,
+}
+
+/// Where a peer listens, and the connections kept to it.
+struct Address {
+    addr: SocketAddr,
+    host: HeaderValue,
+    connections: Connections,
 }
 
 /// How one attempt within a session ended, other than well.
@@ -64,24 +59,11 @@ enum Attempt {
     Failed(PeerError),
 }
 
-/// Why nothing of an answer came.
-enum SendFault {
-    /// The connection ended before the first byte of an answer.
-    Broken(String),
-    Failed(PeerError),
-}
-
 impl PeerLink {
     /// A link that speaks as `me`.
-    ///
-    /// # Errors
-    /// [`LinkSetup`] when reqwest refuses to be built.
-    pub fn new(key: Arc<ClusterKey>, me: NodeName) -> Result<Self, LinkSetup> {
-        // reqwest wants a TLS provider even for plain HTTP; whoever installed one first is right.
-        let _already = rustls::crypto::ring::default_provider().install_default();
-        let pooled = builder().pool_max_idle_per_host(PEER_IDLE_CONNECTIONS_MAX).build()?;
-        let fresh = builder().pool_max_idle_per_host(0).build()?;
-        Ok(Self { key, me, pooled, fresh, sessions: RwLock::default() })
+    #[must_use]
+    pub fn new(key: Arc<ClusterKey>, me: NodeName) -> Self {
+        Self { key, me, sessions: RwLock::default() }
     }
 
     /// Asks whoever lives at `addr` who it is.
@@ -152,18 +134,10 @@ impl PeerLink {
         let sealed = inline_or_apart(message.len(), || {
             session.keys.seal_request(path, &self.me, &session.id, counter, message)
         });
-        let url = if path == PeerPath::Purge { &session.purge } else { &session.ask };
         let body = Bytes::from(sealed);
-        let response = self
-            .send(|| {
-                let mut request = Request::new(reqwest::Method::POST, url.clone());
-                *request.body_mut() = Some(Body::from(body.clone()));
-                request
-            })
-            .await
-            .map_err(Attempt::Failed)?;
-        let status = response.status().as_u16();
-        let sealed = read_body(response).await.map_err(Attempt::Failed)?;
+        let reply =
+            session.to.send(|| session.to.request(path, body.clone())).await.map_err(Attempt::Failed)?;
+        let (status, sealed) = (reply.status.as_u16(), reply.body);
         let opened =
             inline_or_apart(sealed.len(), || session.keys.open_answer(path, counter, status, sealed));
         match opened {
@@ -221,61 +195,69 @@ impl PeerLink {
     async fn greet(&self, addr: SocketAddr) -> Result<LinkSession, PeerError> {
         let hello = Hello::new(self.me.clone());
         let proof = hello.to_header(&self.key);
-        let proof = reqwest::header::HeaderValue::from_str(&proof)
+        let proof = HeaderValue::from_str(&proof)
             .map_err(|_| PeerError::Refused("our own name is no header value".into()))?;
-        let url = url(addr, PeerPath::Probe)?;
-        let response = self
+        let to = self.address(addr)?;
+        let reply = to
             .send(|| {
-                let mut request = Request::new(reqwest::Method::GET, url.clone());
+                let mut request = to.request(PeerPath::Probe, Bytes::new());
                 request.headers_mut().insert(HELLO_HEADER, proof.clone());
                 request
             })
             .await?;
-        let status = response.status().as_u16();
-        let welcome = read_body(response).await?;
+        let (status, welcome) = (reply.status, reply.body);
         if status != 200 {
             let text = format!("{status}: has it the same cluster key? is it a peer listener?");
             return Err(PeerError::Refused(text));
         }
         let (who, id, keys) = open_welcome(&self.key, &hello, welcome)
             .map_err(|error| PeerError::Refused(format!("at {addr}: {error}")))?;
-        let (ask, purge) = (self::url(addr, PeerPath::Ask)?, self::url(addr, PeerPath::Purge)?);
-        Ok(LinkSession { who, id, keys, counter: AtomicU64::new(0), ask, purge })
+        Ok(LinkSession { who, id, keys, counter: AtomicU64::new(0), to })
+    }
+
+    /// The address with its connections, which outlive sessions.
+    fn address(&self, addr: SocketAddr) -> Result<Arc<Address>, PeerError> {
+        if let Some(known) = self.session_at(addr) {
+            return Ok(Arc::clone(&known.to));
+        }
+        let host = HeaderValue::try_from(addr.to_string())
+            .map_err(|_| PeerError::Refused(format!("{addr} is no host")))?;
+        Ok(Arc::new(Address { addr, host, connections: Connections::default() }))
+    }
+}
+
+impl Address {
+    fn request(&self, path: PeerPath, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = if path == PeerPath::Probe { Method::GET } else { Method::POST };
+        *request.uri_mut() = Uri::from_static(path.as_str());
+        request.headers_mut().insert(HOST, self.host.clone());
+        request
     }
 
     /// Sends on a kept connection, and once more on a new one where that had been closed meanwhile.
-    async fn send(&self, request: impl Fn() -> Request) -> Result<Response, PeerError> {
-        let broken = match self.pooled.execute(request()).await {
-            Ok(response) => return Ok(response),
-            Err(error) => fault(&error),
+    async fn send(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Result<Reply, PeerError> {
+        let first = match self.connections.take() {
+            Some(kept) => kept,
+            None => Line::open(self.addr).await?,
         };
-        if let SendFault::Failed(error) = broken {
-            return Err(error);
+        match self.send_on(first, request()).await {
+            Ok(reply) => return Ok(reply),
+            Err(LineFault::Failed(error)) => return Err(error),
+            Err(LineFault::Broken(_)) => {}
         }
-        self.fresh.execute(request()).await.map_err(|error| match fault(&error) {
-            SendFault::Broken(text) => PeerError::Gone(text),
-            SendFault::Failed(error) => error,
+        let fresh = Line::open(self.addr).await?;
+        self.send_on(fresh, request()).await.map_err(|fault| match fault {
+            LineFault::Broken(text) => PeerError::Gone(text),
+            LineFault::Failed(error) => error,
         })
     }
-}
 
-fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .http1_only()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .tcp_nodelay(true)
-        .connect_timeout(Duration::from_millis(PEER_CONNECT_MS_MAX))
-        .pool_idle_timeout(Duration::from_millis(PEER_IDLE_MS_MAX))
-        // No TLS on this hop, so no roots are read from the disk.
-        .tls_certs_only([])
-}
-
-fn url(addr: SocketAddr, path: PeerPath) -> Result<Url, PeerError> {
-    Url::parse(&format!("http://{addr}{}", path.as_str()))
-        .map_err(|error| PeerError::Refused(format!("{addr}: {error}")))
+    async fn send_on(&self, mut line: Line, request: Request<Full<Bytes>>) -> Result<Reply, LineFault> {
+        let reply = line.exchange(request).await?;
+        self.connections.keep(line);
+        Ok(reply)
+    }
 }
 
 async fn within<T>(
@@ -294,60 +276,5 @@ pub(super) fn inline_or_apart<T>(len_bytes: usize, work: impl FnOnce() -> T) -> 
             tokio::task::block_in_place(work)
         }
         _ => work(),
-    }
-}
-
-async fn read_body(mut response: Response) -> Result<Bytes, PeerError> {
-    let too_large = || PeerError::Refused(format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes"));
-    if response.content_length().is_some_and(|len| len > PEER_ANSWER_BYTES_MAX as u64) {
-        return Err(too_large());
-    }
-    let cut = |error: reqwest::Error| match fault(&error) {
-        SendFault::Broken(text) => PeerError::Gone(format!("in mid-answer: {text}")),
-        SendFault::Failed(error) => error,
-    };
-    let first = response.chunk().await.map_err(cut)?.unwrap_or_default();
-    let Some(second) = response.chunk().await.map_err(cut)? else { return Ok(first) };
-    let mut whole = BytesMut::from(first);
-    whole.extend_from_slice(&second);
-    while let Some(more) = response.chunk().await.map_err(cut)? {
-        if whole.len() + more.len() > PEER_ANSWER_BYTES_MAX {
-            return Err(too_large());
-        }
-        whole.extend_from_slice(&more);
-    }
-    Ok(whole.freeze())
-}
-
-/// What a failure of reqwest means, by its causes and not by its words.
-fn fault(error: &reqwest::Error) -> SendFault {
-    if error.is_timeout() {
-        return SendFault::Failed(PeerError::TimedOut);
-    }
-    let mut text = error.to_string();
-    let mut broken = false;
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = inner.to_string(); // The innermost says what happened; the outer ones repeat the address.
-        broken |= inner
-            .downcast_ref::<hyper::Error>()
-            .is_some_and(|error| error.is_incomplete_message() || error.is_closed() || error.is_canceled());
-        broken |= inner.downcast_ref::<std::io::Error>().is_some_and(|error| {
-            matches!(
-                error.kind(),
-                ErrorKind::ConnectionReset
-                    | ErrorKind::BrokenPipe
-                    | ErrorKind::ConnectionAborted
-                    | ErrorKind::UnexpectedEof
-            )
-        });
-        cause = inner.source();
-    }
-    if error.is_connect() {
-        SendFault::Failed(PeerError::Gone(text))
-    } else if broken {
-        SendFault::Broken(text)
-    } else {
-        SendFault::Failed(PeerError::Refused(text))
     }
 }

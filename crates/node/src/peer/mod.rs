@@ -5,6 +5,7 @@
 //! | [`auth`] | keys, what a proof covers, sealing and opening |
 //! | [`sessions`] | which messages were seen before (replay), in bounded memory |
 //! | [`link`] | one exchange with one address: session, connection, retry, mapping of failures |
+//! | `connections` | kept HTTP connections, driven by their users |
 //! | [`client`] | the engine's `Peers` port: names to addresses, failures to membership |
 //! | [`server`] | the peer listener's paths |
 //!
@@ -12,6 +13,7 @@
 
 pub mod auth;
 pub mod client;
+mod connections;
 pub mod link;
 pub mod server;
 pub mod sessions;

@@ -7,25 +7,30 @@
 //! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
 //! reason. Believed senders get sealed answers, refusals included.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{get, post};
+use axum::{BoxError, Router};
 use bytes::Bytes;
 use hopcache_core::limits::{NODE_NAME_LEN_MAX, PEER_BODY_MS_MAX, PEER_MESSAGE_BYTES_MAX};
 use hopcache_core::node::NodeName;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::service::{HttpService, service_fn};
+use tower::ServiceExt;
 
 use super::PeerPath;
 use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
+use crate::body::{whole, within};
 
 /// What a node does for its peers. Every future may be dropped when the peer hangs up.
 #[async_trait]
@@ -74,16 +79,31 @@ impl RefusalKind {
     }
 }
 
-/// The listener's routes. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
-pub fn router<S: PeerService>(service: Arc<S>, key: Arc<ClusterKey>) -> Router {
+/// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
+///
+/// Forwarded requests go straight to the desk: axum's routing costs more than finding a hit does.
+pub fn service<S: PeerService>(
+    service: Arc<S>,
+    key: Arc<ClusterKey>,
+) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static {
     let desk = Arc::new(Desk { service, sessions: Sessions::new(key) });
-    Router::new()
+    let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
-        .route(PeerPath::Ask.as_str(), post(ask::<S>))
         .route(PeerPath::Purge.as_str(), post(purge::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
         .method_not_allowed_fallback(|| async { problem(StatusCode::FORBIDDEN) })
-        .with_state(desk)
+        .with_state(Arc::clone(&desk));
+    let served = Arc::new((desk, routes));
+    service_fn(move |request: http::Request<Incoming>| {
+        let served = Arc::clone(&served);
+        async move {
+            let (desk, routes) = &*served;
+            if request.method() == Method::POST && request.uri().path() == PeerPath::Ask.as_str() {
+                return Ok(ask(desk, request.into_body()).await);
+            }
+            Box::pin(routes.clone().oneshot(request)).await
+        }
+    })
 }
 
 struct Desk<S> {
@@ -99,8 +119,8 @@ async fn probe<S: PeerService>(State(desk): State<Arc<Desk<S>>>, headers: Header
     }
 }
 
-async fn ask<S: PeerService>(State(desk): State<Arc<Desk<S>>>, request: Request) -> Response {
-    let opened = match desk.open(PeerPath::Ask, request).await {
+async fn ask<S: PeerService>(desk: &Desk<S>, body: Incoming) -> Response {
+    let opened = match desk.open(PeerPath::Ask, body).await {
         Ok(opened) => opened,
         Err(response) => return response,
     };
@@ -109,7 +129,7 @@ async fn ask<S: PeerService>(State(desk): State<Arc<Desk<S>>>, request: Request)
 }
 
 async fn purge<S: PeerService>(State(desk): State<Arc<Desk<S>>>, request: Request) -> Response {
-    let opened = match desk.open(PeerPath::Purge, request).await {
+    let opened = match desk.open(PeerPath::Purge, request.into_body()).await {
         Ok(opened) => opened,
         Err(response) => return response,
     };
@@ -118,22 +138,27 @@ async fn purge<S: PeerService>(State(desk): State<Arc<Desk<S>>>, request: Reques
 }
 
 impl<S: PeerService> Desk<S> {
-    async fn open(&self, path: PeerPath, request: Request) -> Result<Opened, Response> {
-        let body = read_body(request.into_body()).await?;
+    async fn open<B>(&self, path: PeerPath, body: B) -> Result<Opened, Response>
+    where
+        B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
+    {
+        let body = read_body(body).await?;
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
         opened.map_err(|error| refused(&*self.service, error))
     }
 }
 
 /// Reads a body within its time and size. The size is enforced as bytes arrive, whatever was claimed.
-async fn read_body(body: Body) -> Result<Bytes, Response> {
+async fn read_body<B>(body: B) -> Result<Bytes, Response>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
+{
     let most = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
-    let reading = Limited::new(body, most).collect();
-    match tokio::time::timeout(Duration::from_millis(PEER_BODY_MS_MAX), reading).await {
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(problem(StatusCode::PAYLOAD_TOO_LARGE)),
-        Ok(Err(_)) => Err(problem(StatusCode::BAD_REQUEST)),
-        Err(_) => Err(problem(StatusCode::REQUEST_TIMEOUT)),
+    match within(Duration::from_millis(PEER_BODY_MS_MAX), whole(Limited::new(body, most))).await {
+        Some(Ok(body)) => Ok(body),
+        Some(Err(error)) if error.is::<LengthLimitError>() => Err(problem(StatusCode::PAYLOAD_TOO_LARGE)),
+        Some(Err(_)) => Err(problem(StatusCode::BAD_REQUEST)),
+        None => Err(problem(StatusCode::REQUEST_TIMEOUT)),
     }
 }
 

@@ -228,6 +228,12 @@ fn name(out: &mut String, node: &str) {
 /// A string of RFC 9651; what it cannot hold becomes `?`.
 fn quoted(out: &mut String, text: &str) {
     out.push('"');
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+        // Keys and nearly all names.
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
     for letter in text.chars() {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),

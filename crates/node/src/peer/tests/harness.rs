@@ -1,22 +1,24 @@
 //! A peer on loopback that can be killed and started again on its port.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use axum::Router;
+use axum::body::Body;
 use bytes::Bytes;
 use hopcache_core::node::{Incarnation, NodeName};
+use hyper::body::Incoming;
+use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::peer::auth::{ClusterKey, PeerIdentity};
 use crate::peer::link::PeerLink;
-use crate::peer::server::{PeerRefusal, PeerService, RefusalKind, router};
+use crate::peer::server::{PeerRefusal, PeerService, RefusalKind, service};
 
 pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
@@ -27,7 +29,7 @@ pub(crate) fn key() -> Arc<ClusterKey> {
 }
 
 pub(crate) fn link(me: &str) -> Arc<PeerLink> {
-    Arc::new(PeerLink::new(key(), name(me)).unwrap())
+    Arc::new(PeerLink::new(key(), name(me)))
 }
 
 /// Answers with the sender's name and the message; refuses `no`.
@@ -51,6 +53,17 @@ impl PeerService for Echo {
     }
 }
 
+/// What a peer answers with.
+pub(crate) trait Served:
+    HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Served for S where
+    S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
 pub(crate) struct Peer {
     pub(crate) addr: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -65,15 +78,15 @@ impl Peer {
 
     pub(crate) async fn start_at(addr: SocketAddr, node: &str, incarnation: u64) -> Self {
         let who = PeerIdentity { name: name(node), incarnation: Incarnation(incarnation), epoch: 1 };
-        Self::serve(addr, router(Arc::new(Echo(who)), key())).await
+        Self::serve(addr, service(Arc::new(Echo(who)), key())).await
     }
 
-    pub(crate) async fn serve(addr: SocketAddr, routes: Router) -> Self {
+    pub(crate) async fn serve<S: Served>(addr: SocketAddr, service: S) -> Self {
         let listener = TcpListener::bind(addr).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(accept(listener, routes, Arc::clone(&accepted), stopped));
+        let task = tokio::spawn(accept(listener, service, Arc::clone(&accepted), stopped));
         Self { addr, accepted, stop, task }
     }
 
@@ -88,9 +101,9 @@ impl Peer {
     }
 }
 
-async fn accept(
+async fn accept<S: Served>(
     listener: TcpListener,
-    routes: Router,
+    service: S,
     accepted: Arc<AtomicUsize>,
     mut stopped: oneshot::Receiver<()>,
 ) {
@@ -101,7 +114,7 @@ async fn accept(
             _ = &mut stopped => break,
             Ok((stream, _)) = listener.accept() => {
                 accepted.fetch_add(1, Ordering::SeqCst);
-                let service = TowerToHyperService::new(routes.clone());
+                let service = service.clone();
                 connections.spawn(
                     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
                 );

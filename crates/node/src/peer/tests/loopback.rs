@@ -11,6 +11,7 @@ use hopcache_core::limits::PEER_MESSAGE_BYTES_MAX;
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{PeerError, Peers};
+use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ use crate::peer::PeerPath;
 use crate::peer::auth::{ClusterKey, HELLO_HEADER, PeerIdentity};
 use crate::peer::client::{PeerBook, PeerClient};
 use crate::peer::link::PeerLink;
-use crate::peer::server::router;
+use crate::peer::server::service;
 
 const PATIENCE: Millis = Millis(5_000);
 
@@ -112,14 +113,14 @@ async fn a_connection_closed_without_an_answer_is_tried_once_more_and_then_gone(
 async fn strangers_are_refused_both_ways() {
     let peer = Peer::start("node-b", 1).await;
     let other = Arc::new(ClusterKey::from_secret(b"the key of some other cluster").unwrap());
-    let stranger = PeerLink::new(Arc::clone(&other), name("node-x")).unwrap();
+    let stranger = PeerLink::new(Arc::clone(&other), name("node-x"));
     assert!(matches!(ask(&stranger, peer.addr, "x").await, Err(PeerError::Refused(_))));
 
     let who = PeerIdentity { name: name("node-b"), incarnation: Incarnation(1), epoch: 1 };
-    let impostor = Peer::serve("127.0.0.1:0".parse().unwrap(), router(Arc::new(Echo(who)), other)).await;
+    let impostor = Peer::serve("127.0.0.1:0".parse().unwrap(), service(Arc::new(Echo(who)), other)).await;
     assert!(matches!(ask(&link("node-a"), impostor.addr, "x").await, Err(PeerError::Refused(_))));
 
-    let yes = Router::new().fallback(|| async { "poison" });
+    let yes = TowerToHyperService::new(Router::new().fallback(|| async { "poison" }));
     let parrot = Peer::serve("127.0.0.1:0".parse().unwrap(), yes).await;
     assert!(matches!(ask(&link("node-a"), parrot.addr, "x").await, Err(PeerError::Refused(_))));
 }
@@ -130,7 +131,8 @@ async fn a_stranger_on_the_port_of_a_known_peer_cannot_answer_in_its_session() {
     let addr = peer.addr;
     ask(&link, addr, "hello").await.unwrap();
     peer.kill().await;
-    let _parrot = Peer::serve(addr, Router::new().fallback(|| async { "poison" })).await;
+    let _parrot =
+        Peer::serve(addr, TowerToHyperService::new(Router::new().fallback(|| async { "poison" }))).await;
     assert!(matches!(ask(&link, addr, "hello").await, Err(PeerError::Refused(_))));
 }
 
@@ -144,7 +146,8 @@ async fn another_node_at_the_address_is_not_asked() {
 #[tokio::test]
 async fn whoever_proves_nothing_learns_nothing() {
     let peer = Peer::start("node-b", 1).await;
-    let _provider = link("node-a");
+    // reqwest wants a TLS provider even for plain HTTP; whoever installed one first is right.
+    let _already = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let url = |path: &str| format!("http://{}{path}", peer.addr);
     let requests = [

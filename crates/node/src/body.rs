@@ -1,0 +1,99 @@
+//! Reading request and response bodies that are small and here at once as cheaply as that deserves.
+//! Limits of size are the caller's, around the body; what a broken body means is the caller's too.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Body;
+
+/// All of a body. One that came in one piece, as small ones do, is that piece and no copy of it.
+///
+/// # Errors
+/// The body's own.
+pub async fn whole<B>(body: B) -> Result<Bytes, B::Error>
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = pin!(body);
+    let Some(first) = body.frame().await else { return Ok(Bytes::new()) };
+    let first = first?.into_data().unwrap_or_default();
+    if body.is_end_stream() {
+        return Ok(first);
+    }
+    let mut pieces = BytesMut::from(first);
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing here.
+        if let Ok(piece) = frame?.into_data() {
+            pieces.extend_from_slice(&piece);
+        }
+    }
+    Ok(pieces.freeze())
+}
+
+/// What `work` gives, if it does within `limit`.
+///
+/// The timer is armed at the second wait. hyper hands a body over only after somebody has waited for
+/// it, so every body waits once, though its bytes are here; a timer for that would be the dearest part
+/// of reading it. The task wakes itself after the first wait, so that the second look surely comes.
+pub async fn within<W: Future>(limit: Duration, work: W) -> Option<W::Output> {
+    let mut work = pin!(work);
+    let mut looked = false;
+    let soon = poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if looked => Poll::Ready(None),
+        Poll::Pending => {
+            looked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match soon.await {
+        Some(done) => Some(done),
+        None => tokio::time::timeout(limit, work).await.ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pieces_are_put_together_and_one_piece_is_itself() {
+        let one = Bytes::from_static(b"one");
+        assert_eq!(whole(Full::new(one.clone())).await.unwrap().as_ptr(), one.as_ptr());
+        assert_eq!(whole(Full::<Bytes>::default()).await.unwrap(), "");
+        let pieces: VecDeque<Result<_, Infallible>> =
+            ["a", "", "bc"].map(|piece| Ok(Frame::data(Bytes::from(piece)))).into();
+        assert_eq!(whole(StreamBody::new(stream::iter(pieces))).await.unwrap(), "abc");
+    }
+
+    /// F31: what never comes is given up, though nothing ever wakes the task.
+    #[tokio::test]
+    async fn what_never_comes_is_given_up() {
+        let (asked, limit) = (std::time::Instant::now(), Duration::from_millis(20));
+        assert_eq!(within(limit, std::future::pending::<()>()).await, None);
+        assert!(asked.elapsed() >= limit);
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_one_wait_or_many_is_given() {
+        assert_eq!(within(Duration::from_secs(3), tokio::task::yield_now()).await, Some(()));
+        let slow = async {
+            for _ in 0..5 {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert_eq!(within(Duration::from_secs(3), slow).await, Some(()));
+    }
+}

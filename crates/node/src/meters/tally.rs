@@ -1,0 +1,187 @@
+//! Counters and histograms for what happens on every request.
+//!
+//! Two workers that add to one cache line wait for each other longer than the addition takes, and a
+//! hit adds to five of them. So each of these is kept in stripes, one for each of a few threads, and
+//! summed when somebody asks. Histograms count into fixed buckets at once: the exporter's own keep every
+//! sample until they are folded.
+//!
+//! Never here: names and labels of metrics.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use metrics::Counter;
+
+/// Threads that add without meeting; more threads share. A power of two.
+const STRIPES: usize = 8;
+
+/// Two lines: processors fetch them in pairs.
+#[repr(align(128))]
+struct Stripe<T>(T);
+
+/// The stripe of this thread.
+fn stripe() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    MINE.with(|mine| {
+        mine.get().unwrap_or_else(|| {
+            let next = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES;
+            mine.set(Some(next));
+            next
+        })
+    })
+}
+
+/// A counter that the exporter shows, and that is added to elsewhere.
+pub(super) struct BusyCounter {
+    stripes: [Stripe<AtomicU64>; STRIPES],
+    shown: Counter,
+}
+
+impl BusyCounter {
+    /// Counts for `shown`, which nobody else adds to.
+    pub(super) fn new(shown: Counter) -> Self {
+        Self { stripes: std::array::from_fn(|_| Stripe(AtomicU64::new(0))), shown }
+    }
+
+    /// One more.
+    pub(super) fn add(&self) {
+        if let Some(stripe) = self.stripes.get(stripe()) {
+            stripe.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the exporter see the sum.
+    pub(super) fn show(&self) {
+        self.shown.absolute(self.stripes.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum());
+    }
+}
+
+/// Upper bounds in µs: from a memory hit (10 µs) to the longest run (a minute), about ×2.5 a step.
+const BOUNDS_US: [u64; 16] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 5_000_000,
+    15_000_000, 60_000_000,
+];
+/// The same in seconds, as the exposition format writes them.
+const BOUNDS_TEXT: [&str; 16] = [
+    "0.00001", "0.000025", "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.01", "0.025",
+    "0.1", "0.25", "1", "5", "15", "60",
+];
+
+#[derive(Default)]
+struct Buckets {
+    /// The last one has no upper bound.
+    counts: [AtomicU64; BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+/// A histogram of durations.
+pub(super) struct Tally {
+    name: &'static str,
+    labels: &'static str,
+    stripes: [Stripe<Buckets>; STRIPES],
+}
+
+impl Tally {
+    /// An empty one; `labels` as they stand in the exposition, such as `class="read"`, or empty.
+    pub(super) fn new(name: &'static str, labels: &'static str) -> Self {
+        Self { name, labels, stripes: std::array::from_fn(|_| Stripe(Buckets::default())) }
+    }
+
+    /// Counts a duration.
+    pub(super) fn record(&self, span: Duration) {
+        let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
+        let Some(Stripe(mine)) = self.stripes.get(stripe()) else { return };
+        mine.sum_us.fetch_add(us, Ordering::Relaxed);
+        if let Some(count) = mine.counts.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends its lines. Those of one name follow each other, so the first of them says the type.
+    pub(super) fn write(&self, out: &mut String, is_first_of_name: IsFirst) {
+        let Self { name, labels, .. } = self;
+        if is_first_of_name == IsFirst::Yes {
+            let _ = writeln!(out, "# TYPE {name} histogram");
+        }
+        let separator = if labels.is_empty() { "" } else { "," };
+        let mut below = 0;
+        for (bucket, bound) in BOUNDS_TEXT.iter().chain(&["+Inf"]).enumerate() {
+            below += self.sum(|buckets| buckets.counts.get(bucket));
+            let _ = writeln!(out, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {below}");
+        }
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let sum_us = self.sum(|buckets| Some(&buckets.sum_us));
+        let _ = writeln!(out, "{name}_sum{braced} {}.{:06}", sum_us / 1_000_000, sum_us % 1_000_000);
+        let _ = writeln!(out, "{name}_count{braced} {below}\n");
+    }
+
+    fn sum(&self, part: impl Fn(&Buckets) -> Option<&AtomicU64>) -> u64 {
+        self.stripes
+            .iter()
+            .filter_map(|stripe| part(&stripe.0))
+            .map(|part| part.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+/// Whether a histogram is the first of its name in an exposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IsFirst {
+    /// It is.
+    Yes,
+    /// Another with other labels stands before it.
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_each_duration_once_and_cumulates() {
+        let tally = Tally::new("t_seconds", "class=\"read\"");
+        for us in [10, 11, 70_000_000] {
+            tally.record(Duration::from_micros(us));
+        }
+        let mut text = String::new();
+        tally.write(&mut text, IsFirst::Yes);
+        assert!(text.starts_with("# TYPE t_seconds histogram\n"), "{text}");
+        for line in [
+            "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
+            "t_seconds_bucket{class=\"read\",le=\"0.000025\"} 2",
+            "t_seconds_bucket{class=\"read\",le=\"60\"} 2",
+            "t_seconds_bucket{class=\"read\",le=\"+Inf\"} 3",
+            "t_seconds_sum{class=\"read\"} 70.000021",
+            "t_seconds_count{class=\"read\"} 3",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn bounds_and_their_text_are_the_same_numbers() {
+        for (us, text) in BOUNDS_US.iter().zip(BOUNDS_TEXT) {
+            let seconds: f64 = text.parse().unwrap();
+            assert_eq!((seconds * 1e6).round() as u64, *us);
+        }
+    }
+
+    #[test]
+    fn threads_add_up() {
+        let tally = Tally::new("t_seconds", "");
+        std::thread::scope(|scope| {
+            for _ in 0..2 * STRIPES {
+                scope.spawn(|| (0..100).for_each(|_| tally.record(Duration::from_millis(1))));
+            }
+        });
+        let mut text = String::new();
+        tally.write(&mut text, IsFirst::No);
+        assert!(text.contains("t_seconds_count 1600"), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Kept HTTP/1.1 connections to one peer, over hyper, each driven by whoever uses it.
+//!
+//! A general client (reqwest, hyper-util's) drives each connection in a task of its own: a request is
+//! handed to that task and its answer handed back, two wake-ups and two channels for each exchange, which
+//! is more than sealing, sending and opening a small message costs (docs/benchmarks). Between peers one
+//! exchange uses one connection at a time, so the exchange polls its connection itself. There is no task
+//! to own: an exchange that is dropped drops its connection, which closes it.
+//!
+//! Nobody polls an idle connection, so one that the peer closed meanwhile is found out by its next user;
+//! what is done then is decided in [`super::link`].
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hopcache_core::limits::{
+    PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
+};
+use hopcache_engine::ports::PeerError;
+use http::{Request, StatusCode};
+use http_body_util::{Full, LengthLimitError, Limited};
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+
+use crate::body::whole;
+
+/// Connections to one address that nobody uses now, the last used on top.
+#[derive(Default)]
+pub(super) struct Connections {
+    idle: Mutex<Vec<Idle>>,
+}
+
+struct Idle {
+    line: Line,
+    since: Instant,
+}
+
+/// One connection.
+pub(super) struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    driver: Connection<TokioIo<TcpStream>, Full<Bytes>>,
+}
+
+/// An answer and its whole body.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+}
+
+/// Why nothing of use came over a connection.
+pub(super) enum LineFault {
+    /// It ended before the first byte of an answer.
+    Broken(String),
+    /// Anything else.
+    Failed(PeerError),
+}
+
+impl Connections {
+    /// A kept connection, if there is one.
+    pub(super) fn take(&self) -> Option<Line> {
+        let mut idle = self.idle.lock();
+        let last = idle.pop()?;
+        if last.since.elapsed() > Duration::from_millis(PEER_IDLE_MS_MAX) {
+            idle.clear(); // Those below were used even longer ago.
+            return None;
+        }
+        Some(last.line)
+    }
+
+    /// Keeps a connection for the next exchange.
+    pub(super) fn keep(&self, line: Line) {
+        let mut idle = self.idle.lock();
+        if idle.len() < PEER_IDLE_CONNECTIONS_MAX {
+            idle.push(Idle { line, since: Instant::now() });
+        }
+    }
+}
+
+impl Line {
+    /// Connects.
+    pub(super) async fn open(addr: SocketAddr) -> Result<Self, PeerError> {
+        let limit = Duration::from_millis(PEER_CONNECT_MS_MAX);
+        let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
+        let stream = connected
+            .map_err(|_| PeerError::Gone(format!("no connection within {PEER_CONNECT_MS_MAX} ms")))?
+            .map_err(|error| PeerError::Gone(error.to_string()))?;
+        // Without it a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
+        let _ = stream.set_nodelay(true);
+        let (sender, driver) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| PeerError::Gone(error.to_string()))?;
+        Ok(Self { sender, driver })
+    }
+
+    /// One exchange. A connection that failed is not to be used again.
+    pub(super) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, LineFault> {
+        let Self { sender, driver } = self;
+        let mut talk = pin!(talk(sender, request));
+        let mut has_ended = false;
+        poll_fn(|context| {
+            // The driver moves bytes, the talk consumes them: whatever either wakes is this very task.
+            if let Poll::Ready(done) = talk.as_mut().poll(context) {
+                return Poll::Ready(done);
+            }
+            has_ended = has_ended || poll_driver(driver, context);
+            match talk.as_mut().poll(context) {
+                Poll::Pending if has_ended => {
+                    Poll::Ready(Err(LineFault::Broken("the connection has ended".into())))
+                }
+                polled => polled,
+            }
+        })
+        .await
+    }
+}
+
+/// Whether the connection has ended; how, its talk says.
+fn poll_driver(driver: &mut Connection<TokioIo<TcpStream>, Full<Bytes>>, context: &mut Context<'_>) -> bool {
+    Pin::new(driver).poll(context).is_ready()
+}
+
+async fn talk(
+    sender: &mut SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> Result<Reply, LineFault> {
+    let broken = |error: hyper::Error| LineFault::Broken(innermost(&error));
+    sender.ready().await.map_err(broken)?;
+    let response = sender.send_request(request).await.map_err(|error| {
+        if error.is_parse() {
+            LineFault::Failed(PeerError::Refused(format!("no HTTP: {}", innermost(&error))))
+        } else {
+            broken(error)
+        }
+    })?;
+    let status = response.status();
+    let body = whole(Limited::new(response.into_body(), PEER_ANSWER_BYTES_MAX)).await;
+    let body = body.map_err(|error| {
+        LineFault::Failed(if error.is::<LengthLimitError>() {
+            PeerError::Refused(format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes"))
+        } else {
+            PeerError::Gone(format!("in mid-answer: {}", innermost(&*error)))
+        })
+    })?;
+    Ok(Reply { status, body })
+}
+
+/// The innermost cause says what happened.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
