@@ -45,7 +45,7 @@ pub(crate) struct Seen {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let login = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{}", password()?));
     let headers = format!("authorization: Basic {login}\r\n");
-    let request: Arc<[u8]> = query_request("bench", &options.statement, &headers).into();
+    let request: Arc<[u8]> = query_request(&options.statement, 0, &headers).into();
     let connects = Arc::new(Semaphore::new(CONNECTS_AT_A_TIME));
     let (go, _) = watch::channel(false);
     let (connected, mut all_connected) = watch::channel(0);

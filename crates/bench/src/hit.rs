@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let binary = hopcache_binary()?;
     let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common };
     let nodes = start_cluster(&plan, 2).await?;
-    let request = query_request("bench", STATEMENT, 0);
+    let request = query_request(STATEMENT, 0, "");
     let (owner, body) =
         find_owner(&nodes.iter().map(|(_, addrs)| addrs.client).collect::<Vec<_>>(), &request).await?;
     let bare = start_bare(&dir, &body)?;
@@ -154,7 +154,7 @@ async fn keys_forwarded(entry: SocketAddr, keys: usize) -> anyhow::Result<Vec<Ve
     let mut connection = Connection::open(entry).await?;
     let mut found = Vec::new();
     for n in 1..100 * keys {
-        let request = query_request("bench", STATEMENT, n);
+        let request = query_request(STATEMENT, n, "");
         connection.ask(&request).await?;
         if connection.ask(&request).await?.head.contains("fwd=miss; detail=owner") {
             found.push(request);

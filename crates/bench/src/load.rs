@@ -9,11 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// One POST to the Query API, as bytes. The statement need not use the parameter `n`: it makes a key
-/// of its own for each value.
-pub(crate) fn query_request(host: &str, statement: &str, n: usize) -> Vec<u8> {
+/// of its own for each value. `headers` are further lines, each with its line end.
+pub(crate) fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
     let body = serde_json::json!({ "statement": statement, "parameters": { "n": n } }).to_string();
     format!(
-        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\naccept: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()

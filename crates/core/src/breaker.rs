@@ -13,6 +13,9 @@ use crate::time::{Millis, MonoTime};
 pub struct BreakerSettings {
     /// Failures in a row that open it; 0 counts as 1.
     pub failures_max: u32,
+    /// Failures closer together than this count as one: calls that are under way at the same time fail
+    /// together, and say no more than one of them does.
+    pub apart_ms: Millis,
     /// From opening to the first probe.
     pub open_ms: Millis,
     /// How long a probe may be silent before another is admitted.
@@ -70,16 +73,18 @@ pub struct Breaker {
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    Closed { failures: u32 },
+    Closed { failures: u32, counted_at: MonoTime },
     Open { until: MonoTime },
     HalfOpen { silent_until: MonoTime },
 }
+
+const CLOSED: Phase = Phase::Closed { failures: 0, counted_at: MonoTime(0) };
 
 impl Breaker {
     /// A closed breaker.
     #[must_use]
     pub const fn new(settings: BreakerSettings) -> Self {
-        Self { settings, phase: Phase::Closed { failures: 0 }, era: 0 }
+        Self { settings, phase: CLOSED, era: 0 }
     }
 
     /// Its state.
@@ -117,20 +122,23 @@ impl Breaker {
         match (self.phase, report) {
             (Phase::Open { .. }, _) | (Phase::Closed { .. }, CallReport::Abandoned) => None,
             (Phase::Closed { .. }, CallReport::Answered) => {
-                self.phase = Phase::Closed { failures: 0 };
+                self.phase = CLOSED;
                 None
             }
-            (Phase::Closed { failures }, CallReport::Failed) => {
+            (Phase::Closed { failures, counted_at }, CallReport::Failed) => {
+                if failures > 0 && now < counted_at + self.settings.apart_ms {
+                    return None;
+                }
                 let failures = failures.saturating_add(1);
                 if failures >= self.settings.failures_max {
                     return Some(self.open_until(now + self.settings.open_ms));
                 }
-                self.phase = Phase::Closed { failures };
+                self.phase = Phase::Closed { failures, counted_at: now };
                 None
             }
             (Phase::HalfOpen { .. }, CallReport::Answered) => {
                 self.era += 1;
-                self.phase = Phase::Closed { failures: 0 };
+                self.phase = CLOSED;
                 Some(BreakerState::Closed)
             }
             (Phase::HalfOpen { .. }, CallReport::Failed) => {

@@ -157,8 +157,9 @@ pub const SEED_RESOLVE_MS: u64 = 5_000;
 /// A seed's name is resolved within this time, or counts as not resolvable for now.
 pub const SEED_RESOLVE_TIMEOUT_MS: u64 = 2_000;
 /// Wait for a run slot or a connection of the origin before a request is refused as overload: a client
-/// that has waited so long is better told to come back than kept in a queue that grows.
-pub const ORIGIN_WAIT_MS_MAX: u64 = 2_000;
+/// that has waited so long is better told to come back than kept in a queue that grows. Long enough
+/// for some hundred cold keys of a second each behind the default of 32 slots.
+pub const ORIGIN_WAIT_MS_MAX: u64 = 10_000;
 /// Opening a connection to the origin, log-on included, takes no longer.
 pub const ORIGIN_CONNECT_MS_MAX: u64 = 5_000;
 /// Principals with a connection pool of their own; the one idle for longest gives way to a new one.
@@ -210,3 +211,7 @@ pub const REFRESH_RETRY_MS: u64 = 1_000;
 pub const HOLDER_PROBE_TIMEOUT_MS: u64 = 100;
 /// Pause between two such questions while the lease is busy.
 pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
+/// Times that a store may be silent for one competition before the run goes on without a lease.
+pub const STORE_SILENCES_MAX: u32 = 3;
+/// Failures of store commands closer together than this count as one towards opening the breaker.
+pub const STORE_BREAKER_APART_MS: u64 = 50;

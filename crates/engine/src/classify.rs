@@ -7,13 +7,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hopcache_core::cypher::verdict::Lexed;
-use hopcache_core::limits::VERDICTS_MAX;
+use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
 use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::ask::{Query, RunBounds};
 use crate::engine::Engine;
+use crate::flight::{Seat, Wait};
 use crate::outcome::Reason;
 use crate::ports::OriginError;
 
@@ -28,7 +29,7 @@ pub enum Verdict {
     Bypass(Reason),
 }
 
-type WordKey = (Arc<str>, Arc<str>);
+pub(crate) type WordKey = (Arc<str>, Arc<str>);
 
 /// The server's word by database and normal form; the least recently used is forgotten first.
 pub(crate) struct ServerWords {
@@ -69,11 +70,32 @@ impl Engine {
         }
     }
 
-    /// What the server says, asked once for each statement text and then remembered.
+    /// What the server says, asked once for each statement text, however many keys of it are cold, and
+    /// then remembered.
     pub(crate) async fn server_word(&self, query: &Query) -> Result<StatementKind, OriginError> {
         if let Some(kind) = self.words.get(query) {
             return Ok(kind);
         }
+        for _ in 0..COMPETE_ROUNDS_MAX {
+            match self.questions.join(&word_key(query)) {
+                Seat::Full => break,
+                Seat::Lead(leader) => {
+                    let word = self.ask_server(query).await;
+                    leader.land(word.clone());
+                    return word;
+                }
+                Seat::Follow(follower) => match follower.wait().await {
+                    Wait::Landed(Ok(kind)) => return Ok(kind),
+                    // An error may be about who asked (I5): each finds out for itself.
+                    Wait::Landed(Err(_)) => break,
+                    Wait::Lost => {}
+                },
+            }
+        }
+        self.ask_server(query).await
+    }
+
+    async fn ask_server(&self, query: &Query) -> Result<StatementKind, OriginError> {
         let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: 0 };
         let kind = self.ports.origin.kind(&query.reading(bounds, None)).await?;
         self.words.set(query, kind);

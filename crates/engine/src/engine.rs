@@ -8,6 +8,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::limits;
 use hopcache_core::node::Holder;
+use hopcache_core::result::StatementKind;
 use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
@@ -15,13 +16,13 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
-use crate::classify::ServerWords;
+use crate::classify::{ServerWords, WordKey};
 use crate::costs::Costs;
 use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landing;
 use crate::outcome::Event;
-use crate::ports::{Clock, Dice, Memory, Observer, Origin, Peers, Routing, Store};
+use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store};
 use crate::route::Hop;
 
 /// Everything outside that the engine acts through.
@@ -87,6 +88,8 @@ pub struct Engine {
     /// Refreshes under way; they have no followers.
     pub(crate) refreshes: Arc<FlightTable<QueryKey, ()>>,
     pub(crate) words: ServerWords,
+    /// Questions to the server what a statement is, under way.
+    pub(crate) questions: Arc<FlightTable<WordKey, Result<StatementKind, OriginError>>>,
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) tasks: TaskTracker,
     pub(crate) costs: Mutex<Costs>,
@@ -109,6 +112,7 @@ impl Engine {
             forwards: FlightTable::new(bounds),
             refreshes: FlightTable::new(bounds),
             words: ServerWords::new(),
+            questions: FlightTable::new(bounds),
             holdings: Arc::default(),
             tasks: TaskTracker::new(),
             costs: Mutex::new(Costs::new()),

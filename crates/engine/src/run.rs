@@ -19,7 +19,7 @@ use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
 use crate::engine::Engine;
 use crate::lead::{Errand, Landing};
 use crate::outcome::{Detail, Event, FaultWord, Kept, Reason};
-use crate::ports::{OriginError, OriginFault};
+use crate::ports::{OriginError, OriginFault, StoreError};
 use crate::span::{jittered_ttl, scaled};
 
 impl Engine {
@@ -185,10 +185,17 @@ impl Engine {
             let _ = self.land_without(query, Some(token), Landing::NotARead(Reason::Unknown)).await;
             return (Kept::Skipped, None);
         }
-        let answer = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+        let mut answer = self.ports.store.commit(&query.key, token, bytes.clone(), left_ms).await;
         self.saw_store(&answer);
+        let was_silent = answer == Err(StoreError::TimedOut);
+        if was_silent {
+            answer = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+            self.saw_store(&answer);
+        }
         match answer {
             Ok(Commit::Stored) => (Kept::Stored, None),
+            // After a silence this may be our own first commit: what it stored cannot be known.
+            Ok(Commit::Fenced) if was_silent => (Kept::Skipped, Some(Detail::Degraded)),
             Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
             Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
         }

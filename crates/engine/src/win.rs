@@ -3,7 +3,7 @@
 //! Between nodes the store decides; this module only asks it, waits, and finds out whether a holder
 //! still lives. It never runs anything.
 
-use hopcache_core::lease::{Grant, LeaseAsk, StoredEntry, Token};
+use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
 use hopcache_core::node::Holder;
 use hopcache_core::time::{Millis, MonoTime};
@@ -13,7 +13,7 @@ use crate::copy::SharedCopy;
 use crate::engine::Engine;
 use crate::lead::{Errand, StaleUse};
 use crate::outcome::Event;
-use crate::ports::{PeerError, Scope};
+use crate::ports::{PeerError, Scope, StoreError};
 use crate::span::scaled;
 
 /// How the competition for a key ended.
@@ -30,6 +30,14 @@ pub(crate) enum Win {
     NoStore,
 }
 
+/// What became of a stored entry that failed its checksum.
+enum Corrupt {
+    /// It is gone: the next answer will be another.
+    Removed,
+    /// It could not be removed, and would be found again and again.
+    Stays,
+}
+
 impl Engine {
     /// Competes for the key until there is a value, a lease, or no store. A loser waits with
     /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
@@ -41,24 +49,31 @@ impl Engine {
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
+        let mut silences = 0;
+        // One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known
+        // for our own by it, when the next answer says that it is busy.
+        let ask = self.lease_ask(errand, lease_ms);
         loop {
-            let ask = self.lease_ask(errand, lease_ms);
             let grant = match dead.take() {
                 None => self.ports.store.get_or_lease(key, &ask).await,
                 Some(token) => self.ports.store.steal(key, token, &ask).await,
             };
             self.saw_store(&grant);
             match grant {
+                // Slow is not gone: a burst that starves the machine must not turn into runs without a
+                // lease. A store that stays silent is.
+                Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
                 Err(_) => return Win::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored).await {
-                    Some(copy) => return Win::Value(copy),
-                    None => continue,
+                    Ok(copy) => return Win::Value(copy),
+                    Err(Corrupt::Removed) => continue,
+                    Err(Corrupt::Stays) => return Win::NoStore,
                 },
+                Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
+                    return self.won(errand, GrantKind::Free, token, stale).await;
+                }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    self.note(Event::LeaseGrant(kind));
-                    self.holdings.add(*key, token);
-                    let stale = self.stale_copy(errand, stale).await;
-                    return Win::Lease { token, lease_ms, stale };
+                    return self.won(errand, kind, token, stale).await;
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
@@ -82,22 +97,29 @@ impl Engine {
         }
     }
 
+    async fn won(&self, errand: &Errand, kind: GrantKind, token: Token, stale: Option<StoredEntry>) -> Win {
+        self.note(Event::LeaseGrant(kind));
+        self.holdings.add(errand.query.key, token);
+        let lease_ms = self.lease_ms(&errand.query);
+        Win::Lease { token, lease_ms, stale: self.stale_copy(errand, stale).await }
+    }
+
     /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next
     /// round finds none (I10, F39).
-    async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Option<SharedCopy> {
+    async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Result<SharedCopy, Corrupt> {
         let key = &errand.query.key;
         if let Some(copy) = self.decode_stored(key, stored) {
-            return Some(copy);
+            return Ok(copy);
         }
         tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
         let removed = self.ports.store.invalidate(&Scope::Key(*key)).await;
         self.saw_store(&removed);
-        None
+        Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
     }
 
     async fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
         match (stored, errand.stale_use) {
-            (Some(stored), StaleUse::Serve) => self.read_stored(errand, &stored).await,
+            (Some(stored), StaleUse::Serve) => self.read_stored(errand, &stored).await.ok(),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 const SETTINGS: BreakerSettings =
-    BreakerSettings { failures_max: 3, open_ms: Millis(500), probe_ms_max: Millis(200) };
+    BreakerSettings { failures_max: 3, apart_ms: Millis(0), open_ms: Millis(500), probe_ms_max: Millis(200) };
 
 fn at(ms: u64) -> MonoTime {
     MonoTime(ms * 1_000)
@@ -29,6 +29,21 @@ fn only_failures_in_a_row_open_it() {
         assert_eq!(breaker.report(at(round), call, report), None);
     }
     assert_eq!(opened().admit(at(11)), (None, None));
+}
+
+/// Ten calls that time out together are one sign of trouble, not ten.
+#[test]
+fn failures_that_come_together_count_as_one() {
+    let mut breaker = Breaker::new(BreakerSettings { apart_ms: Millis(50), ..SETTINGS });
+    for burst in 0..3 {
+        for place in 0..10 {
+            let now = at(1 + burst * 50 + place);
+            let Some(call) = breaker.admit(now).0 else { continue };
+            let changed = breaker.report(now, call, CallReport::Failed);
+            assert_eq!(changed.is_some(), burst == 2 && place == 0);
+        }
+    }
+    assert_eq!(breaker.state(), BreakerState::Open);
 }
 
 #[test]

@@ -38,8 +38,8 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
     ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
-    STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX, STORE_COMMAND_MS_DEFAULT,
-    STORE_CONNECT_MS_DEFAULT, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
+    STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX,
+    STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
@@ -82,6 +82,7 @@ impl Default for RedisSettings {
             sweep_ms: Millis(STORE_SWEEP_MS_DEFAULT),
             breaker: BreakerSettings {
                 failures_max: STORE_BREAKER_FAILURES_MAX,
+                apart_ms: Millis(STORE_BREAKER_APART_MS),
                 open_ms: Millis(STORE_BREAKER_OPEN_MS),
                 probe_ms_max: Millis(STORE_BREAKER_PROBE_MS_MAX),
             },
