@@ -99,7 +99,7 @@ impl Explorer {
             versions: vec![MonoTime(0), sim_now()],
             world,
             dice: seed,
-            faulty: seed % 4 != 0,
+            faulty: !seed.is_multiple_of(4),
             trace: Vec::new(),
             answers: Arc::default(),
             purges: Vec::new(),
