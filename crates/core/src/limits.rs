@@ -215,3 +215,10 @@ pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
 pub const STORE_SILENCES_MAX: u32 = 3;
 /// Failures of store commands closer together than this count as one towards opening the breaker.
 pub const STORE_BREAKER_APART_MS: u64 = 50;
+/// For how long Neo4j's no to credentials is remembered: three wrong tries within five seconds lock a
+/// user out there, and this leaves one client two and a half.
+pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
+/// While Neo4j cannot be reached: pause between two questions about the same credentials.
+pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
+/// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
+pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;

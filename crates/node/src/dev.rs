@@ -14,13 +14,15 @@ use crate::cli::{print, say};
 use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{open_origin, open_store, told_to_stop};
+use crate::serve::{open_origin, open_store};
+use crate::stop::Stop;
 
 /// Runs a development cluster until Ctrl-C.
 ///
 /// # Errors
 /// When a node cannot start.
 pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
+    let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&options.base.log)?;
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::new());
@@ -39,12 +41,12 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
         show(&addrs).await?;
     }
     say("\nCtrl-C ends it.");
-    told_to_stop().await;
+    stop.told().await;
     say("\nending");
     let leaving = futures_util::future::join_all(nodes.into_iter().map(Node::leave));
     tokio::select! {
         _ = leaving => {}
-        () = told_to_stop() => {}
+        () = stop.told() => {}
     }
     Ok(())
 }

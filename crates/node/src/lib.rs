@@ -23,5 +23,6 @@ pub mod peer;
 pub mod peer_desk;
 pub mod routing;
 pub mod serve;
+pub mod stop;
 pub mod store;
 pub mod words;

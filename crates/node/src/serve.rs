@@ -8,13 +8,13 @@ use hopcache_bolt::Address as BoltAddress;
 use hopcache_embedded::EmbeddedOrigin;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::{Origin, Store};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::clock::SystemClock;
 use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 
@@ -23,6 +23,7 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 /// # Errors
 /// When it cannot start. A store or an origin that cannot be reached is no reason not to.
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
+    let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let settings = loaded.settings;
     let meters = Arc::new(Meters::new());
@@ -38,27 +39,13 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     );
     let leaving = node.standing().leaving.clone();
     tokio::select! {
-        () = told_to_stop() => {}
+        () = stop.told() => {}
         () = leaving.cancelled() => {}
     }
     // A second signal means now.
     tokio::select! {
         () = node.leave() => Ok(()),
-        () = told_to_stop() => anyhow::bail!("stopped before everything had ended"),
-    }
-}
-
-/// SIGTERM or SIGINT.
-pub async fn told_to_stop() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        // Without handlers the default action ends the process, which is what a signal asks for.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = stop.told() => anyhow::bail!("stopped before everything had ended"),
     }
 }
 

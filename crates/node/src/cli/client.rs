@@ -13,7 +13,7 @@ use crate::config::{Address, Loaded, Secret, Sources, load};
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Longest answer of an admin path; a purge of a whole cluster is the slowest.
-const ADMIN_TIMEOUT: Duration = Duration::from_secs(30);
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(75);
 /// Largest answer of the admin listener that is read, in bytes.
 const ADMIN_BYTES_MAX: usize = 16 << 20;
 
@@ -52,7 +52,13 @@ pub(super) fn default_url() -> String {
 }
 
 pub(super) fn http_client() -> anyhow::Result<Client> {
-    Client::builder().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build().context("HTTP client")
+    // Nodes are asked directly, whatever proxy this machine browses through.
+    Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .no_proxy()
+        .build()
+        .context("HTTP client")
 }
 
 /// A node's admin listener.

@@ -225,6 +225,23 @@ impl Refusal {
         Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{name}: {problem}."))
     }
 
+    /// A header that cannot be understood, in words that name it and its member.
+    #[must_use]
+    pub fn said(problem: &str) -> Self {
+        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{problem}."))
+    }
+
+    /// `impersonatedUser` where all run as one service user.
+    #[must_use]
+    pub fn no_impersonation() -> Self {
+        Self::own(
+            StatusCode::BAD_REQUEST,
+            "Hopcache.ClientError.NoImpersonation",
+            "impersonatedUser: this cache runs every statement as its own service user; remove it."
+                .to_owned(),
+        )
+    }
+
     /// As the server refuses media types.
     #[must_use]
     pub fn media(error: MediaError) -> Self {

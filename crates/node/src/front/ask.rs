@@ -143,6 +143,10 @@ impl AskReader {
             params: request.parameters.into(),
             identity: match &self.login {
                 Login::Sender => self.identity(credentials, request.impersonated_user.as_deref()),
+                // Whoever asks would act as whomever they name, by the service's rights (I5).
+                Login::Service(_) if request.impersonated_user.is_some() => {
+                    return Err(Refusal::no_impersonation());
+                }
                 Login::Service(identity) => Arc::clone(identity),
             },
             impersonated: request.impersonated_user,
@@ -234,7 +238,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refu
 
 fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
     let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
-    let hint = hint::parse(&value).map_err(|error| Refusal::header(&HINT, &error.to_string()))?;
+    let hint = hint::parse(&value).map_err(|error| Refusal::said(&error.to_string()))?;
     Ok(Hints {
         ttl_ms: hint.ttl.map(Millis::from),
         cost_ms: hint.cost.map(Millis::from),
@@ -248,8 +252,7 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     let Some(value) = joined(headers, &CACHE_CONTROL)? else {
         return Ok(Control { freshness: Freshness::default(), no_store: false });
     };
-    let control =
-        cache_control::parse(&value).map_err(|error| Refusal::header(&CACHE_CONTROL, &error.to_string()))?;
+    let control = cache_control::parse(&value).map_err(|error| Refusal::said(&error.to_string()))?;
     let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
     let freshness = Freshness {
         no_cache: control.no_cache,

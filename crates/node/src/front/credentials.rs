@@ -7,35 +7,84 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hopcache_core::limits::{CREDENTIALS_MAX, CREDENTIALS_TTL_MS};
+use hopcache_core::limits::{
+    COMPETE_ROUNDS_MAX, CREDENTIALS_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS,
+    CREDENTIALS_RETRY_WAIT_MS, CREDENTIALS_TTL_MS, FOLLOWERS_MAX,
+};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::flight::{FlightBounds, FlightTable, Seat, Wait};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{Origin, OriginError, OriginFault};
 use lru::LruCache;
 use parking_lot::Mutex;
 
 /// Until when an identity is believed. Shared by everything that remembers requests of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Belief {
+    /// End of what Neo4j's last yes is good for.
     until: AtomicU64,
-    checking: tokio::sync::Mutex<()>,
+    /// End of what may be served: later than `until` while Neo4j cannot be asked.
+    serving: AtomicU64,
+    refused: Mutex<Option<Refused>>,
+}
+
+/// Neo4j's no, and until when it is not asked again.
+#[derive(Debug, Clone)]
+struct Refused {
+    until: MonoTime,
+    error: OriginError,
 }
 
 impl Belief {
     /// Whether the identity may be served now without asking Neo4j.
     #[must_use]
     pub fn holds(&self, now: MonoTime) -> bool {
-        now.0 < self.until.load(Ordering::Relaxed)
+        now.0 < self.serving.load(Ordering::Relaxed)
     }
 
-    fn was_ever_accepted(&self) -> bool {
-        self.until.load(Ordering::Relaxed) > 0
+    fn accept(&self, now: MonoTime) {
+        let until = (now + Millis(CREDENTIALS_TTL_MS)).0;
+        self.until.store(until, Ordering::Relaxed);
+        self.serving.store(until, Ordering::Relaxed);
+    }
+
+    fn refuse(&self, now: MonoTime, error: OriginError) {
+        self.forget();
+        *self.refused.lock() = Some(Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
+    }
+
+    fn forget(&self) {
+        self.until.store(0, Ordering::Relaxed);
+        self.serving.store(0, Ordering::Relaxed);
+    }
+
+    fn refusal(&self, now: MonoTime) -> Option<OriginError> {
+        self.refused
+            .lock()
+            .as_ref()
+            .filter(|refused| now < refused.until)
+            .map(|refused| refused.error.clone())
+    }
+
+    /// Time since Neo4j's last yes ran out; `None` if it never gave one.
+    fn overdue_ms(&self, now: MonoTime) -> Option<Millis> {
+        let until = self.until.load(Ordering::Relaxed);
+        (until > 0).then(|| now.since(MonoTime(until)))
+    }
+
+    /// Whether the last question found nobody to answer it.
+    fn is_in_grace(&self) -> bool {
+        self.serving.load(Ordering::Relaxed) > self.until.load(Ordering::Relaxed)
     }
 }
+
+type Check = Result<(), OriginError>;
 
 /// Identities that Neo4j has accepted, the least recently used forgotten first.
 pub struct Credentials {
     beliefs: Mutex<LruCache<[u8; 32], Arc<Belief>>>,
+    /// Questions to Neo4j under way: one for each identity, however many ask.
+    checks: Arc<FlightTable<[u8; 32], Check>>,
     /// How long an identity that was accepted before is served while Neo4j cannot be asked.
     unreachable_grace_ms: Millis,
 }
@@ -45,22 +94,27 @@ impl Credentials {
     #[must_use]
     pub fn new(unreachable_grace_ms: Millis) -> Self {
         let capacity = NonZeroUsize::new(CREDENTIALS_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { beliefs: Mutex::new(LruCache::new(capacity)), unreachable_grace_ms }
+        let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
+        Self {
+            beliefs: Mutex::new(LruCache::new(capacity)),
+            checks: FlightTable::new(bounds),
+            unreachable_grace_ms,
+        }
     }
 
     /// The belief of an identity, whether it holds or not.
     pub fn belief(&self, identity: &Identity) -> Arc<Belief> {
         let mut beliefs = self.beliefs.lock();
-        Arc::clone(beliefs.get_or_insert(identity.fingerprint, || {
-            Arc::new(Belief { until: AtomicU64::new(0), checking: tokio::sync::Mutex::new(()) })
-        }))
+        Arc::clone(beliefs.get_or_insert(identity.fingerprint, Arc::default))
     }
 
     /// Makes sure of an identity, asking Neo4j at most once at a time for each.
     ///
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
     /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
-    /// revoked in a database that is down. One that was never accepted is not served.
+    /// revoked in a database that is down. One that was never accepted is not served. A refusal is
+    /// remembered briefly: Neo4j locks a user out after three wrong passwords in five seconds, and one
+    /// client with an old password must not do that to the others.
     ///
     /// # Errors
     /// Neo4j's own word, or that it cannot be asked.
@@ -71,42 +125,67 @@ impl Credentials {
         now: impl Fn() -> MonoTime,
     ) -> Result<Arc<Belief>, OriginError> {
         let belief = self.belief(identity);
-        if belief.holds(now()) {
-            return Ok(belief);
-        }
-        let turn = belief.checking.lock().await;
-        if belief.holds(now()) {
-            drop(turn);
-            return Ok(belief);
-        }
-        let verified = origin.verify(identity).await;
-        let asked_at = now();
-        match verified {
-            Ok(()) => {
-                belief.until.store((asked_at + Millis(CREDENTIALS_TTL_MS)).0, Ordering::Relaxed);
+        for _ in 0..COMPETE_ROUNDS_MAX {
+            if belief.holds(now()) {
+                return Ok(belief);
             }
-            Err(error) => {
-                let since_expiry =
-                    Millis(asked_at.0.saturating_sub(belief.until.load(Ordering::Relaxed)) / 1_000);
-                let is_out_of_reach =
-                    !matches!(error.kind, OriginFault::Unauthorized(_) | OriginFault::Failed(_));
-                let may_go_on = belief.was_ever_accepted() && since_expiry < self.unreachable_grace_ms;
-                if !(is_out_of_reach && may_go_on) {
-                    if !is_out_of_reach {
-                        belief.until.store(0, Ordering::Relaxed);
+            if let Some(error) = belief.refusal(now()) {
+                return Err(error);
+            }
+            match self.checks.join(&identity.fingerprint) {
+                Seat::Full => break,
+                Seat::Lead(leader) => {
+                    let ended = self.ask(identity, origin, &belief, &now).await;
+                    leader.land(ended.clone());
+                    return ended.map(|()| belief);
+                }
+                Seat::Follow(follower) => {
+                    if let Wait::Landed(ended) = follower.wait().await {
+                        return ended.map(|()| belief);
                     }
-                    return Err(error);
                 }
             }
         }
-        drop(turn);
-        Ok(belief)
+        Err(OriginFault::Overloaded.into())
+    }
+
+    async fn ask(
+        &self,
+        identity: &Identity,
+        origin: &dyn Origin,
+        belief: &Belief,
+        now: &impl Fn() -> MonoTime,
+    ) -> Check {
+        let verified = if belief.is_in_grace() {
+            // Nobody answered the last time: hits must not wait long to learn that again.
+            let brief = Millis(CREDENTIALS_RETRY_WAIT_MS).duration();
+            let silence = || Err(OriginFault::TimedOut.into());
+            tokio::time::timeout(brief, origin.verify(identity)).await.unwrap_or_else(|_| silence())
+        } else {
+            origin.verify(identity).await
+        };
+        let asked_at = now();
+        let Err(error) = verified else {
+            belief.accept(asked_at);
+            return Ok(());
+        };
+        if matches!(error.kind, OriginFault::Unauthorized(_) | OriginFault::Failed(_)) {
+            belief.refuse(asked_at, error.clone());
+            return Err(error);
+        }
+        let may_go_on =
+            belief.overdue_ms(asked_at).is_some_and(|overdue| overdue < self.unreachable_grace_ms);
+        if !may_go_on {
+            return Err(error);
+        }
+        belief.serving.store((asked_at + Millis(CREDENTIALS_RETRY_MS)).0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
     pub fn distrust(&self, identity: &Identity) {
         if let Some(belief) = self.beliefs.lock().get(&identity.fingerprint) {
-            belief.until.store(0, Ordering::Relaxed);
+            belief.forget();
         }
     }
 }

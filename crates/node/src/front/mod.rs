@@ -43,6 +43,7 @@ use crate::front::answer::{Refusal, Reply};
 use crate::front::ask::{AskReader, Raw};
 use crate::front::credentials::Credentials;
 use crate::front::remembered::RememberedRequests;
+use crate::logging::query_text;
 use crate::node::Standing;
 
 /// A body of this listener: whole and unboxed where it answers a query.
@@ -124,6 +125,12 @@ impl Front {
             None => Box::pin(self.engine.answer(&ask)).await,
         };
         self.take_note(&ask, &outcome);
+        tracing::debug!(
+            statement = query_text(&ask.query.statement),
+            key = ?ask.query.key,
+            how = ?outcome.how,
+            "answered"
+        );
         let response = answer::of_outcome(&outcome, ask.form.encoding, &self.engine.me().node);
         self.standing.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
