@@ -173,13 +173,15 @@ impl Credentials {
             belief.refuse(asked_at, error.clone());
             return Err(error);
         }
-        let may_go_on =
-            belief.overdue_ms(asked_at).is_some_and(|overdue| overdue < self.unreachable_grace_ms);
-        if !may_go_on {
-            return Err(error);
+        let overdue_ms = belief.overdue_ms(asked_at);
+        match overdue_ms.map(|overdue_ms| self.unreachable_grace_ms.saturating_sub(overdue_ms)) {
+            None | Some(Millis::ZERO) => Err(error),
+            Some(left_ms) => {
+                let serving = asked_at + left_ms.min(Millis(CREDENTIALS_RETRY_MS));
+                belief.serving.store(serving.0, Ordering::Relaxed);
+                Ok(())
+            }
         }
-        belief.serving.store((asked_at + Millis(CREDENTIALS_RETRY_MS)).0, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
@@ -281,7 +283,9 @@ mod tests {
         assert_eq!(bench.server.asked(), 1);
         assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "asked again, and refused");
         assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + 1).await);
-        assert_eq!(bench.server.asked(), 3, "a refusal is not remembered as an acceptance");
+        assert_eq!(bench.server.asked(), 2, "a no is remembered, or one client would lock its user out");
+        assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + CREDENTIALS_REFUSED_MS).await);
+        assert_eq!(bench.server.asked(), 3, "but not for long");
     }
 
     #[tokio::test]
@@ -302,12 +306,26 @@ mod tests {
         assert!(bench.accepts(&known, 0).await);
         bench.server.answers(Some(OriginFault::Unreachable("refused".to_owned())));
         assert!(!bench.accepts(&stranger, 1).await);
-        assert!(bench.accepts(&known, CREDENTIALS_TTL_MS + GRACE_MS.0 - 1).await);
-        assert!(!bench.accepts(&known, CREDENTIALS_TTL_MS + GRACE_MS.0).await);
-        bench.server.answers(refused());
-        assert!(!bench.accepts(&known, CREDENTIALS_TTL_MS + 1).await, "back, and it says no");
+        let over = CREDENTIALS_TTL_MS;
+        assert!(bench.accepts(&known, over).await);
+        let asked = bench.server.asked();
+        assert!(bench.accepts(&known, over + CREDENTIALS_RETRY_MS - 1).await);
+        assert_eq!(bench.server.asked(), asked, "hits do not wait for a server that is away");
+        assert!(bench.accepts(&known, over + GRACE_MS.0 - 1).await);
+        assert!(!bench.accepts(&known, over + GRACE_MS.0).await);
+    }
+
+    #[tokio::test]
+    async fn a_no_after_neo4j_is_back_ends_the_grace() {
+        let (bench, known) = (Bench::new(), identity(1));
+        assert!(bench.accepts(&known, 0).await);
         bench.server.answers(Some(OriginFault::Unreachable("refused".to_owned())));
-        assert!(!bench.accepts(&known, CREDENTIALS_TTL_MS + 2).await, "refused once is a stranger");
+        assert!(bench.accepts(&known, CREDENTIALS_TTL_MS).await);
+        bench.server.answers(refused());
+        let back = CREDENTIALS_TTL_MS + CREDENTIALS_RETRY_MS;
+        assert!(!bench.accepts(&known, back).await, "back, and it says no");
+        bench.server.answers(Some(OriginFault::Unreachable("refused".to_owned())));
+        assert!(!bench.accepts(&known, back + CREDENTIALS_REFUSED_MS).await, "refused once is a stranger");
     }
 
     #[tokio::test]
