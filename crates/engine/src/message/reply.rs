@@ -1,0 +1,173 @@
+//! Answers to forwarded requests, as bytes.
+
+use bytes::Bytes;
+use hopcache_core::key::QueryKey;
+use hopcache_core::time::Millis;
+use hopcache_packstream::{Reader, Value, Writer};
+
+use super::{BadMessage, Head, VERSION};
+use crate::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use crate::ports::Neo4jFailure;
+
+/// An answer to a forwarded request.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// An outcome. Its `key` and `answered_by` are the asker's to fill in.
+    Answered(Outcome),
+    /// The server does not vouch for a read.
+    NotARead(Reason),
+}
+
+/// Writes an answer.
+#[must_use]
+pub fn encode_reply(reply: &Reply) -> Bytes {
+    let outcome = match reply {
+        Reply::NotARead(reason) => return vec![VERSION, 2, not_a_read_to_byte(*reason)].into(),
+        Reply::Answered(outcome) => outcome,
+    };
+    let mut bytes = Vec::with_capacity(32);
+    let (kind, body) = match &outcome.answer {
+        Answer::Body(body) => (0, body.clone()),
+        Answer::Failed(failure) => (1, encode_failure(failure)),
+    };
+    bytes.reserve(body.len());
+    bytes.extend_from_slice(&[VERSION, kind]);
+    let (class, kept, role) = match outcome.how.class {
+        Class::Hit | Class::Bypass(_) => (0, 0, 0),
+        Class::Miss { kept, role } => (1, place(&KEPT, kept), place(&ROLES, role)),
+    };
+    let detail = outcome.how.detail.map_or(0, |detail| place(&DETAILS, detail) + 1);
+    bytes.extend_from_slice(&[class, kept, role, detail]);
+    bytes.extend_from_slice(&outcome.how.age_ms.map_or(u64::MAX, |age| age.0).to_be_bytes());
+    bytes.extend_from_slice(&outcome.how.ttl_ms.unwrap_or(i64::MIN).to_be_bytes());
+    bytes.extend_from_slice(&body);
+    bytes.into()
+}
+
+/// Reads an answer; a body stays a slice of `bytes`.
+///
+/// # Errors
+/// [`BadMessage`] when it is none of this version.
+pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
+    let mut head = Head(bytes);
+    match head.byte()? {
+        VERSION => {}
+        other => return Err(BadMessage::Version(other)),
+    }
+    let kind = head.byte()?;
+    if kind == 2 {
+        return Ok(Reply::NotARead(not_a_read_of_byte(head.byte()?)?));
+    }
+    let [class, kept, role, detail] = head.take()?;
+    let age = u64::from_be_bytes(head.take()?);
+    let ttl = i64::from_be_bytes(head.take()?);
+    let class = match class {
+        0 => Class::Hit,
+        1 => Class::Miss { kept: at(&KEPT, kept)?, role: at(&ROLES, role)? },
+        _ => return Err(BadMessage::Form("unknown class")),
+    };
+    let detail = if detail == 0 { None } else { Some(at(&DETAILS, detail - 1)?) };
+    let answer = match kind {
+        0 => Answer::Body(bytes.slice_ref(head.0)),
+        1 => Answer::Failed(decode_failure(head.0)?),
+        _ => return Err(BadMessage::Form("unknown answer")),
+    };
+    let how = How {
+        class,
+        age_ms: (age != u64::MAX).then_some(Millis(age)),
+        ttl_ms: (ttl != i64::MIN).then_some(ttl),
+        detail,
+    };
+    Ok(Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) }))
+}
+
+// The place of a word in its list is its byte: words are added at the end only.
+const KEPT: [Kept; 3] = [Kept::Stored, Kept::Fenced, Kept::Skipped];
+const ROLES: [Role; 2] = [Role::Led, Role::Joined];
+const DETAILS: [Detail; 8] = [
+    Detail::Stale,
+    Detail::Degraded,
+    Detail::TooLarge,
+    Detail::Fenced,
+    Detail::Updates,
+    Detail::Off,
+    Detail::NotCached,
+    Detail::Failed,
+];
+
+fn place<T: PartialEq>(words: &[T], word: T) -> u8 {
+    words.iter().position(|each| *each == word).and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
+}
+
+fn at<T: Copy>(words: &[T], place: u8) -> Result<T, BadMessage> {
+    words.get(usize::from(place)).copied().ok_or(BadMessage::Form("unknown word"))
+}
+
+fn not_a_read_to_byte(reason: Reason) -> u8 {
+    match reason {
+        Reason::Write => 0,
+        Reason::TooLarge => 1,
+        _ => 2,
+    }
+}
+
+fn not_a_read_of_byte(byte: u8) -> Result<Reason, BadMessage> {
+    at(&[Reason::Write, Reason::TooLarge, Reason::Unknown], byte)
+}
+
+fn encode_failure(failure: &Failure) -> Bytes {
+    let mut writer = Writer::new();
+    let (word, said, limit) = match &failure.kind {
+        FailureKind::Neo4j(said) => (0, Some(said), 0),
+        FailureKind::OriginUnreachable => (1, None, 0),
+        FailureKind::OriginCut => (2, None, 0),
+        FailureKind::OriginTimedOut => (3, None, 0),
+        FailureKind::Overloaded => (4, None, 0),
+        FailureKind::DeadlinePassed => (5, None, 0),
+        FailureKind::TooLarge { limit_bytes } => (6, None, *limit_bytes),
+        FailureKind::NotCached => (7, None, 0),
+        FailureKind::BadResult => (8, None, 0),
+    };
+    writer.int(word);
+    writer.string(said.map_or("", |said| &said.code));
+    writer.string(said.map_or("", |said| &said.message));
+    writer.int(i64::try_from(limit).unwrap_or(i64::MAX));
+    match &failure.fields {
+        None => writer.null(),
+        Some(fields) => {
+            writer.list(fields.len());
+            fields.iter().for_each(|name| writer.string(name));
+        }
+    }
+    writer.bytes(&failure.records);
+    writer.into_bytes().into()
+}
+
+fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
+    let mut reader = Reader::new(bytes);
+    let word = reader.value()?.as_int();
+    let code = reader.key()?.to_owned();
+    let message = reader.key()?.to_owned();
+    let limit = reader.value()?.as_int().and_then(|limit| usize::try_from(limit).ok());
+    let kind = match word {
+        Some(0) => FailureKind::Neo4j(Neo4jFailure { code, message }),
+        Some(1) => FailureKind::OriginUnreachable,
+        Some(2) => FailureKind::OriginCut,
+        Some(3) => FailureKind::OriginTimedOut,
+        Some(4) => FailureKind::Overloaded,
+        Some(5) => FailureKind::DeadlinePassed,
+        Some(6) => FailureKind::TooLarge { limit_bytes: limit.unwrap_or(0) },
+        Some(7) => FailureKind::NotCached,
+        Some(8) => FailureKind::BadResult,
+        _ => return Err(BadMessage::Form("unknown failure")),
+    };
+    let fields = match reader.value()? {
+        Value::Null => None,
+        Value::List(names) => {
+            Some(names.iter().map(|name| name.as_str().unwrap_or_default().to_owned()).collect())
+        }
+        _ => return Err(BadMessage::Form("field names")),
+    };
+    let Value::Bytes(records) = reader.value()? else { return Err(BadMessage::Form("records")) };
+    Ok(Failure { kind, fields, records: records.into() })
+}
