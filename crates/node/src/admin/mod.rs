@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use http::{StatusCode, header};
 use subtle::ConstantTimeEq;
 
-use crate::config::{Secret, Settings};
+use crate::config::{OriginAuth, OriginUri, Secret, Settings};
 use crate::node::Standing;
 use problem::Problem;
 
@@ -34,9 +34,10 @@ impl Admin {
     /// An admin listener of a node.
     #[must_use]
     pub fn new(standing: Arc<Standing>, settings: &Settings) -> Arc<Self> {
-        let service_user = match &settings.origin.auth {
-            crate::config::OriginAuth::Service { user, .. } => Some(user.clone()),
-            crate::config::OriginAuth::Passthrough => None,
+        // The embedded graph has no users: there each request keeps its own sender (see `front::ask`).
+        let service_user = match (&settings.origin.auth, &settings.origin.uri) {
+            (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
+            _ => None,
         };
         Arc::new(Self { standing, token: settings.node.admin_token.clone(), service_user })
     }
