@@ -161,7 +161,7 @@ fn closed_after(stream: &mut TcpStream, most: Duration) -> (Duration, String) {
     (started.elapsed(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// F31: a slow head is cut after 5 s, a slow body after 10 s; others are served meanwhile.
+/// F31: a slow head is cut after 5 s, who says nothing and a slow body after 10 s; others are served meanwhile.
 #[test]
 fn slow_senders_are_cut() {
     let node = Node::start();
@@ -174,7 +174,7 @@ fn slow_senders_are_cut() {
     assert_eq!(node.ask("RETURN 1 AS x").status, 202, "others are served");
     let (after, _) = closed_after(&mut head, Duration::from_secs(8));
     assert!(after >= Duration::from_secs(3), "a head may take a while: {after:?}");
-    closed_after(&mut silent, Duration::from_secs(8));
+    closed_after(&mut silent, Duration::from_secs(8)); // 10 s since it connected.
     let (_, said) = closed_after(&mut body, Duration::from_secs(12));
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("BodyTooSlow"), "{said}");
 }
