@@ -87,8 +87,17 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Connections of peers at a time.
 pub const PEER_CONNECTIONS_MAX: usize = 4_096;
-/// A request's head has to be complete by then (F31).
+/// A connection's first byte has to come by then: pools may connect before they need to, but who only
+/// connects holds one of [`CLIENT_CONNECTIONS_MAX`].
+pub const FIRST_BYTE_TIMEOUT_MS: u64 = 10_000;
+/// A request's head has to be complete by then, from its first byte (F31).
 pub const HEAD_TIMEOUT_MS: u64 = 5_000;
+/// A reader that takes no byte of its answer for so long is cut (F31).
+pub const READER_TIMEOUT_MS: u64 = 10_000;
+/// A connection may be idle for so long between an answer and the next request. Balancers and pools
+/// reuse connections within about a minute and lose the request when the server closes first; servers
+/// close after 30 s to 75 s by default (Jetty, which Neo4j embeds: 30 s; nginx: 75 s).
+pub const IDLE_TIMEOUT_MS: u64 = 60_000;
 /// A request's body has to be complete by then (F31).
 pub const BODY_TIMEOUT_MS: u64 = 10_000;
 /// Largest head of a request, in bytes.
@@ -130,8 +139,10 @@ pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 pub const PEER_WINDOW_MESSAGES: u64 = 16_384;
 /// Idle connections kept to one peer: what 10,000 forwards a second of 1 ms need, several times over.
 pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
-/// For how long an idle connection to a peer is kept.
-pub const PEER_IDLE_MS_MAX: u64 = 60_000;
+/// For how long an idle connection to a peer is kept: given up before the peer closes it, so that a
+/// forward does not meet a closing connection.
+pub const PEER_IDLE_MS_MAX: u64 = 45_000;
+const _: () = assert!(PEER_IDLE_MS_MAX < IDLE_TIMEOUT_MS);
 /// A connection to a peer is there within this time or counts as not coming: peers are near.
 pub const PEER_CONNECT_MS_MAX: u64 = 250;
 /// A peer's message is here within this time after its head (FAULTS F31: slow body 10 s).

@@ -20,6 +20,7 @@ use axum::serve::ListenerExt;
 use bytes::Bytes;
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use hopcache::listener::{ListenerBounds, serve as listen};
+use hopcache::patience::Patience;
 use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{ClusterKey, PeerIdentity, SealedRequest, SessionId, SessionKeys};
 use hopcache::peer::link::PeerLink;
@@ -31,6 +32,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+const MINUTE: Duration = Duration::from_secs(60);
 const WORKERS: usize = 32;
 const EXCHANGES_EACH: usize = 2_000;
 const ROUNDS: usize = 7;
@@ -43,9 +45,6 @@ struct Fixed(PeerIdentity);
 impl PeerService for Fixed {
     async fn ask(&self, _: &NodeName, _: Bytes) -> Result<Bytes, PeerRefusal> {
         Ok(Bytes::from_static(&ANSWER))
-    }
-    async fn purge(&self, _: &NodeName, _: Bytes) -> Result<Bytes, PeerRefusal> {
-        Ok(Bytes::new())
     }
     fn identity(&self) -> PeerIdentity {
         self.0.clone()
@@ -89,7 +88,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     let bounds = ListenerBounds {
         connections_max: 2 * WORKERS,
-        head_timeout: Duration::from_secs(60),
+        patience: Patience { first_byte: MINUTE, head: MINUTE, reader: MINUTE, idle: MINUTE },
         head_bytes_max: 16 << 10,
     };
     let (connections, stop) = (TaskTracker::new(), CancellationToken::new());

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod meters;
 pub mod node;
 pub mod origin;
+pub mod patience;
 pub mod peer;
 pub mod peer_desk;
 pub mod routing;

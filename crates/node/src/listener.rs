@@ -6,23 +6,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
+use futures_util::FutureExt;
+use http::{Request, Response};
 use hyper::body::{Body, Incoming};
-use hyper::service::HttpService;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::patience::{Patience, Patient, Turn};
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerBounds {
     /// Connections at a time; the next one waits in the kernel's queue.
     pub connections_max: usize,
-    /// A request's head has to be there by then (a slow client is cut).
-    pub head_timeout: Duration,
+    /// How long a connection may keep this node waiting.
+    pub patience: Patience,
     /// Bytes of a request's head at the most.
     pub head_bytes_max: usize,
+}
+
+/// A service that answers every request, whatever is wrong with it, with a body of type `B`.
+pub trait Answers<B>:
+    Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S, B> Answers<B> for S where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static
+{
 }
 
 /// Pause after an accept that failed.
@@ -31,15 +50,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Serves until `stop`, then lets requests under way end.
 ///
 /// The caller owns listener, tracker and token: this module starts nothing that they do not end.
-pub async fn serve<S>(
+pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
     bounds: ListenerBounds,
     connections: TaskTracker,
     stop: CancellationToken,
 ) where
-    S: HttpService<Incoming, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    S::ResBody: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let room = Arc::new(Semaphore::new(bounds.connections_max));
     loop {
@@ -79,16 +98,24 @@ async fn accept(
     }
 }
 
-async fn converse<S>(stream: TcpStream, service: S, bounds: ListenerBounds, stop: CancellationToken)
+/// Speaks HTTP on one connection until it ends, or until `stop` and its request under way has ended.
+pub(crate) async fn converse<T, S, B>(stream: T, service: S, bounds: ListenerBounds, stop: CancellationToken)
 where
-    S: HttpService<Incoming, Error = Infallible, Future: Send> + Clone + Send + 'static,
-    S::ResBody: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send,
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
+    let turn = Turn::default();
+    let stream = TokioIo::new(Patient::new(stream, turn.clone(), bounds.patience));
+    let service = service_fn(move |request| {
+        turn.handled();
+        let turn = turn.clone();
+        service.call(request).inspect(move |_| turn.answered())
+    });
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(bounds.head_timeout)
+        .header_read_timeout(None) // Its timer would close idle connections: see `patience`.
         .max_buf_size(bounds.head_bytes_max)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(stream, service);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -29,6 +29,7 @@ use crate::listener::{ListenerBounds, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
+use crate::patience::Patience;
 use crate::peer::auth::ClusterKey;
 use crate::peer::client::PeerClient;
 use crate::peer::link::PeerLink;
@@ -332,7 +333,12 @@ fn policy(settings: &Settings) -> Policy {
 fn bounds(connections_max: usize) -> ListenerBounds {
     ListenerBounds {
         connections_max,
-        head_timeout: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
+        patience: Patience {
+            first_byte: Duration::from_millis(limits::FIRST_BYTE_TIMEOUT_MS),
+            head: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
+            reader: Duration::from_millis(limits::READER_TIMEOUT_MS),
+            idle: Duration::from_millis(limits::IDLE_TIMEOUT_MS),
+        },
         head_bytes_max: limits::HEAD_BYTES_MAX,
     }
 }

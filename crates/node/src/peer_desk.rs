@@ -9,7 +9,7 @@ use hopcache_engine::Engine;
 
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
-use crate::peer::server::{PeerRefusal, PeerService, RefusalKind};
+use crate::peer::server::{PeerRefusal, PeerService};
 
 /// The engine, for peers.
 pub struct PeerDesk {
@@ -22,14 +22,7 @@ pub struct PeerDesk {
 #[async_trait]
 impl PeerService for PeerDesk {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        self.engine
-            .serve_peer(&message)
-            .await
-            .map_err(|why| PeerRefusal { kind: RefusalKind::Malformed, detail: why.to_string() })
-    }
-
-    async fn purge(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        self.ask(sender, message).await
+        self.engine.serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }
 
     fn identity(&self) -> PeerIdentity {

@@ -14,7 +14,6 @@ pub mod ask;
 pub mod credentials;
 pub mod remembered;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -33,7 +32,7 @@ use hopcache_engine::ports::{Clock, Dice, OriginFault};
 use http::{Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::Incoming;
-use hyper::service::{HttpService, service_fn};
+use hyper::service::service_fn;
 use tower::ServiceExt;
 
 use crate::body::{whole, within};
@@ -44,6 +43,7 @@ use crate::front::ask::{AskReader, Raw};
 use crate::front::credentials::Credentials;
 use crate::front::remembered::RememberedRequests;
 use crate::logging::query_text;
+use crate::listener::Answers;
 use crate::node::Standing;
 
 /// A body of this listener: whole and unboxed where it answers a query.
@@ -74,13 +74,10 @@ impl Front {
         })
     }
 
-    /// The listener's service. Queries, which are nearly all requests, go straight to [`Front::answer`]:
-    /// routing, extraction and the boxes between them cost more than finding a hit does
-    /// (docs/benchmarks). Everything else goes through axum's router.
-    pub fn service(
-        self: Arc<Self>,
-    ) -> impl HttpService<Incoming, ResBody = FrontBody, Error = Infallible, Future: Send> + Clone + Send + 'static
-    {
+    /// The listener's service. Queries, which are nearly all requests, go straight to [`Front::answer`],
+    /// past routing, extraction and the boxes between them; what that saves was not measured alone
+    /// (docs/benchmarks/2026-11-21-hit). Everything else goes through axum's router.
+    pub fn service(self: Arc<Self>) -> impl Answers<FrontBody> {
         let routes = Arc::clone(&self).routes();
         let served = Arc::new((self, routes));
         service_fn(move |request: Request<Incoming>| {
@@ -121,7 +118,7 @@ impl Front {
         };
         let outcome = match self.engine.hit(&ask) {
             Some(outcome) => outcome,
-            // Boxed, so that a hit does not move the room that a miss would need.
+            // Boxed, so that the future of a hit is not as large as a miss's.
             None => Box::pin(self.engine.answer(&ask)).await,
         };
         self.take_note(&ask, &outcome);

@@ -37,26 +37,6 @@ impl<B: PeerBook> PeerClient<B> {
         Self { link, book }
     }
 
-    /// Tells a peer to drop memory copies.
-    ///
-    /// # Errors
-    /// [`PeerError`], as for a forward.
-    pub async fn purge(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
-        self.exchange(to, PeerPath::Purge, &message, timeout_ms).await
-    }
-
-    async fn exchange(
-        &self,
-        to: &NodeName,
-        path: PeerPath,
-        message: &Bytes,
-        timeout_ms: Millis,
-    ) -> Result<Bytes, PeerError> {
-        let addr = self.addr_of(to)?;
-        let answer = self.link.exchange((to, addr), path, message, timeout_ms).await;
-        self.tell(to, answer)
-    }
-
     fn addr_of(&self, to: &NodeName) -> Result<SocketAddr, PeerError> {
         self.book.addr_of(to).ok_or_else(|| PeerError::Gone(format!("{to} is not a member")))
     }
@@ -72,7 +52,9 @@ impl<B: PeerBook> PeerClient<B> {
 #[async_trait]
 impl<B: PeerBook> Peers for PeerClient<B> {
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
-        self.exchange(to, PeerPath::Ask, &message, timeout_ms).await
+        let addr = self.addr_of(to)?;
+        let answer = self.link.exchange((to, addr), PeerPath::Ask, &message, timeout_ms).await;
+        self.tell(to, answer)
     }
 
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError> {

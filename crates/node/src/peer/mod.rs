@@ -26,10 +26,8 @@ pub(crate) mod tests;
 pub enum PeerPath {
     /// `GET`: who are you; opens a session.
     Probe,
-    /// `POST`: a forwarded request, sealed.
+    /// `POST`: a forwarded request, or a purge of memory copies, sealed.
     Ask,
-    /// `POST`: drop memory copies, sealed.
-    Purge,
 }
 
 impl PeerPath {
@@ -39,7 +37,6 @@ impl PeerPath {
         match self {
             Self::Probe => "/peer/v1/probe",
             Self::Ask => "/peer/v1/ask",
-            Self::Purge => "/peer/v1/purge",
         }
     }
 
@@ -48,7 +45,7 @@ impl PeerPath {
     pub const fn method(self) -> &'static str {
         match self {
             Self::Probe => "GET",
-            Self::Ask | Self::Purge => "POST",
+            Self::Ask => "POST",
         }
     }
 }

@@ -7,23 +7,22 @@
 //! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
 //! reason. Believed senders get sealed answers, refusals included.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{BoxError, Router};
 use bytes::Bytes;
 use hopcache_core::limits::{NODE_NAME_LEN_MAX, PEER_BODY_MS_MAX, PEER_MESSAGE_BYTES_MAX};
 use hopcache_core::node::NodeName;
 use http_body_util::{LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::service::{HttpService, service_fn};
+use hyper::service::service_fn;
 use tower::ServiceExt;
 
 use super::PeerPath;
@@ -31,65 +30,34 @@ use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
+use crate::listener::Answers;
 
 /// What a node does for its peers. Every future may be dropped when the peer hangs up.
 #[async_trait]
 pub trait PeerService: Send + Sync + 'static {
-    /// Answers a forwarded request here; never forwards it.
+    /// Answers here what another node asks, a purge of memory copies included; never forwards it.
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
-    /// Drops memory copies.
-    async fn purge(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
     /// Who this node is now.
     fn identity(&self) -> PeerIdentity;
     /// A message did not prove the cluster key: to be counted.
     fn refused(&self, _why: AuthError) {}
 }
 
-/// Why this node will not answer a peer.
+/// This node cannot read what a peer asks. Anything else that goes wrong is an answer of the engine's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct PeerRefusal {
-    /// What kind of no.
-    pub kind: RefusalKind,
     /// For the peer's log. No query text, no parameters.
     pub detail: String,
 }
 
-/// Kinds of refusals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RefusalKind {
-    /// The message cannot be read.
-    Malformed,
-    /// The sender's view of the ring is too old, or ours is.
-    OtherView,
-    /// No room now.
-    Overloaded,
-    /// Something broke here.
-    Failed,
-}
-
-impl RefusalKind {
-    const fn status(self) -> StatusCode {
-        match self {
-            Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::OtherView => StatusCode::CONFLICT,
-            Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-}
-
 /// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
 ///
-/// Forwarded requests go straight to the desk: axum's routing costs more than finding a hit does.
-pub fn service<S: PeerService>(
-    service: Arc<S>,
-    key: Arc<ClusterKey>,
-) -> impl HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static {
+/// Forwarded requests, which are nearly all, go straight to the desk; the rest through axum's router.
+pub fn service<S: PeerService>(service: Arc<S>, key: Arc<ClusterKey>) -> impl Answers<Body> {
     let desk = Arc::new(Desk { service, sessions: Sessions::new(key) });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
-        .route(PeerPath::Purge.as_str(), post(purge::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
         .method_not_allowed_fallback(|| async { problem(StatusCode::FORBIDDEN) })
         .with_state(Arc::clone(&desk));
@@ -128,15 +96,6 @@ async fn ask<S: PeerService>(desk: &Desk<S>, body: Incoming) -> Response {
     seal(PeerPath::Ask, &opened, answer)
 }
 
-async fn purge<S: PeerService>(State(desk): State<Arc<Desk<S>>>, request: Request) -> Response {
-    let opened = match desk.open(PeerPath::Purge, request.into_body()).await {
-        Ok(opened) => opened,
-        Err(response) => return response,
-    };
-    let answer = desk.service.purge(&opened.session.sender, opened.message.clone()).await;
-    seal(PeerPath::Purge, &opened, answer)
-}
-
 impl<S: PeerService> Desk<S> {
     async fn open<B>(&self, path: PeerPath, body: B) -> Result<Opened, Response>
     where
@@ -165,7 +124,7 @@ where
 fn seal(path: PeerPath, opened: &Opened, answer: Result<Bytes, PeerRefusal>) -> Response {
     let (status, body) = match answer {
         Ok(body) => (StatusCode::OK, body),
-        Err(refusal) => (refusal.kind.status(), Bytes::from(refusal.detail)),
+        Err(refusal) => (StatusCode::BAD_REQUEST, Bytes::from(refusal.detail)),
     };
     sealed(status, inline_or_apart(body.len(), || opened.seal_answer(path, status.as_u16(), &body)))
 }

@@ -74,7 +74,7 @@ fn a_message_for_one_path_is_not_believed_on_another() {
     let receiver = Sessions::new(key());
     let sender = Sender::greet(&receiver);
     let sealed = sender.seal(1, b"x");
-    assert_eq!(refused(receiver.open(PeerPath::Purge, sealed.clone())), AuthError::Forged);
+    assert_eq!(refused(receiver.open(PeerPath::Probe, sealed.clone())), AuthError::Forged);
     assert!(receiver.open(PeerPath::Ask, sealed).is_ok(), "a refused copy spoils nothing");
 }
 
@@ -145,7 +145,7 @@ fn an_answer_fits_only_its_request_status_and_path() {
     assert_eq!(open(PeerPath::Ask, 5, 200).unwrap(), "rows");
     assert_eq!(open(PeerPath::Ask, 6, 200), Err(AuthError::Forged));
     assert_eq!(open(PeerPath::Ask, 5, 503), Err(AuthError::Forged));
-    assert_eq!(open(PeerPath::Purge, 5, 200), Err(AuthError::Forged));
+    assert_eq!(open(PeerPath::Probe, 5, 200), Err(AuthError::Forged));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! A peer on loopback that can be killed and started again on its port.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +8,15 @@ use async_trait::async_trait;
 use axum::body::Body;
 use bytes::Bytes;
 use hopcache_core::node::{Incarnation, NodeName};
-use hyper::body::Incoming;
-use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::listener::Answers;
 use crate::peer::auth::{ClusterKey, PeerIdentity};
 use crate::peer::link::PeerLink;
-use crate::peer::server::{PeerRefusal, PeerService, RefusalKind, service};
+use crate::peer::server::{PeerRefusal, PeerService, service};
 
 pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
@@ -39,29 +37,14 @@ pub(crate) struct Echo(pub(crate) PeerIdentity);
 impl PeerService for Echo {
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
         if message == "no" {
-            return Err(PeerRefusal { kind: RefusalKind::Overloaded, detail: "no room".into() });
+            return Err(PeerRefusal { detail: "no such word".into() });
         }
         Ok(Bytes::from([sender.as_str().as_bytes(), b":", &message].concat()))
-    }
-
-    async fn purge(&self, _: &NodeName, _: Bytes) -> Result<Bytes, PeerRefusal> {
-        Ok(Bytes::from_static(b"purged"))
     }
 
     fn identity(&self) -> PeerIdentity {
         self.0.clone()
     }
-}
-
-/// What a peer answers with.
-pub(crate) trait Served:
-    HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
-}
-
-impl<S> Served for S where
-    S: HttpService<Incoming, ResBody = Body, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
 }
 
 pub(crate) struct Peer {
@@ -81,7 +64,7 @@ impl Peer {
         Self::serve(addr, service(Arc::new(Echo(who)), key())).await
     }
 
-    pub(crate) async fn serve<S: Served>(addr: SocketAddr, service: S) -> Self {
+    pub(crate) async fn serve<S: Answers<Body>>(addr: SocketAddr, service: S) -> Self {
         let listener = TcpListener::bind(addr).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let accepted = Arc::new(AtomicUsize::new(0));
@@ -101,7 +84,7 @@ impl Peer {
     }
 }
 
-async fn accept<S: Served>(
+async fn accept<S: Answers<Body>>(
     listener: TcpListener,
     service: S,
     accepted: Arc<AtomicUsize>,

@@ -1,0 +1,215 @@
+//! Whole conversations through hyper, in memory, on a paused clock: it moves on only when all tasks
+//! wait, so each connection's end is measured exactly. F31 throughout.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Patience;
+use crate::listener::{Answers, ListenerBounds, converse};
+
+const PATIENCE: Patience = Patience {
+    first_byte: Duration::from_secs(10),
+    head: Duration::from_secs(5),
+    reader: Duration::from_secs(8),
+    idle: Duration::from_secs(60),
+};
+const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
+/// What the pipe between client and server holds.
+const PIPE_BYTES: usize = 4096;
+
+/// Lets so much of the paused clock go by.
+async fn pass(ms: u64) {
+    // tidy: the clock is paused; it jumps on when all tasks wait
+    sleep(Duration::from_millis(ms)).await;
+}
+
+/// `/slow` is answered after 61 s, `/large` with far more than the pipe holds, all else at once; a
+/// body is read first.
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    match head.uri.path() {
+        "/slow" => pass(61_000).await,
+        "/large" => return Ok(Response::new(Full::from(vec![b'x'; 16 * PIPE_BYTES]))),
+        _ => {}
+    }
+    Ok(Response::new(Full::from(format!("[{}]", body.len()))))
+}
+
+fn service() -> impl Answers<Full<Bytes>> {
+    service_fn(answer)
+}
+
+fn connect() -> DuplexStream {
+    let (client, server) = duplex(PIPE_BYTES);
+    let bounds = ListenerBounds { connections_max: 1, patience: PATIENCE, head_bytes_max: 32 << 10 };
+    tokio::spawn(converse(server, service(), bounds, CancellationToken::new()));
+    client
+}
+
+/// Reads up to and with `end`; what was read.
+async fn read_to(client: &mut DuplexStream, end: &str) -> String {
+    let mut said = Vec::new();
+    while !said.ends_with(end.as_bytes()) {
+        said.push(client.read_u8().await.unwrap_or_else(|_| panic!("closed after {said:?}")));
+    }
+    String::from_utf8(said).unwrap()
+}
+
+/// Asks, and reads an answer without a body.
+async fn exchange(client: &mut DuplexStream, request: &[u8]) {
+    client.write_all(request).await.unwrap();
+    read_to(client, "[0]").await;
+}
+
+/// The seconds until the server closes, and what it says before.
+async fn closed(client: &mut DuplexStream) -> (f64, String) {
+    let (started, mut said) = (Instant::now(), String::new());
+    let most = Duration::from_secs(300);
+    timeout(most, client.read_to_string(&mut said)).await.expect("never closed").unwrap();
+    (started.elapsed().as_secs_f64(), said)
+}
+
+/// The timer's wheel has a grain of a millisecond.
+fn assert_about(seconds: f64, wanted: f64) {
+    assert!((seconds - wanted).abs() < 0.05, "after {seconds} s, not {wanted} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_says_nothing_is_cut() {
+    assert_about(closed(&mut connect()).await.0, 10.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_head_is_cut_however_often_a_byte_comes() {
+    let mut client = connect();
+    pass(9_000).await;
+    let started = Instant::now();
+    client.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    while client.write_all(b"x").await.is_ok() {
+        pass(100).await;
+        assert!(started.elapsed() < Duration::from_secs(30), "never cut");
+    }
+    assert_about(started.elapsed().as_secs_f64(), 5.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_head_is_cut_on_a_kept_connection_too() {
+    let mut client = connect();
+    for _ in 0..3 {
+        exchange(&mut client, GET).await;
+        pass(40_000).await;
+    }
+    client.write_all(b"GET / HT").await.unwrap();
+    assert_about(closed(&mut client).await.0, 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_in_pieces_within_its_time_is_served_each_time_anew() {
+    let mut client = connect();
+    for _ in 0..4 {
+        for piece in GET.chunks(7) {
+            client.write_all(piece).await.unwrap();
+            pass(1_000).await;
+        }
+        read_to(&mut client, "[0]").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_kept_as_long_as_said_and_no_longer() {
+    let mut client = connect();
+    for _ in 0..5 {
+        exchange(&mut client, GET).await;
+        pass(59_000).await;
+    }
+    exchange(&mut client, GET).await;
+    let (seconds, said) = closed(&mut client).await;
+    assert_about(seconds, 60.0);
+    assert_eq!(said, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_under_way_is_not_cut_and_idling_begins_at_its_answer() {
+    let mut client = connect();
+    for _ in 0..2 {
+        exchange(&mut client, b"GET /slow HTTP/1.1\r\nhost: h\r\n\r\n").await;
+        pass(30_000).await;
+    }
+    assert_about(closed(&mut client).await.0, 30.0);
+}
+
+/// Bodies have their own limit, in the services: here a body comes for longer than a head may.
+#[tokio::test(start_paused = true)]
+async fn a_body_is_no_head() {
+    let mut client = connect();
+    let head = b"POST / HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n";
+    client.write_all(head).await.unwrap();
+    read_to(&mut client, "100 Continue\r\n\r\n").await;
+    for _ in 0..9 {
+        pass(9_000).await;
+        client.write_all(b"\n").await.unwrap();
+    }
+    read_to(&mut client, "[9]").await;
+    assert_about(closed(&mut client).await.0, 60.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pipelined_requests_are_served_and_the_last_half_one_is_cut() {
+    let mut client = connect();
+    let slow = b"GET /slow HTTP/1.1\r\nhost: h\r\n\r\n";
+    client.write_all(&[slow, GET, slow, GET, b"GET / "].concat()).await.unwrap();
+    for _ in 0..4 {
+        read_to(&mut client, "[0]").await;
+    }
+    pass(50_000).await;
+    client.write_all(b"HTTP/1.1\r\n").await.unwrap();
+    assert_about(closed(&mut client).await.0, 5.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_head_that_came_early_is_cut_as_idle() {
+    let mut client = connect();
+    client.write_all(&[GET, b"GET / "].concat()).await.unwrap();
+    read_to(&mut client, "[0]").await;
+    assert_about(closed(&mut client).await.0, 60.0);
+}
+
+const LARGE: &[u8] = b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_is_cut() {
+    let mut client = connect();
+    let started = Instant::now();
+    client.write_all(LARGE).await.unwrap();
+    // The pipe is full; a byte beside it shows when the server has let go of it.
+    while client.write_all(b"G").await.is_ok() {
+        pass(300).await;
+        assert!(started.elapsed() < Duration::from_secs(30), "never cut");
+    }
+    assert_about(started.elapsed().as_secs_f64(), 8.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_slowly_is_served() {
+    let mut client = connect();
+    client.write_all(LARGE).await.unwrap();
+    let (mut got, mut part) = (0, [0; PIPE_BYTES]);
+    while got < 16 * PIPE_BYTES {
+        pass(7_000).await;
+        got += timeout(Duration::from_secs(1), client.read(&mut part)).await.unwrap().unwrap();
+    }
+    while let Ok(more) = timeout(Duration::from_secs(1), client.read(&mut part)).await {
+        assert_ne!(more.unwrap(), 0, "closed after {got} bytes");
+    }
+    exchange(&mut client, GET).await;
+}
