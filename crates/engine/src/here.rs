@@ -65,6 +65,8 @@ impl Engine {
         match copy.life(now) {
             _ if too_old => None,
             Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            // Serving it would bring about a refresh: nobody asks the origin for this request.
+            Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
                 if copy.is_refresh_due(now) {
@@ -102,6 +104,10 @@ impl Engine {
             if self.is_holder_too_old(ask, &landing, role) {
                 continue;
             }
+            if role == Role::Joined && !self.is_fresh_enough(ask, &landing) {
+                // Flights are shared by key; what this request asks beyond that, it asks for itself.
+                return self.read_anew(ask).await;
+            }
             return self.of_landing(ask, &landing, role);
         }
         Here::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
@@ -120,9 +126,23 @@ impl Engine {
         }
     }
 
+    /// Whether what landed keeps to the request's own `max-age` and `max-stale`.
+    fn is_fresh_enough(&self, ask: &Ask, landing: &Landing) -> bool {
+        let (Landing::Found(copy) | Landing::Stale(copy) | Landing::Ran { copy, .. }) = landing else {
+            return true;
+        };
+        let now = self.now();
+        let is_young = ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
+        let is_not_too_stale = match (copy.life(now), ask.freshness.stale_max_ms) {
+            (Life::Stale(past), Some(most)) => past <= most,
+            _ => true,
+        };
+        is_young && is_not_too_stale
+    }
+
     /// Whether an answer of this age is past TTL and grace, by the least that they can be.
     pub(crate) fn is_too_old(&self, ask: &Ask, age_ms: Millis) -> bool {
-        let ttl_ms = ask.hints.ttl_ms.unwrap_or(self.policy.ttl_ms);
+        let ttl_ms = ask.hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         ttl_ms > Millis::ZERO && age_ms > scaled(ttl_ms, 1.0 + self.policy.grace)
     }
 
@@ -158,9 +178,9 @@ impl Engine {
             }
             Ok(Grant::Value(_) | Grant::Busy { .. }) | Err(_) => self.run(errand, None).await,
         };
-        if let Landing::Ran { kept: Kept::Stored, .. } = landing {
-            self.keep(errand, &landing);
-        }
+        // An older copy must not be served on; the new one is in the store. It is not kept here: without a
+        // seat in a table nobody would tell us of a purge in between.
+        self.ports.memory.remove(&errand.query.key);
         landing
     }
 
@@ -171,9 +191,14 @@ impl Engine {
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
             && let Some(copy) = self.decode_stored(&ask.query.key, &stored)
             && matches!(copy.life(self.now()), Life::Fresh(_))
+            && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {
             return self.hit_outcome(ask, &copy, None);
         }
+        self.not_cached(ask)
+    }
+
+    pub(crate) fn not_cached(&self, ask: &Ask) -> Outcome {
         let mut outcome = self.failed(ask, FailureKind::NotCached.into(), Role::Led);
         outcome.how.detail = Some(Detail::NotCached);
         outcome

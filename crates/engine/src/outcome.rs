@@ -157,6 +157,27 @@ pub enum FailureKind {
     BadResult,
 }
 
+impl FailureKind {
+    /// Whether everybody who asks the same gets the same failure, whoever they are and however long
+    /// they wait.
+    #[must_use]
+    pub fn is_of_statement(&self) -> bool {
+        match self {
+            Self::Neo4j(said) => {
+                said.code.starts_with("Neo.ClientError.")
+                    && !said.code.starts_with("Neo.ClientError.Security.")
+            }
+            Self::TooLarge { .. } | Self::BadResult => true,
+            Self::OriginUnreachable
+            | Self::OriginCut
+            | Self::OriginTimedOut
+            | Self::Overloaded
+            | Self::DeadlinePassed
+            | Self::NotCached => false,
+        }
+    }
+}
+
 impl From<FailureKind> for Failure {
     fn from(kind: FailureKind) -> Self {
         Self { kind, fields: None, records: Bytes::new() }

@@ -17,7 +17,11 @@ use crate::route::Hop;
 impl Engine {
     /// Answers a client's request at this, its entry node.
     pub async fn answer(self: &Arc<Self>, ask: &Ask) -> Outcome {
-        if let Verdict::Bypass(reason) = self.verdict(&ask.query) {
+        let verdict = self.verdict(&ask.query);
+        if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
+            return self.not_cached(ask);
+        }
+        if let Verdict::Bypass(reason) = verdict {
             return self.bypass(ask, reason).await;
         }
         match &ask.bypass {

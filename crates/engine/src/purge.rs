@@ -88,7 +88,8 @@ impl Engine {
             let page = self.ports.store.invalidations_since(cursor).await;
             self.saw_store(&page);
             if let Ok(page) = page {
-                if page.gap && !is_first {
+                // A first look that came late may have missed what concerns copies kept meanwhile.
+                if page.gap && (!is_first || self.ports.memory.size().0 > 0) {
                     self.forget(&Scope::All);
                 }
                 page.scopes.iter().for_each(|scope| {

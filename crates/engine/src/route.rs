@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
-use crate::outcome::{Class, Event, FailureKind, ForwardWord, Role};
+use crate::outcome::{Answer, Class, Event, FailureKind, ForwardWord, Role};
 use crate::ports::PeerError;
 
 /// How a forward ended.
@@ -54,8 +54,9 @@ impl Engine {
         tokio::select! {
             biased;
             end = follower.wait() => match end {
-                Wait::Landed(hop) if role == Role::Joined && self.has_aged(ask, &hop) => {
-                    return self.ask_peer(ask, to).await;
+                // With this request's own deadline and credentials, once: a second failure is its own.
+                Wait::Landed(hop) if role == Role::Joined && self.is_leaders_own(ask, &hop) => {
+                    self.ask_peer(ask, to).await
                 }
                 Wait::Landed(hop) => self.as_role(&hop, role),
                 Wait::Lost => Hop::NextNode,
@@ -103,14 +104,14 @@ impl Engine {
         }
     }
 
-    /// Whether a shared answer was on its way for longer than it may be old (I4): a request that joined
-    /// late asks for itself.
-    fn has_aged(&self, ask: &Ask, hop: &Hop) -> bool {
-        match hop {
-            Hop::Answered(Here::Answered(outcome)) => {
-                outcome.how.age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms))
-            }
-            _ => false,
+    /// Whether a shared answer is nothing for those who joined: it was on its way for longer than it may
+    /// be old (I4), or it failed by the leader's circumstances (its deadline, its credentials, its
+    /// luck) and not by the statement.
+    fn is_leaders_own(&self, ask: &Ask, hop: &Hop) -> bool {
+        let Hop::Answered(Here::Answered(outcome)) = hop else { return false };
+        match &outcome.answer {
+            Answer::Body(_) => outcome.how.age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms)),
+            Answer::Failed(failure) => !failure.kind.is_of_statement(),
         }
     }
 

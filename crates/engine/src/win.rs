@@ -70,14 +70,14 @@ impl Engine {
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
-                    return self.won(errand, GrantKind::Free, token, stale).await;
+                    return self.won(errand, GrantKind::Free, token, stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    return self.won(errand, kind, token, stale).await;
+                    return self.won(errand, kind, token, stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(errand, stale).await {
+                    if let Some(copy) = self.stale_copy(errand, stale) {
                         return Win::BusyStale(copy);
                     }
                     if self.now() >= probe_after {
@@ -97,11 +97,11 @@ impl Engine {
         }
     }
 
-    async fn won(&self, errand: &Errand, kind: GrantKind, token: Token, stale: Option<StoredEntry>) -> Win {
+    fn won(&self, errand: &Errand, kind: GrantKind, token: Token, stale: Option<StoredEntry>) -> Win {
         self.note(Event::LeaseGrant(kind));
         self.holdings.add(errand.query.key, token);
         let lease_ms = self.lease_ms(&errand.query);
-        Win::Lease { token, lease_ms, stale: self.stale_copy(errand, stale).await }
+        Win::Lease { token, lease_ms, stale: self.stale_copy(errand, stale) }
     }
 
     /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next
@@ -117,9 +117,11 @@ impl Engine {
         Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
     }
 
-    async fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
+    /// A stale value that may be served meanwhile. A corrupt one is only left alone: removing it would
+    /// take the lease with it, ours or the holder's, and the next commit replaces it anyway.
+    fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
         match (stored, errand.stale_use) {
-            (Some(stored), StaleUse::Serve) => self.read_stored(errand, &stored).await.ok(),
+            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query.key, &stored),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
-use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, StoredEntry, Token};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
 use parking_lot::Mutex;
@@ -32,19 +32,28 @@ struct State {
 }
 
 impl State {
+    /// A grant as a store with a flipped bit would give it, fresh value or stale.
     fn as_read(&self, key: &QueryKey, grant: Grant) -> Grant {
+        if self.corrupt.as_ref() != Some(key) {
+            return grant;
+        }
         match grant {
-            Grant::Value(mut stored) if self.corrupt.as_ref() == Some(key) => {
-                let mut bytes = stored.bytes.to_vec();
-                if let Some(last) = bytes.last_mut() {
-                    *last ^= 1;
-                }
-                stored.bytes = bytes.into();
-                Grant::Value(stored)
+            Grant::Value(stored) => Grant::Value(flipped(stored)),
+            Grant::Lease { token, kind, stale } => Grant::Lease { token, kind, stale: stale.map(flipped) },
+            Grant::Busy { holder, token, left_ms, stale } => {
+                Grant::Busy { holder, token, left_ms, stale: stale.map(flipped) }
             }
-            other => other,
         }
     }
+}
+
+fn flipped(mut stored: StoredEntry) -> StoredEntry {
+    let mut bytes = stored.bytes.to_vec();
+    if let Some(last) = bytes.last_mut() {
+        *last ^= 1;
+    }
+    stored.bytes = bytes.into();
+    stored
 }
 
 impl SlotStore {

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
-use http::{StatusCode, header};
+use http::{Method, StatusCode, header};
 use subtle::ConstantTimeEq;
 
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
@@ -51,7 +51,8 @@ impl Admin {
             .route("/admin/v1/explain", post(explain::explain))
             .route("/admin/v1/purge", post(purge::purge))
             .route("/admin/v1/drain", post(views::drain))
-            .layer(from_fn_with_state(Arc::clone(&self), check_token));
+            .layer(from_fn_with_state(Arc::clone(&self), check_token))
+            .layer(from_fn(refuse_web_pages));
         Router::new()
             .route("/livez", get(views::livez))
             .route("/readyz", get(views::readyz))
@@ -78,6 +79,15 @@ async fn check_token(State(admin): State<Arc<Admin>>, request: Request, next: Ne
             .into_response();
     response.headers_mut().insert(header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
     response
+}
+
+/// A browser that an operator uses must not be made to purge or drain by a page that it shows: browsers
+/// name the page's origin on every such request, and no tool of ours has one.
+async fn refuse_web_pages(request: Request, next: Next) -> Response {
+    if request.method() != Method::GET && request.headers().contains_key(header::ORIGIN) {
+        return Problem::new(StatusCode::FORBIDDEN, "requests of web pages are refused").into_response();
+    }
+    next.run(request).await
 }
 
 fn json(status: StatusCode, value: &serde_json::Value) -> Response {

@@ -173,6 +173,12 @@ impl Credentials {
             belief.refuse(asked_at, error.clone());
             return Err(error);
         }
+        let is_away =
+            matches!(error.kind, OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut);
+        if !is_away {
+            // Our own want of room says nothing of Neo4j, and must not prolong a revoked user.
+            return Err(error);
+        }
         let overdue_ms = belief.overdue_ms(asked_at);
         match overdue_ms.map(|overdue_ms| self.unreachable_grace_ms.saturating_sub(overdue_ms)) {
             None | Some(Millis::ZERO) => Err(error),

@@ -42,8 +42,8 @@ use crate::front::answer::{Refusal, Reply};
 use crate::front::ask::{AskReader, Raw};
 use crate::front::credentials::Credentials;
 use crate::front::remembered::RememberedRequests;
-use crate::logging::query_text;
 use crate::listener::Answers;
+use crate::logging::query_text;
 use crate::node::Standing;
 
 /// A body of this listener: whole and unboxed where it answers a query.

@@ -38,7 +38,7 @@ impl<B: PeerBook> PeerClient<B> {
     }
 
     fn addr_of(&self, to: &NodeName) -> Result<SocketAddr, PeerError> {
-        self.book.addr_of(to).ok_or_else(|| PeerError::Gone(format!("{to} is not a member")))
+        self.book.addr_of(to).ok_or_else(|| PeerError::Refused(format!("{to} is not a member")))
     }
 
     fn tell<T>(&self, to: &NodeName, outcome: Result<T, PeerError>) -> Result<T, PeerError> {

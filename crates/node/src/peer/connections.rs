@@ -11,6 +11,7 @@
 //! what is done then is decided in [`super::link`].
 
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -82,14 +83,25 @@ impl Connections {
     }
 }
 
+/// Only a port that refuses or resets says that nobody lives there. Whatever else goes wrong (no
+/// descriptor left here, no route, a burst that delays the handshake) says nothing of the peer, and
+/// must neither take it out of the ring nor cost it its leases.
+fn of_connect(error: &std::io::Error) -> PeerError {
+    match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => PeerError::Gone(error.to_string()),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut => {
+            PeerError::TimedOut
+        }
+        _ => PeerError::Refused(format!("this node cannot connect: {error}")),
+    }
+}
+
 impl Line {
     /// Connects.
     pub(super) async fn open(addr: SocketAddr) -> Result<Self, PeerError> {
         let limit = Duration::from_millis(PEER_CONNECT_MS_MAX);
         let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
-        let stream = connected
-            .map_err(|_| PeerError::Gone(format!("no connection within {PEER_CONNECT_MS_MAX} ms")))?
-            .map_err(|error| PeerError::Gone(error.to_string()))?;
+        let stream = connected.map_err(|_| PeerError::TimedOut)?.map_err(|error| of_connect(&error))?;
         // Without it a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
         let _ = stream.set_nodelay(true);
         let (sender, driver) =
