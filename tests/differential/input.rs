@@ -119,7 +119,8 @@ fn ambiguous_lengths_are_refused() {
                     Accept: application/json\r\nConnection: close\r\n";
         let mut stream = TcpStream::connect(node.client).unwrap();
         let answer = exchange(&mut stream, format!("{head}{shape}").as_bytes(), false);
-        assert!(answer.is_none_or(|answer| answer.status == 400), "{shape}");
+        // 401: who sends no credentials and no length is asked for them before the body is read.
+        assert!(answer.is_none_or(|answer| matches!(answer.status, 400 | 401)), "{shape}");
     }
 }
 

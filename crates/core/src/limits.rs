@@ -233,3 +233,5 @@ pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
+/// Largest body that is read before its sender's credentials are looked at, in bytes.
+pub const STRANGERS_BODY_BYTES_MAX: u64 = 64 << 10;

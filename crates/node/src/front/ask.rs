@@ -114,6 +114,18 @@ impl AskReader {
         self.patience_ms
     }
 
+    /// Whose credentials a request's head presents: what has to be believed before its body is looked
+    /// at. Whom the sender acts as stands in the body, and changes nothing about the credentials.
+    ///
+    /// # Errors
+    /// [`Refusal`] when the `Authorization` header cannot be understood.
+    pub fn sender(&self, head: &Parts) -> Result<Arc<Identity>, Refusal> {
+        match &self.login {
+            Login::Sender => Ok(self.identity(credentials(&head.headers)?, None)),
+            Login::Service(identity) => Ok(Arc::clone(identity)),
+        }
+    }
+
     /// What a request asks.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::{MethodRouter, any, get, options};
 use bytes::Bytes;
-use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX};
+use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
@@ -31,7 +31,7 @@ use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice, OriginFault};
 use http::{Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use tower::ServiceExt;
 
@@ -107,6 +107,12 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         let started = Instant::now();
         let (head, body) = request.into_parts();
+        // A stranger may fill a small buffer, not a large one.
+        if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX)
+            && let Err(refusal) = Box::pin(self.believe_sender(&head)).await
+        {
+            return self.refuse(refusal);
+        }
         let body = match read_body(body).await {
             Ok(body) => body,
             Err(refusal) => return self.refuse(refusal),
@@ -150,16 +156,17 @@ impl Front {
     }
 
     async fn ask_anew(&self, raw: &Raw, head: &http::request::Parts, body: &Bytes) -> Result<Ask, Refusal> {
+        // First who asks, then what, as the server does: a stranger's body is not even parsed.
+        let belief = self.believe_sender(head).await?;
         let ask = self.reader.read(head, body, self.clock.now())?;
-        let belief = self.believe(&ask).await?;
         if let Some(bytes) = raw.bytes() {
             self.remembered.remember(bytes, ask.clone(), belief);
         }
         Ok(ask)
     }
 
-    async fn believe(&self, ask: &Ask) -> Result<Arc<credentials::Belief>, Refusal> {
-        let identity = &ask.query.identity;
+    async fn believe_sender(&self, head: &http::request::Parts) -> Result<Arc<credentials::Belief>, Refusal> {
+        let identity = &self.reader.sender(head)?;
         let now = || self.clock.now();
         let was_believed = self.credentials.belief(identity).holds(now());
         let checked = self.credentials.check(identity, &*self.standing.origin, now).await;
