@@ -201,7 +201,10 @@ async fn the_port_finds_members_by_name_and_reports_their_failures() {
     let client = PeerClient::new(link("node-a"), Arc::clone(&book));
     assert_eq!(client.probe(&name("node-b"), PATIENCE).await, Ok(Incarnation(9)));
     assert_eq!(client.forward(&name("node-b"), "x".into(), PATIENCE).await.unwrap(), "node-a:x");
-    assert!(matches!(client.forward(&name("node-z"), "x".into(), PATIENCE).await, Err(PeerError::Refused(_))));
+    assert!(matches!(
+        client.forward(&name("node-z"), "x".into(), PATIENCE).await,
+        Err(PeerError::Refused(_))
+    ));
     assert!(book.1.lock().is_empty());
     peer.kill().await;
     let gone = client.forward(&name("node-b"), "x".into(), PATIENCE).await;
