@@ -74,7 +74,7 @@ impl Front {
         })
     }
 
-    /// The listener's service. Queries, which are nearly all requests, go straight to [`Front::answer`],
+    /// The listener's service. Queries, which are nearly all requests, go straight to `Front::answer`,
     /// past routing, extraction and the boxes between them; what that saves was not measured alone
     /// (docs/benchmarks/2026-11-21-hit). Everything else goes through axum's router.
     pub fn service(self: Arc<Self>) -> impl Answers<FrontBody> {
