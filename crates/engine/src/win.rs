@@ -70,10 +70,10 @@ impl Engine {
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
-                    return self.won(errand, GrantKind::Free, token, stale);
+                    return self.won(errand, lease_ms, (GrantKind::Free, token), stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    return self.won(errand, kind, token, stale);
+                    return self.won(errand, lease_ms, (kind, token), stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
@@ -97,10 +97,17 @@ impl Engine {
         }
     }
 
-    fn won(&self, errand: &Errand, kind: GrantKind, token: Token, stale: Option<StoredEntry>) -> Win {
+    /// `lease_ms` is what the store was asked for, not what would be asked for now: renewals are paced by
+    /// it, and a lease of the pattern's newer, longer tail would be renewed after ours had lapsed.
+    fn won(
+        &self,
+        errand: &Errand,
+        lease_ms: Millis,
+        (kind, token): (GrantKind, Token),
+        stale: Option<StoredEntry>,
+    ) -> Win {
         self.note(Event::LeaseGrant(kind));
         self.holdings.add(errand.query.key, token);
-        let lease_ms = self.lease_ms(&errand.query);
         Win::Lease { token, lease_ms, stale: self.stale_copy(errand, stale) }
     }
 
