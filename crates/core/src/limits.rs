@@ -115,8 +115,6 @@ pub const ENTRY_LIFE_MS_MAX: u64 = 315_360_000_000;
 pub const STORE_EXPIRE_BATCH: usize = 64;
 /// Live leases in the embedded store; above it a new one is refused.
 pub const STORE_LEASES_MAX: usize = 100_000;
-/// Bytes of entries in the embedded store unless configured.
-pub const STORE_BYTES_DEFAULT: usize = 256 << 20;
 /// Entry bytes that travel on the connection of small commands; larger ones have a connection of
 /// their own, since one body of 16 MB before a renewal costs the lease (DEPENDENCIES: 35 µs → 1.8 ms).
 pub const STORE_INLINE_BYTES_MAX: usize = 64 << 10;

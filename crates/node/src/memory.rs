@@ -4,7 +4,6 @@
 //! is fresh or stale is decided by the engine from the copy's times.
 
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
@@ -123,6 +122,3 @@ impl Hasher for FirstBytes {
 
     fn write_usize(&mut self, _: usize) {}
 }
-
-/// For sharing among a node's parts.
-pub type SharedMemory = Arc<MokaMemory>;
