@@ -1,0 +1,1 @@
+//! Bad input on real processes: a clear error, nothing stored, nothing leaked, no panic.

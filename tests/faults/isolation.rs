@@ -1,0 +1,1 @@
+//! I5 and F37: principals that share a cluster see and cost each other nothing.

@@ -1,0 +1,1 @@
+//! I9: budgets of bytes under load, and results of 100 MB (F29).

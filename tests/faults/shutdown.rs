@@ -1,0 +1,1 @@
+//! F12: SIGTERM and drain under load; what a node hands back.
