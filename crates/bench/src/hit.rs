@@ -5,7 +5,7 @@
 //! way, and with a key for each, whose requests cannot.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Keep-alive connections.
     #[arg(long, default_value_t = 32)]
     connections: usize,
+    /// Another build of hopcache, measured in the same rounds.
+    #[arg(long, value_name = "BINARY")]
+    against: Option<PathBuf>,
     /// Where the report is kept.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -35,8 +38,11 @@ pub(crate) struct Options {
 /// About 1 KB of JSON.
 const STATEMENT: &str = "UNWIND range(1, 205) AS x RETURN x";
 
+/// Arms of one build.
+const ARMS: usize = 3;
+
 struct Arm {
-    name: &'static str,
+    name: String,
     addr: SocketAddr,
     requests: Vec<Vec<u8>>,
     processes: Vec<usize>,
@@ -44,60 +50,62 @@ struct Arm {
     per_second: Vec<f64>,
 }
 
+impl Arm {
+    fn new(name: String, addr: SocketAddr, requests: Vec<Vec<u8>>, processes: Vec<usize>) -> Self {
+        Self { name, addr, requests, processes, cpu_us: Vec::new(), per_second: Vec::new() }
+    }
+
+    /// With its processes that many places further on.
+    fn moved(mut self, places: usize) -> Self {
+        self.processes.iter_mut().for_each(|place| *place += places);
+        self
+    }
+}
+
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let (redis, redis_addr) = start_redis(&dir)?;
-    let common =
-        format!("[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
-    let binary = hopcache_binary()?;
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common };
-    let nodes = start_cluster(&plan, 2).await?;
-    let request = query_request(STATEMENT, 0, "");
-    let (owner, body) =
-        find_owner(&nodes.iter().map(|(_, addrs)| addrs.client).collect::<Vec<_>>(), &request).await?;
-    let bare = start_bare(&dir, &body)?;
-    let (bare_process, bare_addr) = bare;
-    let other = 1 - owner;
-    let mut processes: Vec<Process> = Vec::new();
-    let addrs: Vec<_> = nodes.iter().map(|(_, addrs)| *addrs).collect();
-    processes.extend(nodes.into_iter().map(|(process, _)| process));
-    processes.push(bare_process);
-    let one = vec![request];
-    let many = keys_forwarded(addrs[other].client, options.connections).await?;
-    let arm = |name, addr, requests: &[Vec<u8>], processes| {
-        let requests = requests.to_vec();
-        Arm { name, addr, requests, processes, cpu_us: Vec::new(), per_second: Vec::new() }
-    };
-    let mut arms = [
-        arm("bare axum handler", bare_addr, &one, vec![2]),
-        arm("hit on the owner", addrs[owner].client, &one, vec![owner]),
-        arm("forwarded hit, one key", addrs[other].client, &one, vec![owner, other]),
-        arm("forwarded hit, a key for each connection", addrs[other].client, &many, vec![owner, other]),
-    ];
+    let subject = Subject::start("", &hopcache_binary()?, &dir, redis_addr, options.connections).await?;
+    let (bare, bare_addr) = start_bare(&dir, &subject.body)?;
+    let body_len = subject.body.len();
+    let mut arms = vec![Arm::new("bare axum handler".to_owned(), bare_addr, subject.one(), Vec::new())];
+    arms.extend(subject.arms());
+    let mut processes = subject.processes;
+    processes.push(bare);
+    arms[0].processes = vec![processes.len() - 1];
+    let mut other_redis = None;
+    if let Some(binary) = &options.against {
+        let dir = dir.join("against");
+        std::fs::create_dir_all(&dir)?;
+        let (redis, addr) = start_redis(&dir)?;
+        other_redis = Some(redis);
+        let other = Subject::start(", the other build", binary, &dir, addr, options.connections).await?;
+        let before = processes.len();
+        arms.extend(other.arms().into_iter().map(|arm| arm.moved(before)));
+        processes.extend(other.processes);
+    }
     let mut report = Report::open("Hit benchmark");
     report.line(&format!(
-        "body: {} bytes, {} connections, {} rounds of {} s for each arm, closed loop",
-        body.len(),
-        options.connections,
-        options.rounds,
-        options.seconds
+        "body: {body_len} bytes, {} connections, {} rounds of {} s for each arm, closed loop",
+        options.connections, options.rounds, options.seconds
     ));
     let span = Duration::from_secs(options.seconds);
     for arm in &arms {
-        closed_loop(arm.addr, &arm.requests, options.connections, Duration::from_millis(500), body.len())
+        closed_loop(arm.addr, &arm.requests, options.connections, Duration::from_millis(500), body_len)
             .await?;
     }
+    let admins = subject.admins;
     let redis_before = redis_commands(redis_addr)?;
-    let hits_before = hits(addrs[0].admin).await? + hits(addrs[1].admin).await?;
+    let hits_before = hits(admins[0]).await? + hits(admins[1]).await?;
     for _ in 0..options.rounds {
         for arm in &mut arms {
-            measure(arm, &processes, options.connections, span, body.len()).await?;
+            measure(arm, &processes, options.connections, span, body_len).await?;
         }
     }
     let redis_after = redis_commands(redis_addr)?;
-    let hits_after = hits(addrs[0].admin).await? + hits(addrs[1].admin).await?;
-    drop(redis);
+    let hits_after = hits(admins[0]).await? + hits(admins[1]).await?;
+    drop((redis, other_redis));
     tell(&mut report, &arms);
     report.line(&format!(
         "\nRedis: {} commands (each node polls the invalidation log twice a second) for {} hits",
@@ -108,6 +116,53 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         report.write(path)?;
     }
     Ok(())
+}
+
+/// Two nodes of one build of hopcache, warm.
+struct Subject {
+    name: &'static str,
+    processes: Vec<Process>,
+    clients: Vec<SocketAddr>,
+    admins: Vec<SocketAddr>,
+    owner: usize,
+    body: Vec<u8>,
+    many: Vec<Vec<u8>>,
+}
+
+impl Subject {
+    async fn start(
+        name: &'static str,
+        binary: &Path,
+        dir: &Path,
+        redis: SocketAddr,
+        keys: usize,
+    ) -> anyhow::Result<Self> {
+        let common =
+            format!("[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
+        let nodes = start_cluster(&ClusterPlan { binary, dir, common: &common }, 2).await?;
+        let clients: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
+        let (owner, body) = find_owner(&clients, &query_request(STATEMENT, 0, "")).await?;
+        let many = keys_forwarded(clients[1 - owner], keys).await?;
+        let admins = nodes.iter().map(|(_, addrs)| addrs.admin).collect();
+        let processes = nodes.into_iter().map(|(process, _)| process).collect();
+        Ok(Self { name, processes, clients, admins, owner, body, many })
+    }
+
+    fn one(&self) -> Vec<Vec<u8>> {
+        vec![query_request(STATEMENT, 0, "")]
+    }
+
+    fn arms(&self) -> Vec<Arm> {
+        let (owner, other) = (self.owner, 1 - self.owner);
+        let arm = |what: &str, node: usize, requests: Vec<Vec<u8>>, processes| {
+            Arm::new(format!("{what}{}", self.name), self.clients[node], requests, processes)
+        };
+        vec![
+            arm("hit on the owner", owner, self.one(), vec![owner]),
+            arm("forwarded hit, one key", other, self.one(), vec![owner, other]),
+            arm("forwarded hit, a key for each connection", other, self.many.clone(), vec![owner, other]),
+        ]
+    }
 }
 
 async fn measure(
@@ -142,6 +197,12 @@ fn tell(report: &mut Report, arms: &[Arm]) {
     }
     let ratios: Vec<f64> = arms[0].cpu_us.iter().zip(&arms[1].cpu_us).map(|(bare, hit)| bare / hit).collect();
     report.line(&format!("\nbare ÷ hit by CPU, pair by pair: {}", Spread::of(&ratios)));
+    // Behind the bare handler: the arms of this build, then those of the other.
+    let (these, others) = arms[1..].split_at(ARMS.min(arms.len() - 1));
+    for (this, other) in these.iter().zip(others) {
+        let ratios: Vec<f64> = this.cpu_us.iter().zip(&other.cpu_us).map(|(a, b)| a / b).collect();
+        report.line(&format!("this build ÷ the other by CPU, {}: {}", this.name, Spread::of(&ratios)));
+    }
     for arm in arms {
         let rounds: Vec<String> = arm.cpu_us.iter().map(|cpu| format!("{cpu:.2}")).collect();
         report.line(&format!("raw CPU µs, {}: {}", arm.name, rounds.join(" ")));
@@ -187,7 +248,7 @@ async fn find_owner(clients: &[SocketAddr], request: &[u8]) -> anyhow::Result<(u
     bail!("no node answers the key as its owner")
 }
 
-fn start_bare(dir: &std::path::Path, body: &[u8]) -> anyhow::Result<(Process, SocketAddr)> {
+fn start_bare(dir: &Path, body: &[u8]) -> anyhow::Result<(Process, SocketAddr)> {
     let (body_file, addr_file) = (dir.join("body.json"), dir.join("bare.addr"));
     std::fs::write(&body_file, body)?;
     let mut command = Command::new(std::env::current_exe()?);
