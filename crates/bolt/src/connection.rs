@@ -124,10 +124,33 @@ impl Connection {
             connection.state = State::Ready;
             Ok(connection)
         };
-        match timeout(options.connect_timeout, opening).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(OpenError::TimedOut),
-        }
+        timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
+    }
+
+    /// Whether a Bolt server answers at all: connects, agrees on a version, and says HELLO where that needs
+    /// no credentials (from 5.1 on); within `options.connect_timeout`. Nothing stays open.
+    ///
+    /// # Errors
+    /// [`OpenError`]. A server that refuses HELLO is there.
+    pub async fn probe(address: &Address, options: &Options) -> Result<(), OpenError> {
+        let probing = async {
+            let stream = transport::connect(address).await?;
+            let mut stream = BufReader::with_capacity(REPLY_BYTES_MAX, stream);
+            let minor = handshake(&mut stream, address).await?;
+            if minor < message::MINOR_LOGON {
+                return Ok(());
+            }
+            let hello = message::hello(minor, &options.user_agent, &Auth::None);
+            write_messages(&mut stream, &[hello]).await?;
+            match read_reply(&mut stream).await? {
+                Reply::Success(_) | Reply::Failure(_) => {}
+                Reply::Ignored => return Err(OpenError::Protocol("HELLO was ignored".to_owned())),
+            }
+            // The answer is had; a farewell that fails changes nothing.
+            let _ = write_messages(&mut stream, &[message::goodbye()]).await;
+            Ok(())
+        };
+        timeout(options.connect_timeout, probing).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
     /// Bolt version agreed on, (major, minor).

@@ -233,3 +233,21 @@ pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// Largest body that is read before its sender's credentials are looked at, in bytes.
 pub const STRANGERS_BODY_BYTES_MAX: u64 = 64 << 10;
+/// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A query that is
+/// asked again that soon after a deadlock or a restart usually finds it over.
+pub const BACKOFF_MS_FIRST: u64 = 250;
+/// Longest pause: what an origin that is well again costs the clients of a key that failed for long.
+pub const BACKOFF_MS_MAX: u64 = 10_000;
+const _: () = assert!(BACKOFF_MS_FIRST < BACKOFF_MS_MAX);
+/// Keys of which setbacks are remembered; the least recently used is forgotten, and runs again.
+pub const BACKOFF_KEYS_MAX: usize = 10_000;
+/// Failures in a row that open the origin's breaker: a connection that could not be opened, and the probe
+/// that follows it at once. One failure alone may be one connection's.
+pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 2;
+/// Pause between two probes of an origin that cannot be reached: by how much later it is found again.
+pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
+/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed. Two
+/// of them are over a pause for garbage collection, which no opening of the breaker should follow.
+pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
+/// How long a probe's report may be missing before another is admitted.
+pub const ORIGIN_BREAKER_PROBE_MS_MAX: u64 = 2 * ORIGIN_PROBE_MS_MAX;

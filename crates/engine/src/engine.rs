@@ -24,6 +24,7 @@ use crate::lead::Landing;
 use crate::outcome::Event;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store};
 use crate::route::Hop;
+use crate::setbacks::Setbacks;
 
 /// Everything outside that the engine acts through.
 #[derive(Clone)]
@@ -94,6 +95,7 @@ pub struct Engine {
     pub(crate) tasks: TaskTracker,
     pub(crate) costs: Mutex<Costs>,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
+    pub(crate) setbacks: Setbacks,
     store_reachable: AtomicBool,
 }
 
@@ -119,6 +121,7 @@ impl Engine {
             too_large: Mutex::new(LruCache::new(
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
+            setbacks: Setbacks::new(),
             store_reachable: AtomicBool::new(true),
         })
     }

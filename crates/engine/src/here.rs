@@ -95,9 +95,14 @@ impl Engine {
                 }
             };
             let Wait::Landed(landing) = follower.wait().await else { continue };
-            // What the server says of the statement is everybody's answer. Any other failure was the
-            // leader's luck: a follower tries once more before it takes it for its own.
-            if role == Role::Joined && !retried && is_leaders_luck(&landing) {
+            // What the server says of the statement is everybody's answer, and so is a run that used up its
+            // time. Any other failure was the leader's luck: a follower tries once more before it takes it for
+            // its own, unless such tries have left the key held back.
+            if role == Role::Joined
+                && !retried
+                && is_leaders_luck(&landing)
+                && self.held_back(&ask.query.key).is_none()
+            {
                 retried = true;
                 continue;
             }
@@ -122,7 +127,7 @@ impl Engine {
             Landing::Ran { copy, .. } => {
                 role == Role::Joined && self.is_too_old(ask, copy.age_ms(self.now()))
             }
-            Landing::NotARead(_) | Landing::Failed(_) => false,
+            Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => false,
         }
     }
 
@@ -167,6 +172,9 @@ impl Engine {
     }
 
     async fn lead_anew(&self, errand: &Errand) -> Landing {
+        if let Some(left_ms) = self.held_back(&errand.query.key) {
+            return self.land_held_back(errand, left_ms).await;
+        }
         let ask = self.lease_ask(errand, self.lease_ms(&errand.query));
         let grant = self.ports.store.get_or_lease(&errand.query.key, &ask).await;
         self.saw_store(&grant);
@@ -208,6 +216,9 @@ impl Engine {
         Here::Answered(match landing {
             Landing::NotARead(reason) => return Here::NotARead(*reason),
             Landing::Failed(error) => self.failed(ask, Failure::from(error.clone()), role),
+            Landing::HeldBack { left_ms } => {
+                self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
+            }
             Landing::Found(copy) => self.hit_outcome(ask, copy, None),
             Landing::Stale(copy) => {
                 self.note(Event::StaleServed);
@@ -281,5 +292,13 @@ fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
 
 /// Whether a failure says something of the leader's circumstances and nothing of the statement.
 fn is_leaders_luck(landing: &Landing) -> bool {
-    matches!(landing, Landing::Failed(error) if !matches!(error.kind, OriginFault::Failed(_) | OriginFault::TooLarge { .. }))
+    let Landing::Failed(error) = landing else { return false };
+    match error.kind {
+        OriginFault::Failed(_) | OriginFault::TooLarge { .. } | OriginFault::TimedOut => false,
+        OriginFault::Unauthorized(_)
+        | OriginFault::Transient(_)
+        | OriginFault::Unreachable(_)
+        | OriginFault::Cut(_)
+        | OriginFault::Overloaded => true,
+    }
 }

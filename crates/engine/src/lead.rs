@@ -42,6 +42,11 @@ pub(crate) enum Landing {
     NotARead(Reason),
     /// The run failed. The error is the statement's own where [`OriginFault::Failed`].
     Failed(OriginError),
+    /// Nothing was run: the key's last runs brought no answer, and it is left alone for so long.
+    HeldBack {
+        /// What is left of the pause.
+        left_ms: Millis,
+    },
 }
 
 /// What a leader needs to know of the request that started it.
@@ -92,15 +97,21 @@ impl Engine {
 
     async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
-        let landing = match self.win(&errand).await {
-            Win::Value(copy) => Landing::Found(copy),
-            Win::BusyStale(copy) => Landing::Stale(copy),
-            Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
-            Win::NoStore => self.run(&errand, None).await,
-            Win::Lease { token, lease_ms, stale: None } => self.run_leased(&errand, token, lease_ms).await,
-            Win::Lease { token, lease_ms, stale: Some(copy) } => {
-                refresh = Some((token, lease_ms));
-                Landing::Stale(copy)
+        let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
+            self.land_held_back(&errand, left_ms).await
+        } else {
+            match self.win(&errand).await {
+                Win::Value(copy) => Landing::Found(copy),
+                Win::BusyStale(copy) => Landing::Stale(copy),
+                Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
+                Win::NoStore => self.run(&errand, None).await,
+                Win::Lease { token, lease_ms, stale: None } => {
+                    self.run_leased(&errand, token, lease_ms).await
+                }
+                Win::Lease { token, lease_ms, stale: Some(copy) } => {
+                    refresh = Some((token, lease_ms));
+                    Landing::Stale(copy)
+                }
             }
         };
         self.keep(&errand, &landing);
@@ -120,6 +131,10 @@ impl Engine {
     /// Refreshes a stale copy in the background, at most once at a time here; the lease keeps it to
     /// once in the cluster.
     pub(crate) fn refresh(self: &Arc<Self>, errand: Errand) {
+        if let Some(left_ms) = self.held_back(&errand.query.key) {
+            self.put_off_refresh(&errand.query.key, left_ms);
+            return;
+        }
         let Seat::Lead(seat) = self.refreshes.join(&errand.query.key) else { return };
         let engine = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -162,13 +177,21 @@ impl Engine {
         let Some(seat) = seat else { return };
         if ended == RefreshWord::Completed {
             self.keep(errand, landing);
-        } else if let Some(copy) = self.ports.memory.get(&errand.query.key) {
+        } else {
             // Every hit would try again at once while the origin is down.
-            copy.put_off_refresh(self.now() + self.jittered(limits::REFRESH_RETRY_MS));
+            let pause_ms = self.jittered(limits::REFRESH_RETRY_MS);
+            let key = &errand.query.key;
+            self.put_off_refresh(key, pause_ms.max(self.held_back(key).unwrap_or_default()));
         }
         if !seat.is_attached() {
             self.ports.memory.remove(&errand.query.key);
         }
         seat.land(());
+    }
+
+    fn put_off_refresh(&self, key: &QueryKey, pause_ms: Millis) {
+        if let Some(copy) = self.ports.memory.get(key) {
+            copy.put_off_refresh(self.now() + pause_ms);
+        }
     }
 }

@@ -26,6 +26,7 @@ pub mod ports;
 pub mod purge;
 mod route;
 mod run;
+mod setbacks;
 mod span;
 mod win;
 

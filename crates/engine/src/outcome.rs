@@ -155,6 +155,11 @@ pub enum FailureKind {
     NotCached,
     /// The origin's bytes were not a result.
     BadResult,
+    /// The last runs of this query brought no answer; it is not run again for so long.
+    HeldBack {
+        /// What is left of the pause.
+        left_ms: Millis,
+    },
 }
 
 impl FailureKind {
@@ -173,8 +178,18 @@ impl FailureKind {
             | Self::OriginTimedOut
             | Self::Overloaded
             | Self::DeadlinePassed
-            | Self::NotCached => false,
+            | Self::NotCached
+            | Self::HeldBack { .. } => false,
         }
+    }
+}
+
+impl FailureKind {
+    /// Whether it says something of the key's runs, which everybody who waited for them has to hear: another
+    /// try would be held back.
+    #[must_use]
+    pub const fn is_of_key(&self) -> bool {
+        matches!(self, Self::OriginTimedOut | Self::HeldBack { .. })
     }
 }
 
@@ -249,6 +264,8 @@ pub enum Event {
     },
     /// The store failed a command.
     StoreFault,
+    /// A flight, or a read of one request's own, ended without a run: its key is held back.
+    HeldBack,
     /// A stale copy was served.
     StaleServed,
     /// A background refresh began, ended well, or failed.

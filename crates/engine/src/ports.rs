@@ -117,6 +117,10 @@ pub trait Origin: Send + Sync + 'static {
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError>;
     /// Runs under way on this node.
     fn in_flight(&self) -> usize;
+    /// Whether it answered when it was last asked anything, a probe included.
+    fn is_reachable(&self) -> bool {
+        true
+    }
 }
 
 /// One statement for the origin.

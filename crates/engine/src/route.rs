@@ -111,7 +111,7 @@ impl Engine {
         let Hop::Answered(Here::Answered(outcome)) = hop else { return false };
         match &outcome.answer {
             Answer::Body(_) => outcome.how.age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms)),
-            Answer::Failed(failure) => !failure.kind.is_of_statement(),
+            Answer::Failed(failure) => !failure.kind.is_of_statement() && !failure.kind.is_of_key(),
         }
     }
 

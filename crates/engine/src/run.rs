@@ -48,6 +48,7 @@ impl Engine {
         let query = &errand.query;
         let bounds =
             RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
+        let asked_at = self.now();
         match self.server_word(query).await {
             Ok(StatementKind::Read) => {}
             Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
@@ -61,6 +62,7 @@ impl Engine {
                 return self.land_without(query, token, landing).await;
             }
             Err(error) => {
+                self.note_end(&query.key, asked_at, Some(&error.kind));
                 self.note(Event::OriginFault(FaultWord::from(&error.kind)));
                 return self.land_without(query, token, Landing::Failed(error)).await;
             }
@@ -89,6 +91,7 @@ impl Engine {
         let ended = self.ports.origin.run(&errand.query.reading(bounds, errand.traceparent.clone())).await;
         let took_ms = self.now().since(read_started);
         self.note(Event::OriginRun { cause: errand.cause, took_ms });
+        self.note_end(&errand.query.key, read_started, ended.as_ref().err().map(|error| &error.kind));
         if let Err(error) = &ended {
             self.note(Event::OriginFault(FaultWord::from(&error.kind)));
         }
@@ -208,7 +211,9 @@ impl Engine {
             | Landing::Stale(copy)
             | Landing::Ran { copy, kept: Kept::Stored, .. }
             | Landing::Ran { copy, detail: Some(Detail::Degraded), .. } => copy,
-            Landing::Ran { .. } | Landing::NotARead(_) | Landing::Failed(_) => return,
+            Landing::Ran { .. } | Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => {
+                return;
+            }
         };
         if copy.rendering(errand.form).is_err() {
             return;

@@ -27,11 +27,11 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::new());
     let store = open_store(&options.base, &meters)?;
-    let mut backends = Backends { store, origin: open_origin(&options.base).await?, meters };
+    let mut backends = Backends { store, origin: open_origin(&options.base, &meters).await?, meters };
     let mut nodes = Vec::new();
     for settings in &all {
         nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
-        // Each node counts for itself; the shared store's breaker counts with the first.
+        // Each node counts for itself; the shared store's and origin's breakers count with the first.
         backends.meters = Arc::new(Meters::new());
     }
     wait_for_rings(&nodes).await?;

@@ -38,6 +38,8 @@ pub struct Meters {
     contention: Counter,
     refresh: Refreshes,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
+    origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
+    held_back: Counter,
     strangers: Family<{ words::STRANGERS.len() }>,
     times: Times,
     gauges: Gauges,
@@ -190,6 +192,13 @@ impl Meters {
                 &words::BREAKER_STATES,
                 |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "store", "to" => to),
             ),
+            // The origin's breaker came into a state.
+            origin_breaker: Family::new(
+                &words::BREAKER_STATES,
+                |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "origin", "to" => to),
+            ),
+            // A flight, or a read of one request's own, that ran nothing: the key's last runs brought no answer.
+            held_back: counter!("hopcache_origin_held_back_total"),
             // A message on the peer listener that did not prove the cluster key.
             strangers: Family::new(
                 &words::STRANGERS,
@@ -245,11 +254,12 @@ impl Meters {
 
     /// The store's breaker came into a state.
     pub fn breaker_moved(&self, to: BreakerState) {
-        self.breaker.add(match to {
-            BreakerState::Closed => 0,
-            BreakerState::Open => 1,
-            BreakerState::HalfOpen => 2,
-        });
+        self.breaker.add(breaker_place(to));
+    }
+
+    /// The origin's breaker came into a state.
+    pub fn origin_breaker_moved(&self, to: BreakerState) {
+        self.origin_breaker.add(breaker_place(to));
     }
 
     /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
@@ -354,11 +364,20 @@ impl Observer for Meters {
             Event::Forward(word) => self.forwards.add(forward_place(word)),
             Event::Landed { followers } if followers >= STAMPEDE_FOLLOWERS_MIN => self.stampedes.increment(1),
             Event::Joined | Event::Landed { .. } | Event::StoreFault => {}
+            Event::HeldBack => self.held_back.increment(1),
             Event::StaleServed => self.refresh.stale_served.increment(1),
             Event::Refresh(RefreshWord::Triggered) => self.refresh.triggered.increment(1),
             Event::Refresh(RefreshWord::Completed) => self.refresh.completed.increment(1),
             Event::Refresh(RefreshWord::Failed) => self.refresh.failed.increment(1),
         }
+    }
+}
+
+const fn breaker_place(to: BreakerState) -> usize {
+    match to {
+        BreakerState::Closed => 0,
+        BreakerState::Open => 1,
+        BreakerState::HalfOpen => 2,
     }
 }
 

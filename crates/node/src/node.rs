@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -65,8 +64,6 @@ pub struct Standing {
     pub virtual_nodes: u32,
     /// Told to leave.
     pub leaving: CancellationToken,
-    /// Whether the origin answered the last time it was asked.
-    pub is_origin_reachable: AtomicBool,
 }
 
 impl Standing {
@@ -90,7 +87,7 @@ impl Standing {
         if !self.engine.store_is_reachable() {
             parts.push("store");
         }
-        if !self.is_origin_reachable.load(Ordering::Relaxed) {
+        if !self.origin.is_reachable() {
             parts.push("origin");
         }
         parts
@@ -153,7 +150,6 @@ impl Node {
             report,
             virtual_nodes,
             leaving: CancellationToken::new(),
-            is_origin_reachable: AtomicBool::new(true),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let prober = Prober::new(members, link, &seeds);

@@ -27,8 +27,11 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let settings = loaded.settings;
     let meters = Arc::new(Meters::new());
-    let backends =
-        Backends { store: open_store(&settings, &meters)?, origin: open_origin(&settings).await?, meters };
+    let backends = Backends {
+        store: open_store(&settings, &meters)?,
+        origin: open_origin(&settings, &meters).await?,
+        meters,
+    };
     let node = Node::start(&settings, loaded.report, backends).await?;
     tracing::info!(
         node = %settings.node.name,
@@ -76,7 +79,7 @@ pub fn memory_store(settings: &Settings) -> Arc<dyn Store> {
 ///
 /// # Errors
 /// When the sample graph cannot be built on this machine.
-pub async fn open_origin(settings: &Settings) -> anyhow::Result<Arc<dyn Origin>> {
+pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Origin>> {
     let origin = &settings.origin;
     Ok(match &origin.uri {
         OriginUri::Embedded => {
@@ -97,7 +100,9 @@ pub async fn open_origin(settings: &Settings) -> anyhow::Result<Arc<dyn Origin>>
             // One principal alone may use every slot: in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
-            Arc::new(BoltOrigin::new(bolt))
+            let meters = Arc::clone(meters);
+            let on_breaker = Arc::new(move |state| meters.origin_breaker_moved(state));
+            Arc::new(BoltOrigin::watched(bolt, on_breaker))
         }
     })
 }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use hopcache_core::node::NodeName;
 use hopcache_engine::identity::Credentials;
-use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Role};
+use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::OriginFault;
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
@@ -48,7 +48,7 @@ const HEADERS_USUAL: usize = 6;
 pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply {
     let (status, content_type, body, retry_after) = match &outcome.answer {
         Answer::Body(body) => (StatusCode::ACCEPTED, content_type(encoding), body.clone(), None),
-        Answer::Failed(failure) => of_failure(failure, encoding),
+        Answer::Failed(failure) => of_failure(failure, fate(&outcome.how.class), encoding),
     };
     let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
@@ -110,11 +110,33 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
 
 type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
-fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
+/// What may have become of a statement that has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It reads: nothing.
+    Harmless,
+    /// It may have written, or still write: the client has to look before it sends it again (I6).
+    InDoubt,
+}
+
+fn fate(class: &Class) -> Fate {
+    match class {
+        Class::Bypass(Reason::NoStore | Reason::Bookmarks | Reason::TooLarge | Reason::Rejected)
+        | Class::Hit
+        | Class::Miss { .. } => Fate::Harmless,
+        Class::Bypass(Reason::Write | Reason::Unknown | Reason::Text(_)) => Fate::InDoubt,
+    }
+}
+
+/// What a client is told of a statement in doubt.
+const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
+
+fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     let own = |status, code: &str, message: &str| {
         let retry_after = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT);
         (status, JSON, failure::body(code, message).into(), retry_after.then_some(RETRY_AFTER_S))
     };
+    let doubt = if fate == Fate::InDoubt { IN_DOUBT } else { "" };
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match &failure.kind {
@@ -127,12 +149,12 @@ fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
         FailureKind::OriginCut => own(
             unavailable,
             "Hopcache.TransientError.OriginConnectionLost",
-            "The connection to Neo4j broke before the answer was complete. A write may have been carried out.",
+            &format!("The connection to Neo4j broke before the answer was complete.{doubt}"),
         ),
         FailureKind::OriginTimedOut => own(
             late,
             "Hopcache.TransientError.OriginTimedOut",
-            "Neo4j did not finish the statement within origin.timeout.",
+            &format!("Neo4j did not finish the statement within origin.timeout.{doubt}"),
         ),
         FailureKind::Overloaded => own(
             unavailable,
@@ -142,8 +164,16 @@ fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
         FailureKind::DeadlinePassed => own(
             late,
             "Hopcache.TransientError.DeadlinePassed",
-            "The answer did not come within the time that this request may wait.",
+            &format!("The answer did not come within the time that this request may wait.{doubt}"),
         ),
+        FailureKind::HeldBack { left_ms } => {
+            let (status, content_type, body, _) = own(
+                unavailable,
+                "Hopcache.TransientError.BackingOff",
+                "Neo4j did not answer this query the last times, so it is left alone for a while. Try again later.",
+            );
+            (status, content_type, body, Some(left_ms.0.div_ceil(1_000)))
+        }
         FailureKind::NotCached => own(
             late,
             "Hopcache.TransientError.NotCached",
@@ -184,7 +214,7 @@ fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) ->
     (StatusCode::ACCEPTED, content_type(encoding), body.into(), None)
 }
 
-/// When a client should try again, in seconds. Nothing knows better: no breaker paces the origin.
+/// When a client should try again, in seconds: by then the origin's breaker has probed again.
 const RETRY_AFTER_S: u64 = 1;
 
 fn content_type(encoding: Encoding) -> HeaderValue {
@@ -295,7 +325,8 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Reply {
         }
         (fault, _) => {
             let failure = Failure::from(hopcache_engine::ports::OriginError::from(fault.clone()));
-            let (status, content_type, body, retry_after) = of_failure(&failure, Encoding::Plain);
+            let (status, content_type, body, retry_after) =
+                of_failure(&failure, Fate::Harmless, Encoding::Plain);
             let mut response = plain(status, content_type, body);
             if let Some(seconds) = retry_after {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -15,7 +15,6 @@ pub mod credentials;
 pub mod remembered;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -28,7 +27,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::{Clock, Dice, OriginFault};
+use hopcache_engine::ports::{Clock, Dice};
 use http::{Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -168,38 +167,17 @@ impl Front {
     async fn believe_sender(&self, head: &http::request::Parts) -> Result<Arc<credentials::Belief>, Refusal> {
         let identity = &self.reader.sender(head)?;
         let now = || self.clock.now();
-        let was_believed = self.credentials.belief(identity).holds(now());
         let checked = self.credentials.check(identity, &*self.standing.origin, now).await;
-        match &checked {
-            Ok(belief) if !was_believed && belief.holds(now()) => self.note_origin(Reach::Answers),
-            Ok(_) => {}
-            Err(error) if matches!(error.kind, OriginFault::Unreachable(_)) => {
-                self.note_origin(Reach::Silent);
-            }
-            Err(_) => {}
-        }
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
-        let Answer::Failed(failure) = &outcome.answer else {
-            if !matches!(outcome.how.class, hopcache_engine::outcome::Class::Hit) {
-                self.note_origin(Reach::Answers);
-            }
-            return;
-        };
-        match &failure.kind {
-            FailureKind::OriginUnreachable => self.note_origin(Reach::Silent),
-            FailureKind::Neo4j(said) if said.code.starts_with("Neo.ClientError.Security.") => {
-                self.credentials.distrust(&ask.query.identity);
-            }
-            _ => {}
+        if let Answer::Failed(failure) = &outcome.answer
+            && let FailureKind::Neo4j(said) = &failure.kind
+            && said.code.starts_with("Neo.ClientError.Security.")
+        {
+            self.credentials.distrust(&ask.query.identity);
         }
-    }
-
-    fn note_origin(&self, reach: Reach) {
-        let answers = matches!(reach, Reach::Answers);
-        self.standing.is_origin_reachable.store(answers, Ordering::Relaxed);
     }
 
     fn refuse(&self, refusal: Refusal) -> Reply {
@@ -207,12 +185,6 @@ impl Front {
         self.standing.meters.count_rejected(response.status().as_u16());
         response
     }
-}
-
-/// What a question to the origin has shown of it.
-enum Reach {
-    Answers,
-    Silent,
 }
 
 /// How long a client waits at the most: a run's own deadline, and as much again for the run before it

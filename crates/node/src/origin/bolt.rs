@@ -1,14 +1,16 @@
 //! The origin over Bolt: a Neo4j server, as the engine's port sees it.
 //!
 //! Decides how many runs there are at a time, how long each waits and lasts, with whose connection it
-//! runs, and what its end means. Never retries, never caches, and never answers from anything but a
+//! runs, what its end means, and that nothing is asked of a server that is known to be away. Never retries, never caches, and never answers from anything but a
 //! complete result (promise I10).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hopcache_bolt::{Address, Auth, Finished, Mode, OpenError, Options, Run};
+use futures_util::FutureExt;
+use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Run};
+use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -18,6 +20,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
+pub use super::gate::BreakerHook;
+use super::gate::Gate;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 
 /// Whose credentials a run logs on with.
@@ -76,14 +80,22 @@ pub struct BoltOrigin {
     pools: Arc<Pools>,
     slots: Semaphore,
     verifies: Semaphore,
+    gate: Arc<Gate>,
     _sweeper: AbortOnDropHandle<()>,
+    _prober: AbortOnDropHandle<()>,
 }
 
 impl BoltOrigin {
     /// Connects to nothing yet. Must be called inside a tokio runtime: it owns a task that closes idle
-    /// connections.
+    /// connections, and one that probes a server that is away.
     #[must_use]
-    pub fn new(mut settings: BoltSettings) -> Self {
+    pub fn new(settings: BoltSettings) -> Self {
+        Self::watched(settings, Arc::new(|_| {}))
+    }
+
+    /// The same; `on_breaker` is told of each change of the breaker's state.
+    #[must_use]
+    pub fn watched(mut settings: BoltSettings, on_breaker: BreakerHook) -> Self {
         settings.max_concurrent = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS / 4);
         let bounds = Bounds {
             per_principal: settings.connections_per_principal,
@@ -93,6 +105,8 @@ impl BoltOrigin {
         };
         let options = Options { connect_timeout: settings.connect_timeout, ..Options::default() };
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
+        let gate = Arc::new(Gate::new(on_opening(&pools, on_breaker)));
+        let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone()));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         Self {
@@ -100,7 +114,9 @@ impl BoltOrigin {
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             settings,
             pools,
+            gate,
             _sweeper: AbortOnDropHandle::new(sweeper),
+            _prober: AbortOnDropHandle::new(prober),
         }
     }
 
@@ -108,7 +124,23 @@ impl BoltOrigin {
     async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let deadline = Instant::now() + allowed;
+        // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
+        // may have gone meanwhile.
+        drop(self.gate.admit()?);
         let _slot = self.take(&self.slots, deadline).await?;
+        let ticket = self.gate.admit()?;
+        let ended = self.run_in_slot(run, mode, text, deadline).await;
+        ticket.report(ended.as_ref().err().map(|error| &error.kind));
+        ended
+    }
+
+    async fn run_in_slot(
+        &self,
+        run: &OriginRun,
+        mode: Mode,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<Finished, OriginError> {
         let mut lent = self.connection_of(&run.identity, deadline).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
         let bolt_run = Run {
@@ -127,9 +159,15 @@ impl BoltOrigin {
             Ok(finished) => Ok(finished),
             Err(error) => {
                 let error = fault::of_run(error);
-                if matches!(error.kind, OriginFault::Unauthorized(_)) {
-                    lent.close();
-                    self.pools.forget(&self.fingerprint(&run.identity));
+                match error.kind {
+                    OriginFault::Unauthorized(_) => {
+                        lent.close();
+                        self.pools.forget(&self.fingerprint(&run.identity));
+                    }
+                    // Also where the server noticed first and said so: what it does with a statement that is
+                    // to end is not waited for.
+                    OriginFault::TimedOut => lent.close(),
+                    _ => {}
                 }
                 Err(error)
             }
@@ -187,6 +225,20 @@ impl BoltOrigin {
             Ok(()) => Some(Ok(())),
             Err(error @ OpenError::Refused(_)) => Some(Err(self.not_lent(&whose, LendError::Open(error)))),
             Err(_) => None,
+        }
+    }
+
+    /// With a LOGON that happens now.
+    async fn verify_now(&self, identity: &Identity) -> Result<(), OriginFault> {
+        if let Some(answer) = self.verify_in_pool(identity).await {
+            return answer;
+        }
+        match self.pools.open_apart(self.auth(identity)).await {
+            Ok(connection) => {
+                connection.close().await;
+                Ok(())
+            }
+            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error)),
         }
     }
 
@@ -250,20 +302,43 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
+        drop(self.gate.admit()?);
         let _permit = self.take(&self.verifies, deadline).await?;
-        if let Some(answer) = self.verify_in_pool(identity).await {
-            return answer.map_err(OriginError::from);
-        }
-        match self.pools.open_apart(self.auth(identity)).await {
-            Ok(connection) => {
-                connection.close().await;
-                Ok(())
-            }
-            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error).into()),
-        }
+        let ticket = self.gate.admit()?;
+        let verified = self.verify_now(identity).await;
+        ticket.report(verified.as_ref().err());
+        verified.map_err(OriginError::from)
     }
 
     fn in_flight(&self) -> usize {
         self.settings.max_concurrent - self.slots.available_permits()
     }
+
+    fn is_reachable(&self) -> bool {
+        self.gate.is_reachable()
+    }
+}
+
+/// The hook, and the end of the connections that nobody uses: those that stood when the server went away are
+/// not trusted when it is back.
+fn on_opening(pools: &Arc<Pools>, hook: BreakerHook) -> BreakerHook {
+    let pools = Arc::downgrade(pools);
+    Arc::new(move |state| {
+        if state == BreakerState::Open
+            && let Some(pools) = pools.upgrade()
+        {
+            pools.drop_idle();
+        }
+        hook(state);
+    })
+}
+
+async fn watch(gate: Arc<Gate>, address: Address) {
+    let connect_timeout = Duration::from_millis(limits::ORIGIN_PROBE_MS_MAX);
+    let options = Options { connect_timeout, ..Options::default() };
+    let probe = move || {
+        let (address, options) = (address.clone(), options.clone());
+        async move { Connection::probe(&address, &options).await.map_err(|error| error.to_string()) }.boxed()
+    };
+    gate.watch(Box::new(probe)).await;
 }

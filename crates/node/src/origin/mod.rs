@@ -3,4 +3,5 @@
 
 pub mod bolt;
 mod fault;
+mod gate;
 mod pools;

@@ -185,6 +185,12 @@ impl Pools {
         }
     }
 
+    /// Closes every idle connection, without a word: nobody may be there to hear it.
+    pub(super) fn drop_idle(&self) {
+        let by_principal = self.by_principal.lock();
+        by_principal.values().for_each(|held| drop(held.pool.retain(|_, _| false).removed));
+    }
+
     /// Says goodbye on connections that were idle for too long, and drops pools without any.
     async fn sweep(&self) {
         let idle = self.bounds.idle;

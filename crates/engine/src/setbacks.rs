@@ -1,0 +1,108 @@
+//! Keys whose last runs brought no answer: for how long they are held back ([`hopcache_core::backoff`]),
+//! and what is served meanwhile.
+//!
+//! This memory is one node's. The ring brings all requests of a key to its owner, so that is usually the
+//! whole cluster's; where rings disagree, or the owner changes, each node finds out for itself, one run
+//! each. The lease is given back all the same: kept for the time of the pause it would make other nodes'
+//! requests wait where they should be told at once.
+
+use std::num::NonZeroUsize;
+
+use hopcache_core::backoff::{BackOff, Setback};
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::SlotView;
+use hopcache_core::limits::BACKOFF_KEYS_MAX;
+use hopcache_core::time::{Millis, MonoTime};
+use lru::LruCache;
+use parking_lot::Mutex;
+
+use crate::copy::Life;
+use crate::engine::Engine;
+use crate::lead::{Errand, Landing, StaleUse};
+use crate::outcome::Event;
+use crate::ports::OriginFault;
+
+/// Setbacks by key; the least recently used are forgotten first.
+pub(crate) struct Setbacks {
+    by_key: Mutex<LruCache<QueryKey, BackOff>>,
+}
+
+impl Setbacks {
+    pub(crate) fn new() -> Self {
+        let capacity = NonZeroUsize::new(BACKOFF_KEYS_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self { by_key: Mutex::new(LruCache::new(capacity)) }
+    }
+}
+
+/// What the end of a run says of its key.
+enum Said {
+    /// The origin answered: whatever was before is over.
+    Answer,
+    /// It did not.
+    Setback(Setback),
+    /// Nothing: it was never asked, or the trouble is not this key's.
+    Nothing,
+}
+
+fn said_by(fault: Option<&OriginFault>) -> Said {
+    match fault {
+        None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => Said::Answer,
+        Some(OriginFault::TimedOut) => Said::Setback(Setback::TimedOut),
+        Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => Said::Setback(Setback::BadLuck),
+        // An origin that cannot be reached is every key's trouble: its breaker paces that.
+        Some(OriginFault::Unreachable(_) | OriginFault::Unauthorized(_) | OriginFault::Overloaded) => {
+            Said::Nothing
+        }
+    }
+}
+
+impl Engine {
+    /// For how long runs of this key are still held back.
+    pub(crate) fn held_back(&self, key: &QueryKey) -> Option<Millis> {
+        self.setbacks.by_key.lock().get(key)?.left(self.now())
+    }
+
+    /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
+    /// whoever is told finds the key held back.
+    pub(crate) fn note_end(&self, key: &QueryKey, began: MonoTime, fault: Option<&OriginFault>) {
+        let setback = match said_by(fault) {
+            Said::Nothing => return,
+            Said::Answer => {
+                self.setbacks.by_key.lock().pop(key);
+                return;
+            }
+            Said::Setback(setback) => setback,
+        };
+        let (now, unit) = (self.now(), self.unit());
+        let mut by_key = self.setbacks.by_key.lock();
+        let before = by_key.get(key).copied();
+        by_key.put(*key, BackOff::after(before, setback, began, now, unit));
+    }
+
+    /// What there is without a run, and so without a lease: what the store has, else word of the pause.
+    pub(crate) async fn land_held_back(&self, errand: &Errand, left_ms: Millis) -> Landing {
+        let key = &errand.query.key;
+        let seen = self.ports.store.peek(key).await;
+        self.saw_store(&seen);
+        let held_back = Landing::HeldBack { left_ms };
+        let landing = match seen {
+            Ok(SlotView { entry: Some(stored), .. }) => match self.decode_stored(key, &stored) {
+                Some(copy) => {
+                    let now = self.now();
+                    let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
+                    match (copy.life(now), errand.stale_use) {
+                        (Life::Fresh(_), _) if is_young => Landing::Found(copy),
+                        (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
+                        _ => held_back,
+                    }
+                }
+                None => held_back,
+            },
+            _ => held_back,
+        };
+        if matches!(landing, Landing::HeldBack { .. }) {
+            self.note(Event::HeldBack);
+        }
+        landing
+    }
+}

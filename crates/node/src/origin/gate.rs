@@ -1,0 +1,172 @@
+//! Whether Neo4j can be reached, as one truth for this node: a breaker before every run and every check
+//! of credentials, and the prober that closes it again.
+//!
+//! What counts against Neo4j is a connection that cannot be opened. What it says of a statement, a user
+//! or itself is an answer. A run that timed out or was cut only raises a doubt, which the prober settles: so a
+//! slow query opens nothing, and a server that went silent is found out by the first run it lost.
+//!
+//! Clients never probe: while the breaker is not closed each is told at once, and one task, here, asks
+//! again, one connection at a time. So nobody waits for a server that is away, and it is found again
+//! without anybody asking.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hopcache_core::breaker::{Admission, Breaker, BreakerSettings, BreakerState, CallReport};
+use hopcache_core::limits::{
+    ORIGIN_BREAKER_FAILURES_MAX, ORIGIN_BREAKER_OPEN_MS, ORIGIN_BREAKER_PROBE_MS_MAX,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ports::OriginFault;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
+pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
+
+/// Whether the server answers at all, or how it does not.
+pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+const SETTINGS: BreakerSettings = BreakerSettings {
+    failures_max: ORIGIN_BREAKER_FAILURES_MAX,
+    apart_ms: Millis::ZERO,
+    open_ms: Millis(ORIGIN_BREAKER_OPEN_MS),
+    probe_ms_max: Millis(ORIGIN_BREAKER_PROBE_MS_MAX),
+};
+
+/// The breaker with its clock, its listener and its doubts.
+pub(super) struct Gate {
+    breaker: Mutex<Breaker>,
+    started: Instant,
+    hook: BreakerHook,
+    is_answered: AtomicBool,
+    doubts: Notify,
+}
+
+impl Gate {
+    pub(super) fn new(hook: BreakerHook) -> Self {
+        Self {
+            breaker: Mutex::new(Breaker::new(SETTINGS)),
+            started: Instant::now(),
+            hook,
+            is_answered: AtomicBool::new(true),
+            doubts: Notify::new(),
+        }
+    }
+
+    /// Whether the last question, a probe's included, was answered.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
+    }
+
+    /// Leave to use the server, while it is not known to be away.
+    pub(super) fn admit(&self) -> Result<Ticket<'_>, OriginFault> {
+        let mut breaker = self.breaker.lock();
+        // Only a closed breaker is asked: an open one would take this call for its probe.
+        let admission = match breaker.state() {
+            BreakerState::Closed => breaker.admit(self.now()).0,
+            BreakerState::Open | BreakerState::HalfOpen => None,
+        };
+        let admission =
+            admission.ok_or_else(|| OriginFault::Unreachable("its breaker is open".to_owned()))?;
+        Ok(Ticket { gate: self, admission })
+    }
+
+    /// Probes whenever there is a doubt, until it is settled and the breaker closed; one probe at a time.
+    pub(super) async fn watch(&self, probe: Probe) {
+        loop {
+            self.doubts.notified().await;
+            while !self.probe_once(&probe).await {
+                // A failure while still closed: the next probe decides, so it comes at once.
+                if self.state() != BreakerState::Closed {
+                    pause().await;
+                }
+            }
+            // However many runs fail, and however fast: so many probes and no more.
+            pause().await;
+        }
+    }
+
+    /// Whether the server answered.
+    async fn probe_once(&self, probe: &Probe) -> bool {
+        let (admission, changed) = self.breaker.lock().admit(self.now());
+        self.tell(changed, "");
+        let Some(admission) = admission else { return false };
+        match probe().await {
+            Ok(()) => {
+                self.report(admission, CallReport::Answered, "");
+                true
+            }
+            Err(reason) => {
+                self.report(admission, CallReport::Failed, &reason);
+                false
+            }
+        }
+    }
+
+    fn state(&self) -> BreakerState {
+        self.breaker.lock().state()
+    }
+
+    fn report(&self, admission: Admission, report: CallReport, reason: &str) {
+        match report {
+            CallReport::Answered => self.is_answered.store(true, Ordering::Relaxed),
+            CallReport::Failed => self.is_answered.store(false, Ordering::Relaxed),
+            CallReport::Abandoned => {}
+        }
+        let changed = self.breaker.lock().report(self.now(), admission, report);
+        self.tell(changed, reason);
+    }
+
+    fn tell(&self, changed: Option<BreakerState>, reason: &str) {
+        let Some(state) = changed else { return };
+        match state {
+            BreakerState::Open => tracing::warn!(reason, "Neo4j cannot be reached; runs are refused"),
+            BreakerState::Closed => tracing::info!("Neo4j can be reached again"),
+            BreakerState::HalfOpen => {}
+        }
+        (self.hook)(state);
+    }
+
+    fn now(&self) -> MonoTime {
+        MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+async fn pause() {
+    tokio::time::sleep(Duration::from_millis(ORIGIN_BREAKER_OPEN_MS)).await;
+}
+
+/// Leave to use the server. Given back without a word (its holder left) it says nothing.
+pub(super) struct Ticket<'gate> {
+    gate: &'gate Gate,
+    admission: Admission,
+}
+
+impl Ticket<'_> {
+    /// Reports what came of it.
+    pub(super) fn report(self, fault: Option<&OriginFault>) {
+        let gate = self.gate;
+        match fault {
+            None
+            | Some(
+                OriginFault::Failed(_)
+                | OriginFault::Unauthorized(_)
+                | OriginFault::Transient(_)
+                | OriginFault::TooLarge { .. },
+            ) => gate.report(self.admission, CallReport::Answered, ""),
+            Some(OriginFault::Unreachable(reason)) => {
+                gate.report(self.admission, CallReport::Failed, reason);
+                gate.doubts.notify_one();
+            }
+            Some(OriginFault::Cut(_) | OriginFault::TimedOut) => gate.doubts.notify_one(),
+            Some(OriginFault::Overloaded) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! F25 at the gate, on tokio's paused clock: one probe at a time, nobody waits, found again by itself.
+
+use std::sync::atomic::AtomicU32;
+
+use futures_util::FutureExt;
+use hopcache_engine::ports::Neo4jFailure;
+
+use super::*;
+
+/// A server that is there or not; a probe of it takes its time.
+#[derive(Default)]
+struct Server {
+    is_away: AtomicBool,
+    took_ms: u64,
+    probes: AtomicU32,
+    at_once: AtomicU32,
+    at_once_most: AtomicU32,
+}
+
+impl Server {
+    async fn probe(&self) -> Result<(), String> {
+        self.probes.fetch_add(1, Ordering::Relaxed);
+        let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
+        self.at_once_most.fetch_max(at_once, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(self.took_ms)).await;
+        self.at_once.fetch_sub(1, Ordering::Relaxed);
+        if self.is_away.load(Ordering::Relaxed) { Err("away".to_owned()) } else { Ok(()) }
+    }
+
+    fn probes(&self) -> u32 {
+        self.probes.load(Ordering::Relaxed)
+    }
+}
+
+struct Bench {
+    gate: Arc<Gate>,
+    server: Arc<Server>,
+    moves: Arc<Mutex<Vec<BreakerState>>>,
+}
+
+impl Bench {
+    fn new(is_away: bool, took_ms: u64) -> Self {
+        let moves: Arc<Mutex<Vec<BreakerState>>> = Arc::default();
+        let told = Arc::clone(&moves);
+        let gate = Arc::new(Gate::new(Arc::new(move |state| told.lock().push(state))));
+        let server = Arc::new(Server { is_away: is_away.into(), took_ms, ..Server::default() });
+        let (watching, asked) = (Arc::clone(&gate), Arc::clone(&server));
+        tokio::spawn(async move {
+            let probe = move || {
+                let server = Arc::clone(&asked);
+                async move { server.probe().await }.boxed()
+            };
+            watching.watch(Box::new(probe)).await;
+        });
+        Self { gate, server, moves }
+    }
+
+    /// One call that ends with `fault` at once; whether it was let through.
+    fn call(&self, fault: Option<&OriginFault>) -> bool {
+        self.gate.admit().map(|ticket| ticket.report(fault)).is_ok()
+    }
+}
+
+fn unreachable() -> OriginFault {
+    OriginFault::Unreachable("refused".to_owned())
+}
+
+async fn pass(span_ms: u64) {
+    tokio::time::sleep(Duration::from_millis(span_ms)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lost_connection_and_one_lost_probe_open_it_and_probes_close_it() {
+    let bench = Bench::new(true, 2_000);
+    assert!(bench.call(Some(&unreachable())));
+    assert!(!bench.gate.is_reachable(), "known at once");
+    assert!(bench.call(None), "one failure may be one connection's");
+    assert!(bench.call(Some(&unreachable())));
+    pass(2_001).await;
+    assert_eq!(*bench.moves.lock(), [BreakerState::Open]);
+    // 200 clients ask for ten seconds: none gets through, and one probe is out at a time.
+    let before = bench.server.probes();
+    for _ in 0..200 {
+        assert!(!bench.call(None));
+        pass(50).await;
+    }
+    let probes = bench.server.probes() - before;
+    assert!((3..=5).contains(&probes), "{probes} probes of 2 s, 0.5 s apart, in 10 s");
+    assert_eq!(bench.server.at_once_most.load(Ordering::Relaxed), 1);
+    bench.server.is_away.store(false, Ordering::Relaxed);
+    pass(2_600).await;
+    assert_eq!(bench.moves.lock().last(), Some(&BreakerState::Closed), "nobody asked");
+    assert!(bench.gate.is_reachable() && bench.call(None));
+    let probes = bench.server.probes();
+    pass(60_000).await;
+    assert_eq!(bench.server.probes(), probes, "without a doubt nobody probes");
+}
+
+/// F26: a slow query, or a hundred of them, is not a server that is away.
+#[tokio::test(start_paused = true)]
+async fn runs_that_time_out_open_nothing_while_the_server_answers_probes() {
+    let bench = Bench::new(false, 1);
+    for _ in 0..100 {
+        assert!(bench.call(Some(&OriginFault::TimedOut)));
+        assert!(bench.call(Some(&OriginFault::Cut("reset".to_owned()))));
+        pass(10).await;
+    }
+    assert!(bench.moves.lock().is_empty() && bench.gate.is_reachable());
+    assert!((2..=4).contains(&bench.server.probes()), "{} probes in a second", bench.server.probes());
+}
+
+/// A server that goes silent behind open connections is found out by the first run that it lost.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_timed_out_on_a_silent_server_opens_it() {
+    let bench = Bench::new(true, 2_000);
+    assert!(bench.call(Some(&OriginFault::TimedOut)));
+    pass(4_001).await;
+    assert_eq!(*bench.moves.lock(), [BreakerState::Open]);
+    assert!(!bench.call(None));
+}
+
+/// What the server says is an answer, whatever it says; our own want of room says nothing.
+#[tokio::test(start_paused = true)]
+async fn answers_of_all_kinds_open_nothing() {
+    let bench = Bench::new(true, 1);
+    let said = || Neo4jFailure { code: String::new(), message: String::new() };
+    let words = [
+        OriginFault::Failed(said()),
+        OriginFault::Unauthorized(said()),
+        OriginFault::Transient(said()),
+        OriginFault::TooLarge { limit_bytes: 1 },
+        OriginFault::Overloaded,
+    ];
+    for word in words.iter().cycle().take(100) {
+        assert!(bench.call(Some(word)));
+        pass(1).await;
+    }
+    assert_eq!(bench.server.probes(), 0);
+    // A caller that left in the middle reports nothing either.
+    for _ in 0..100 {
+        drop(bench.gate.admit().unwrap());
+    }
+    assert!(bench.gate.is_reachable() && bench.moves.lock().is_empty());
+}
+
+/// Calls that were let through before it opened report late: they neither close nor prolong it.
+#[tokio::test(start_paused = true)]
+async fn late_reports_change_nothing() {
+    let bench = Bench::new(true, 1);
+    let late: Vec<_> = (0..10).map(|_| bench.gate.admit().unwrap()).collect();
+    assert!(bench.call(Some(&unreachable())) && bench.call(Some(&unreachable())));
+    assert_eq!(*bench.moves.lock(), [BreakerState::Open]);
+    for ticket in late {
+        ticket.report(None);
+    }
+    assert!(!bench.call(None) && !bench.gate.is_reachable(), "still open");
+}

@@ -1,0 +1,239 @@
+//! An origin in trouble, on a simulated cluster (F25, F26, F27): who runs, who is told, and when a key is
+//! tried again. The breaker before a real Neo4j is the node's (`origin/gate.rs`); here an origin that is
+//! away just says so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX, REFRESH_RETRY_MS};
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::Freshness;
+use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+use hopcache_sim::World;
+use hopcache_sim::origin::Mood;
+use hopcache_sim::world::default_policy;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+
+fn transient() -> OriginFault {
+    let code = "Neo.TransientError.Transaction.DeadlockDetected".to_owned();
+    OriginFault::Transient(Neo4jFailure { code, message: "a deadlock".to_owned() })
+}
+
+fn cut() -> OriginFault {
+    OriginFault::Cut("reset".to_owned())
+}
+
+fn is_value(outcome: &Outcome) -> bool {
+    matches!(outcome.answer, Answer::Body(_))
+}
+
+fn failure(outcome: &Outcome) -> FailureKind {
+    match &outcome.answer {
+        Answer::Failed(failure) => failure.kind.clone(),
+        Answer::Body(_) => panic!("an answer: {:?}", outcome.how),
+    }
+}
+
+fn held_back_ms(outcome: &Outcome) -> Option<u64> {
+    match failure(outcome) {
+        FailureKind::HeldBack { left_ms } => Some(left_ms.0),
+        _ => None,
+    }
+}
+
+async fn crowd(world: &World, size: usize) -> Vec<Outcome> {
+    let ask = world.ask(READ);
+    let sent: Vec<_> = (0..size).map(|client| world.send(client % world.nodes.len(), &ask)).collect();
+    let mut outcomes = Vec::new();
+    for outcome in sent {
+        outcomes.push(outcome.await.unwrap());
+    }
+    outcomes
+}
+
+/// F26: 300 clients of three nodes wait for a run that times out. It is one run, and all are told.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_times_out_is_one_run_for_all_who_wait() {
+    let world = World::new(3, 1);
+    world.origin.set_delay_ms(2_000);
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    let began = tokio::time::Instant::now();
+    for outcome in crowd(&world, 300).await {
+        assert_eq!(failure(&outcome), FailureKind::OriginTimedOut);
+    }
+    assert_eq!(world.origin.runs(), 1);
+    assert!(began.elapsed() < Millis(2_100).duration(), "nobody waited for a second run");
+    assert!(world.store.commits().is_empty());
+    // Who comes now is told at once, whichever node is asked, and nothing runs.
+    let began = tokio::time::Instant::now();
+    for outcome in crowd(&world, 300).await {
+        assert!(held_back_ms(&outcome).is_some_and(|left| (1..=BACKOFF_MS_FIRST).contains(&left)));
+    }
+    assert_eq!(world.origin.runs(), 1);
+    assert!(began.elapsed() < Millis(50).duration());
+    let held_back = |event: &Event| matches!(event, Event::HeldBack);
+    assert!(world.nodes.iter().map(|node| node.events.count(held_back)).sum::<usize>() >= 1, "counted");
+}
+
+/// F26: impatient clients for two minutes. Runs grow with the logarithm of the time, then with the bound.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
+    let world = World::new(3, 2);
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    for _ in 0..2_400 {
+        let outcomes = crowd(&world, 3).await;
+        assert!(outcomes.iter().all(|outcome| !is_value(outcome)));
+        world.pass(50).await;
+    }
+    let runs = world.origin.runs();
+    assert!((10..=8 + 2 * 130_000 / BACKOFF_MS_MAX as usize).contains(&runs), "{runs} runs in 2 min");
+    // Well again: the pause at hand is the most that it costs.
+    world.origin.set_mood(Mood::Well);
+    world.pass(BACKOFF_MS_MAX).await;
+    assert!(crowd(&world, 30).await.iter().all(is_value));
+    assert_eq!(world.origin.runs(), runs + 1);
+    // Success has cleared it: the next trouble begins with the first pause.
+    world.nodes.iter().for_each(|node| node.memory.forget_all());
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    let mut ask = world.ask(READ);
+    ask.freshness = Freshness { no_cache: true, ..Freshness::default() };
+    assert_eq!(failure(&world.send(0, &ask).await.unwrap()), FailureKind::OriginTimedOut);
+    let left = held_back_ms(&world.send(0, &ask).await.unwrap());
+    assert!(left.is_some_and(|left| left <= BACKOFF_MS_FIRST), "{left:?}");
+}
+
+/// F27, F28: bad luck is tried once more by those who followed, and only then left alone.
+#[tokio::test(start_paused = true)]
+async fn bad_luck_is_tried_once_more_and_then_left_alone() {
+    for (seed, fault) in [(3, cut()), (4, transient())] {
+        let world = World::new(1, seed);
+        world.origin.set_mood(Mood::Fault(fault));
+        for outcome in crowd(&world, 50).await {
+            assert!(!is_value(&outcome));
+        }
+        assert_eq!(world.origin.runs(), 2, "the leader's, and one for all its followers");
+        assert!(crowd(&world, 50).await.iter().all(|outcome| held_back_ms(outcome).is_some()));
+        assert_eq!(world.origin.runs(), 2);
+        world.origin.set_mood(Mood::Well);
+        world.pass(BACKOFF_MS_FIRST).await;
+        assert!(crowd(&world, 50).await.iter().all(is_value));
+        assert_eq!(world.origin.runs(), 3);
+    }
+}
+
+/// The same behind a forward: the owner's word on the key is not asked for again by every client that waited.
+#[tokio::test(start_paused = true)]
+async fn behind_a_forward_all_are_told_by_one_forward() {
+    let world = World::new(2, 5);
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    let ask = world.ask(READ);
+    let entry = 1 - world.owner_of(&ask);
+    let sent: Vec<_> = (0..100).map(|_| world.send(entry, &ask)).collect();
+    for outcome in sent {
+        assert_eq!(failure(&outcome.await.unwrap()), FailureKind::OriginTimedOut);
+    }
+    assert_eq!((world.origin.runs(), world.net.forwards()), (1, 1));
+    assert!(held_back_ms(&world.send(entry, &ask).await.unwrap()).is_some(), "it travels");
+}
+
+/// F27, I11: what the server says of a statement is nobody's setback.
+#[tokio::test(start_paused = true)]
+async fn a_statement_error_holds_nothing_back() {
+    let world = World::new(1, 6);
+    let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
+    let said = Neo4jFailure { code, message: "/ by zero".to_owned() };
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    for run in 1..=5 {
+        for outcome in crowd(&world, 20).await {
+            assert_eq!(failure(&outcome), FailureKind::Neo4j(said.clone()));
+        }
+        assert_eq!(world.origin.runs(), run, "not kept either");
+    }
+    // And it ends a row of setbacks: the server answers again.
+    world.origin.set_mood(Mood::Fault(cut()));
+    crowd(&world, 1).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    crowd(&world, 1).await;
+    world.origin.set_mood(Mood::Fault(cut()));
+    assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut);
+    assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut, "a first setback, not a second");
+}
+
+/// F25: an origin that is away is its breaker's to pace: no key is held back, and all work when it is back.
+#[tokio::test(start_paused = true)]
+async fn an_origin_that_is_away_holds_no_key_back() {
+    let world = World::new(3, 7);
+    world.origin.set_delay_ms(1);
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("its breaker is open".to_owned())));
+    for _ in 0..20 {
+        for outcome in crowd(&world, 9).await {
+            assert_eq!(failure(&outcome), FailureKind::OriginUnreachable);
+        }
+    }
+    world.origin.set_mood(Mood::Well);
+    assert!(crowd(&world, 9).await.iter().all(is_value));
+}
+
+/// F25, F26: a stale copy is served and marked, from memory and from the store; while the key is held back
+/// nothing is refreshed, and afterwards it is, without anybody having waited.
+#[tokio::test(start_paused = true)]
+async fn stale_copies_are_served_while_the_key_is_held_back() {
+    let policy = hopcache_engine::Policy { grace: 10.0, ..default_policy() };
+    let world = World::with_policy(2, 8, &policy);
+    crowd(&world, 1).await;
+    world.pass(61_000).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    let before = world.origin.runs();
+    for round in 0..600 {
+        if round % 100 == 50 {
+            // What memory forgets, the store still has.
+            world.nodes.iter().for_each(|node| node.memory.forget_all());
+        }
+        let began = tokio::time::Instant::now();
+        for outcome in crowd(&world, 4).await {
+            assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, Some(Detail::Stale)), "{round}");
+            assert!(outcome.how.ttl_ms.unwrap() < 0);
+        }
+        assert!(began.elapsed() < Millis(50).duration(), "round {round}: waited {:?}", began.elapsed());
+        world.pass(100).await;
+    }
+    let tried = world.origin.runs() - before;
+    assert!((3..=24).contains(&tried), "{tried} refreshes of a key that times out, in a minute");
+    world.origin.set_mood(Mood::Well);
+    world.origin.set_version(2);
+    world.pass(BACKOFF_MS_MAX + 2 * REFRESH_RETRY_MS).await;
+    crowd(&world, 4).await;
+    world.pass(1_000).await;
+    for outcome in crowd(&world, 4).await {
+        assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None));
+    }
+}
+
+/// F26 where the rings disagree (F9): each node finds out for itself, one run each, and no more.
+#[tokio::test(start_paused = true)]
+async fn with_rings_that_disagree_each_node_tries_once() {
+    let world = World::new(3, 9);
+    for node in &world.nodes {
+        node.routing.set(std::slice::from_ref(&node.engine.me().node));
+    }
+    world.origin.set_delay_ms(500);
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    assert!(crowd(&world, 300).await.iter().all(|outcome| !is_value(outcome)));
+    assert_eq!(world.origin.runs(), 3, "one lease after the other");
+    let seen = world.origin.runs_seen();
+    for (earlier, later) in seen.iter().zip(&seen[1..]) {
+        assert!(later.began >= earlier.began + Millis(500), "the lease kept them apart");
+    }
+}
+
+/// Other keys know nothing of it.
+#[tokio::test(start_paused = true)]
+async fn one_keys_trouble_is_no_others() {
+    let world = World::new(1, 10);
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    crowd(&world, 10).await;
+    world.origin.set_mood(Mood::Well);
+    let other = world.send(0, &world.ask("MATCH (m) RETURN m")).await.unwrap();
+    assert!(is_value(&other));
+    assert!(held_back_ms(&crowd(&world, 1).await[0]).is_some());
+}
