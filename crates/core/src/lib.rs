@@ -16,3 +16,4 @@ pub mod node;
 pub mod result;
 pub mod ring;
 pub mod time;
+pub mod turns;

@@ -127,6 +127,7 @@ fn encode_failure(failure: &Failure) -> Bytes {
         FailureKind::TooLarge { limit_bytes } => (6, None, *limit_bytes),
         FailureKind::NotCached => (7, None, 0),
         FailureKind::BadResult => (8, None, 0),
+        FailureKind::TooManyRuns => (9, None, 0),
     };
     writer.int(word);
     writer.string(said.map_or("", |said| &said.code));
@@ -159,6 +160,7 @@ fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
         Some(6) => FailureKind::TooLarge { limit_bytes: limit.unwrap_or(0) },
         Some(7) => FailureKind::NotCached,
         Some(8) => FailureKind::BadResult,
+        Some(9) => FailureKind::TooManyRuns,
         _ => return Err(BadMessage::Form("unknown failure")),
     };
     let fields = match reader.value()? {

@@ -112,7 +112,10 @@ type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
 fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
     let own = |status, code: &str, message: &str| {
-        let retry_after = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT);
+        let retry_after = matches!(
+            status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
+        );
         (status, JSON, failure::body(code, message).into(), retry_after.then_some(RETRY_AFTER_S))
     };
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
@@ -138,6 +141,11 @@ fn of_failure(failure: &Failure, encoding: Encoding) -> Parts {
             unavailable,
             "Hopcache.TransientError.Overloaded",
             "Too many statements are under way. Try again shortly.",
+        ),
+        FailureKind::TooManyRuns => own(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Hopcache.ClientError.TooManyRequests",
+            "Too many statements of this user wait for Neo4j. Send fewer at a time, and try again shortly.",
         ),
         FailureKind::DeadlinePassed => own(
             late,

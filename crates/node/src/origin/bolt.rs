@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use hopcache_bolt::{Address, Auth, Finished, Mode, OpenError, Options, Run};
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::turns::TurnBounds;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -19,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
+use super::turns::{NoSlot, Slot, Slots};
 
 /// Whose credentials a run logs on with.
 #[derive(Debug, Clone)]
@@ -74,7 +76,8 @@ impl BoltSettings {
 pub struct BoltOrigin {
     settings: BoltSettings,
     pools: Arc<Pools>,
-    slots: Semaphore,
+    /// Run slots, which principals take in turn (F37).
+    slots: Slots<Fingerprint>,
     verifies: Semaphore,
     _sweeper: AbortOnDropHandle<()>,
 }
@@ -96,7 +99,7 @@ impl BoltOrigin {
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         Self {
-            slots: Semaphore::new(settings.max_concurrent),
+            slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             settings,
             pools,
@@ -108,7 +111,8 @@ impl BoltOrigin {
     async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let deadline = Instant::now() + allowed;
-        let _slot = self.take(&self.slots, deadline).await?;
+        let whose = self.fingerprint(&run.identity);
+        let _slot = self.take(&whose, deadline).await?;
         let mut lent = self.connection_of(&run.identity, deadline).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
         let bolt_run = Run {
@@ -127,22 +131,30 @@ impl BoltOrigin {
             Ok(finished) => Ok(finished),
             Err(error) => {
                 let error = fault::of_run(error);
-                if matches!(error.kind, OriginFault::Unauthorized(_)) {
+                if fault::ends_connections(&error.kind) {
                     lent.close();
-                    self.pools.forget(&self.fingerprint(&run.identity));
+                    self.pools.forget(&whose);
                 }
                 Err(error)
             }
         }
     }
 
-    async fn take<'a>(
+    async fn take(
         &self,
-        of: &'a Semaphore,
+        whose: &Fingerprint,
         deadline: Instant,
-    ) -> Result<SemaphorePermit<'a>, OriginFault> {
+    ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let patience = deadline.min(Instant::now() + self.settings.wait);
-        match timeout_at(patience, of.acquire()).await {
+        self.slots.take(whose, patience).await.map_err(|why| match why {
+            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+        })
+    }
+
+    async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
+        let patience = deadline.min(Instant::now() + self.settings.wait);
+        match timeout_at(patience, self.verifies.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(OriginFault::Overloaded),
         }
@@ -162,7 +174,7 @@ impl BoltOrigin {
             LendError::Full => OriginFault::Overloaded,
             LendError::Open(error) => {
                 let fault = fault::of_open(error);
-                if matches!(fault, OriginFault::Unauthorized(_)) {
+                if fault::ends_connections(&fault) {
                     self.pools.forget(whose);
                 }
                 fault
@@ -250,7 +262,7 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
-        let _permit = self.take(&self.verifies, deadline).await?;
+        let _permit = self.permit_to_verify(deadline).await?;
         if let Some(answer) = self.verify_in_pool(identity).await {
             return answer.map_err(OriginError::from);
         }
@@ -264,6 +276,15 @@ impl Origin for BoltOrigin {
     }
 
     fn in_flight(&self) -> usize {
-        self.settings.max_concurrent - self.slots.available_permits()
+        self.slots.running()
     }
+}
+
+/// One principal may wait with as many runs as there is room for where nobody else ever asks.
+fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
+    let waiting_per_principal = match settings.login {
+        Login::Passthrough => limits::ORIGIN_WAITING_PER_PRINCIPAL_MAX,
+        Login::Service(_) => limits::ORIGIN_WAITING_MAX,
+    };
+    TurnBounds { slots: settings.max_concurrent, waiting_per_principal, waiting: limits::ORIGIN_WAITING_MAX }
 }

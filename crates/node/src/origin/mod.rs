@@ -2,5 +2,6 @@
 //! when nobody has their answer. No cache, no retry and no rendering in here.
 
 pub mod bolt;
-mod fault;
+pub(crate) mod fault;
 mod pools;
+pub(crate) mod turns;
