@@ -1,1 +1,7 @@
-//! I5 and F37: principals that share a cluster see and cost each other nothing.
+//! I5 and F37: principals that share a cluster see and cost each other nothing. Each module says what it shows
+//! and which variable asks for larger runs.
+
+mod flood;
+mod mixed;
+mod passwords;
+mod place;

@@ -14,7 +14,7 @@ use super::process::{Addrs, NodeProcess, raise_open_files};
 use super::redis::RedisServer;
 
 /// Clusters run one after another: the tests measure times, and the machine is small.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+pub static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// What a test wants otherwise than usual.
 #[derive(Debug, Clone)]
@@ -119,7 +119,8 @@ pub async fn at_neo4j(statement: &str) -> Reply {
     reply
 }
 
-fn neo4j_http() -> SocketAddr {
+/// Where Neo4j itself speaks HTTP.
+pub fn neo4j_http() -> SocketAddr {
     let url = environment("HOPCACHE_TEST_NEO4J_HTTP");
     let addr = url.trim_start_matches("http://").trim_end_matches('/');
     std::net::ToSocketAddrs::to_socket_addrs(addr).unwrap().next().unwrap()

@@ -79,6 +79,25 @@ pub fn get(path: &str) -> Arc<[u8]> {
     format!("GET {path} HTTP/1.1\r\nhost: t\r\n\r\n").into_bytes().into()
 }
 
+/// A connection that is asked on again and again.
+pub struct Connection(TcpStream);
+
+impl Connection {
+    pub async fn open(addr: SocketAddr) -> std::io::Result<Self> {
+        connect(addr).await.map(Self)
+    }
+
+    pub async fn ask(&mut self, request: &[u8]) -> std::io::Result<Reply> {
+        exchange(&mut self.0, request).await
+    }
+}
+
+/// `Authorization` of HTTP Basic, as a header line.
+pub fn basic(user: &str, password: &str) -> String {
+    let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    format!("authorization: Basic {login}\r\n")
+}
+
 /// Asks on a connection of its own.
 pub async fn ask(addr: SocketAddr, request: &[u8]) -> std::io::Result<Reply> {
     exchange(&mut connect(addr).await?, request).await

@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod http;
 pub mod process;
 pub mod redis;
+pub mod scripted_neo4j;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -90,6 +90,11 @@ impl NodeProcess {
         self.child = Some(child.unwrap());
     }
 
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("the node runs");

@@ -17,3 +17,4 @@ pub mod node;
 pub mod result;
 pub mod ring;
 pub mod time;
+pub mod turns;

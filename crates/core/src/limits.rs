@@ -60,8 +60,24 @@ pub const UNCACHEABLE_TTL_MS: u64 = 30_000;
 
 /// For how long checked credentials are believed (FAULTS, threats: revoked credentials ≤ 30 s).
 pub const CREDENTIALS_TTL_MS: u64 = 30_000;
-/// Checked credentials remembered.
+/// Accepted credentials remembered: those that were refused take no place among them.
 pub const CREDENTIALS_MAX: usize = 10_000;
+/// How often requests of senders who are not believed any more are forgotten, since they hold
+/// credentials in the clear: 16,384 places are looked at in well under a millisecond.
+pub const CREDENTIALS_SWEEP_MS: u64 = 10_000;
+/// Refused credentials remembered. Losing one costs a question to Neo4j.
+pub const CREDENTIALS_REFUSED_MAX: usize = 1_000;
+/// A check of credentials ends by then, and nobody waits longer for one: a place in the queue, and two
+/// connections that are opened one after the other.
+pub const CREDENTIALS_CHECK_MS_MAX: u64 = ORIGIN_WAIT_MS_MAX + 2 * ORIGIN_CONNECT_MS_MAX;
+/// Credentials never accepted before that are checked at a time: of [`ORIGIN_VERIFIES_MAX`] a quarter is
+/// left for those that were, whose hits wait for it.
+pub const STRANGERS_CHECKED_MAX: usize = ORIGIN_VERIFIES_MAX / 4 * 3;
+/// Credentials of one user, each different and never accepted before, that wait for a check. Who has more
+/// of them is guessing.
+pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
+/// Credentials never accepted before that wait for a check altogether.
+pub const STRANGERS_WAITING_MAX: usize = 1_024;
 
 /// Life of a memory copy while the store cannot be reached and nothing can be fenced.
 pub const DEGRADED_TTL_MS: u64 = 2_000;
@@ -251,3 +267,11 @@ pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
 /// How long a probe's report may be missing before another is admitted.
 pub const ORIGIN_BREAKER_PROBE_MS_MAX: u64 = 2 * ORIGIN_PROBE_MS_MAX;
+/// Runs of one principal that wait for a slot of the origin. With the default of 32 slots and runs of
+/// 50 ms they are through in 2 s; a principal that has more under way is told to slow down (429), and its
+/// misses never fill [`FLIGHTS_MAX`] or the queue of the others (F37).
+pub const ORIGIN_WAITING_PER_PRINCIPAL_MAX: usize = 1_024;
+/// Runs that wait for a slot of the origin altogether: eight principals that flood. Below
+/// [`FLIGHTS_MAX`], so that hits on the way through a flight still find a seat.
+pub const ORIGIN_WAITING_MAX: usize = 8_192;
+const _: () = assert!(ORIGIN_WAITING_MAX < FLIGHTS_MAX);

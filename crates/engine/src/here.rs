@@ -294,7 +294,11 @@ fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
 fn is_leaders_luck(landing: &Landing) -> bool {
     let Landing::Failed(error) = landing else { return false };
     match error.kind {
-        OriginFault::Failed(_) | OriginFault::TooLarge { .. } | OriginFault::TimedOut => false,
+        // All who ask for a key are one principal, so its full queue is everybody's.
+        OriginFault::Failed(_)
+        | OriginFault::TooLarge { .. }
+        | OriginFault::TimedOut
+        | OriginFault::TooManyRuns => false,
         OriginFault::Unauthorized(_)
         | OriginFault::Transient(_)
         | OriginFault::Unreachable(_)

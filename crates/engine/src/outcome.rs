@@ -144,6 +144,8 @@ pub enum FailureKind {
     OriginTimedOut,
     /// No place for another run, flight or follower.
     Overloaded,
+    /// This principal has as many runs waiting as one may.
+    TooManyRuns,
     /// The request's own deadline passed while it waited.
     DeadlinePassed,
     /// The result is over the pass-through limit.
@@ -177,6 +179,7 @@ impl FailureKind {
             | Self::OriginCut
             | Self::OriginTimedOut
             | Self::Overloaded
+            | Self::TooManyRuns
             | Self::DeadlinePassed
             | Self::NotCached
             | Self::HeldBack { .. } => false,
@@ -209,6 +212,7 @@ impl From<OriginError> for Failure {
             OriginFault::Cut(_) => FailureKind::OriginCut,
             OriginFault::TimedOut => FailureKind::OriginTimedOut,
             OriginFault::Overloaded => FailureKind::Overloaded,
+            OriginFault::TooManyRuns => FailureKind::TooManyRuns,
             OriginFault::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
         };
         Self { kind, fields: error.fields, records: error.records }
@@ -304,6 +308,8 @@ pub enum FaultWord {
     Overloaded,
     /// Too large.
     TooLarge,
+    /// Over the principal's share of the queue.
+    TooManyRuns,
 }
 
 impl From<&OriginFault> for FaultWord {
@@ -317,6 +323,7 @@ impl From<&OriginFault> for FaultWord {
             OriginFault::TimedOut => Self::TimedOut,
             OriginFault::Overloaded => Self::Overloaded,
             OriginFault::TooLarge { .. } => Self::TooLarge,
+            OriginFault::TooManyRuns => Self::TooManyRuns,
         }
     }
 }

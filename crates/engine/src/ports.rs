@@ -196,6 +196,8 @@ pub enum OriginFault {
     TimedOut,
     /// No run slot or connection became free in time.
     Overloaded,
+    /// As many runs of this principal wait for a slot as may (F37).
+    TooManyRuns,
     /// The result is larger than `bytes_max`.
     TooLarge {
         /// The bound that it went over, in bytes.

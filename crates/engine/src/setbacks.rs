@@ -50,9 +50,12 @@ fn said_by(fault: Option<&OriginFault>) -> Said {
         Some(OriginFault::TimedOut) => Said::Setback(Setback::TimedOut),
         Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => Said::Setback(Setback::BadLuck),
         // An origin that cannot be reached is every key's trouble: its breaker paces that.
-        Some(OriginFault::Unreachable(_) | OriginFault::Unauthorized(_) | OriginFault::Overloaded) => {
-            Said::Nothing
-        }
+        Some(
+            OriginFault::Unreachable(_)
+            | OriginFault::Unauthorized(_)
+            | OriginFault::Overloaded
+            | OriginFault::TooManyRuns,
+        ) => Said::Nothing,
     }
 }
 

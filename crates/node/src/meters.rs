@@ -400,6 +400,7 @@ const fn fault_place(fault: FaultWord) -> usize {
         FaultWord::TimedOut => 5,
         FaultWord::Overloaded => 6,
         FaultWord::TooLarge => 7,
+        FaultWord::TooManyRuns => 8,
     }
 }
 

@@ -10,8 +10,17 @@ pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
 /// Labels of `hopcache_origin_runs_total`.
 pub const CAUSES: [&str; 4] = ["miss", "refresh", "write", "bypass"];
 /// Labels of `hopcache_origin_errors_total`.
-pub const FAULTS: [&str; 8] =
-    ["failed", "unauthorized", "transient", "unreachable", "cut", "timed_out", "overloaded", "too_large"];
+pub const FAULTS: [&str; 9] = [
+    "failed",
+    "unauthorized",
+    "transient",
+    "unreachable",
+    "cut",
+    "timed_out",
+    "overloaded",
+    "too_large",
+    "too_many_runs",
+];
 /// Labels of `hopcache_forwards_total`.
 pub const FORWARDS: [&str; 4] = ["answered", "gone", "timed_out", "refused"];
 /// Labels of `hopcache_commits_total`.

@@ -133,7 +133,10 @@ const IN_DOUBT: &str = " A write may have been carried out, or still be: look be
 
 fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     let own = |status, code: &str, message: &str| {
-        let retry_after = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT);
+        let retry_after = matches!(
+            status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
+        );
         (status, JSON, failure::body(code, message).into(), retry_after.then_some(RETRY_AFTER_S))
     };
     let doubt = if fate == Fate::InDoubt { IN_DOUBT } else { "" };
@@ -160,6 +163,11 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             unavailable,
             "Hopcache.TransientError.Overloaded",
             "Too many statements are under way. Try again shortly.",
+        ),
+        FailureKind::TooManyRuns => own(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Hopcache.ClientError.TooManyRequests",
+            "Too many statements of this user wait for Neo4j. Send fewer at a time, and try again shortly.",
         ),
         FailureKind::DeadlinePassed => own(
             late,

@@ -4,13 +4,14 @@
 //! |---|---|
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
-//! | [`credentials`] | whether its sender is who it says |
+//! | [`credentials`], [`belief`] | whether its sender is who it says |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
 
 pub mod answer;
 pub mod ask;
+pub mod belief;
 pub mod credentials;
 pub mod remembered;
 
@@ -32,6 +33,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
+use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::body::{whole, within};
@@ -39,11 +41,13 @@ use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
 use crate::front::answer::{Refusal, Reply};
 use crate::front::ask::{AskReader, Raw};
+use crate::front::belief::Belief;
 use crate::front::credentials::Credentials;
 use crate::front::remembered::RememberedRequests;
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node::Standing;
+use crate::origin::fault;
 
 /// A body of this listener: whole and unboxed where it answers a query.
 pub type FrontBody = Either<Full<Bytes>, Body>;
@@ -54,19 +58,29 @@ pub struct Front {
     engine: Arc<Engine>,
     clock: Arc<SystemClock>,
     reader: AskReader,
-    remembered: RememberedRequests,
+    remembered: Arc<RememberedRequests>,
     credentials: Credentials,
+    _sweeper: AbortOnDropHandle<()>,
 }
 
 impl Front {
-    /// A front of a node that has just been put together.
+    /// A front of a node that has just been put together. Must be called inside a tokio runtime: it owns a
+    /// task that forgets requests of senders who are not believed any more.
     #[must_use]
     pub fn new(standing: Arc<Standing>, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Self> {
         let engine = Arc::clone(&standing.engine);
+        let remembered = Arc::new(RememberedRequests::new(SystemDice.u64()));
+        let believers: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
+        let sweeping = remembered::sweep_for_ever(Arc::clone(&remembered), Arc::clone(&believers));
         Arc::new(Self {
             reader: AskReader::new(&engine, settings),
-            remembered: RememberedRequests::new(SystemDice.u64()),
-            credentials: Credentials::new(settings.entry.stale_if_error),
+            remembered,
+            credentials: Credentials::new(
+                settings.entry.stale_if_error,
+                Arc::clone(&standing.origin),
+                believers,
+            ),
+            _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             standing,
             clock,
@@ -164,17 +178,16 @@ impl Front {
         Ok(ask)
     }
 
-    async fn believe_sender(&self, head: &http::request::Parts) -> Result<Arc<credentials::Belief>, Refusal> {
+    async fn believe_sender(&self, head: &http::request::Parts) -> Result<Arc<Belief>, Refusal> {
         let identity = &self.reader.sender(head)?;
-        let now = || self.clock.now();
-        let checked = self.credentials.check(identity, &*self.standing.origin, now).await;
+        let checked = self.credentials.check(identity).await;
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         if let Answer::Failed(failure) = &outcome.answer
             && let FailureKind::Neo4j(said) = &failure.kind
-            && said.code.starts_with("Neo.ClientError.Security.")
+            && fault::is_no_to_credentials(said)
         {
             self.credentials.distrust(&ask.query.identity);
         }

@@ -4,14 +4,18 @@
 //! and body are byte for byte those of one that was read before is that request, so its parsing,
 //! normal form and key need not be computed again. The bytes themselves are compared, so a hash
 //! collision can cost time and never an answer (promise I5).
+//!
+//! Those bytes hold credentials, so a request is forgotten soon after its sender is not believed any more.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use hopcache_core::limits::{PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
+use hopcache_core::limits::{CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::Ask;
+use hopcache_engine::ports::Clock;
 
-use crate::front::credentials::Belief;
+use crate::front::belief::Belief;
 
 /// A request as it was read.
 pub struct Remembered {
@@ -51,11 +55,28 @@ impl RememberedRequests {
         }
     }
 
+    /// Forgets requests of senders who are not believed now; how many.
+    pub fn sweep(&self, now: MonoTime) -> usize {
+        let is_over = |place: &&ArcSwapOption<Remembered>| {
+            place.load().as_ref().is_some_and(|remembered| !remembered.belief.holds(now))
+        };
+        // One that was remembered between look and removal is read again by its next request.
+        self.places.iter().filter(is_over).map(|place| place.store(None)).count()
+    }
+
     fn place(&self, raw: &[u8]) -> &ArcSwapOption<Remembered> {
         let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
         let mask = self.places.len() - 1;
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
         let place = hash as usize & mask;
         &self.places[place]
+    }
+}
+
+/// Sweeps until it is dropped.
+pub(super) async fn sweep_for_ever(requests: Arc<RememberedRequests>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep(Millis(CREDENTIALS_SWEEP_MS)).await;
+        requests.sweep(clock.now());
     }
 }

@@ -13,6 +13,7 @@ use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Option
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::turns::TurnBounds;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -23,6 +24,7 @@ use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::Gate;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
+use super::turns::{NoSlot, Slot, Slots};
 
 /// Whose credentials a run logs on with.
 #[derive(Debug, Clone)]
@@ -78,7 +80,8 @@ impl BoltSettings {
 pub struct BoltOrigin {
     settings: BoltSettings,
     pools: Arc<Pools>,
-    slots: Semaphore,
+    /// Run slots, which principals take in turn (F37).
+    slots: Slots<Fingerprint>,
     verifies: Semaphore,
     gate: Arc<Gate>,
     _sweeper: AbortOnDropHandle<()>,
@@ -110,7 +113,7 @@ impl BoltOrigin {
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         Self {
-            slots: Semaphore::new(settings.max_concurrent),
+            slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             settings,
             pools,
@@ -124,10 +127,11 @@ impl BoltOrigin {
     async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let deadline = Instant::now() + allowed;
+        let whose = self.fingerprint(&run.identity);
         // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
         // may have gone meanwhile.
         drop(self.gate.admit()?);
-        let _slot = self.take(&self.slots, deadline).await?;
+        let _slot = self.take(&whose, deadline).await?;
         let ticket = self.gate.admit()?;
         let ended = self.run_in_slot(run, mode, text, deadline).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
@@ -159,28 +163,34 @@ impl BoltOrigin {
             Ok(finished) => Ok(finished),
             Err(error) => {
                 let error = fault::of_run(error);
-                match error.kind {
-                    OriginFault::Unauthorized(_) => {
-                        lent.close();
-                        self.pools.forget(&self.fingerprint(&run.identity));
-                    }
-                    // Also where the server noticed first and said so: what it does with a statement that is
-                    // to end is not waited for.
-                    OriginFault::TimedOut => lent.close(),
-                    _ => {}
+                // Also where the server noticed the deadline first and said so: what it does with a statement
+                // that is to end is not waited for.
+                if fault::ends_connections(&error.kind) {
+                    lent.close();
+                    self.pools.forget(&self.fingerprint(&run.identity));
+                } else if error.kind == OriginFault::TimedOut {
+                    lent.close();
                 }
                 Err(error)
             }
         }
     }
 
-    async fn take<'a>(
+    async fn take(
         &self,
-        of: &'a Semaphore,
+        whose: &Fingerprint,
         deadline: Instant,
-    ) -> Result<SemaphorePermit<'a>, OriginFault> {
+    ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let patience = deadline.min(Instant::now() + self.settings.wait);
-        match timeout_at(patience, of.acquire()).await {
+        self.slots.take(whose, patience).await.map_err(|why| match why {
+            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+        })
+    }
+
+    async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
+        let patience = deadline.min(Instant::now() + self.settings.wait);
+        match timeout_at(patience, self.verifies.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(OriginFault::Overloaded),
         }
@@ -200,7 +210,7 @@ impl BoltOrigin {
             LendError::Full => OriginFault::Overloaded,
             LendError::Open(error) => {
                 let fault = fault::of_open(error);
-                if matches!(fault, OriginFault::Unauthorized(_)) {
+                if fault::ends_connections(&fault) {
                     self.pools.forget(whose);
                 }
                 fault
@@ -303,7 +313,7 @@ impl Origin for BoltOrigin {
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
         drop(self.gate.admit()?);
-        let _permit = self.take(&self.verifies, deadline).await?;
+        let _permit = self.permit_to_verify(deadline).await?;
         let ticket = self.gate.admit()?;
         let verified = self.verify_now(identity).await;
         ticket.report(verified.as_ref().err());
@@ -311,7 +321,7 @@ impl Origin for BoltOrigin {
     }
 
     fn in_flight(&self) -> usize {
-        self.settings.max_concurrent - self.slots.available_permits()
+        self.slots.running()
     }
 
     fn is_reachable(&self) -> bool {
@@ -341,4 +351,13 @@ async fn watch(gate: Arc<Gate>, address: Address) {
         async move { Connection::probe(&address, &options).await.map_err(|error| error.to_string()) }.boxed()
     };
     gate.watch(Box::new(probe)).await;
+}
+
+/// One principal may wait with as many runs as there is room for where nobody else ever asks.
+fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
+    let waiting_per_principal = match settings.login {
+        Login::Passthrough => limits::ORIGIN_WAITING_PER_PRINCIPAL_MAX,
+        Login::Service(_) => limits::ORIGIN_WAITING_MAX,
+    };
+    TurnBounds { slots: settings.max_concurrent, waiting_per_principal, waiting: limits::ORIGIN_WAITING_MAX }
 }

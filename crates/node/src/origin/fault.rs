@@ -13,6 +13,9 @@ const CREDENTIAL_CODES: [&str; 5] = [
     "Neo.ClientError.Security.TokenExpired",
     "Neo.ClientError.Security.AuthorizationExpired",
 ];
+/// Said of the user after too many wrong passwords, whoever sent them, and before these credentials are
+/// looked at: not a no to them, so it ends neither a belief nor the connections that are logged on.
+const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit";
 /// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
 const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
 const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
@@ -39,6 +42,16 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         fault @ RunFault::NotReady => OriginFault::Unreachable(fault.to_string()),
     };
     OriginError { kind, fields: error.fields, records: error.records }
+}
+
+/// Whether Neo4j has looked at the credentials themselves and refused them.
+pub(crate) fn is_no_to_credentials(said: &Neo4jFailure) -> bool {
+    CREDENTIAL_CODES.contains(&said.code.as_str()) && said.code != RATE_LIMIT_CODE
+}
+
+/// The same of a fault.
+pub(super) fn ends_connections(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unauthorized(said) if is_no_to_credentials(said))
 }
 
 fn of_failure(failure: Failure) -> OriginFault {

@@ -163,7 +163,7 @@ impl Ticket<'_> {
                 gate.doubts.notify_one();
             }
             Some(OriginFault::Cut(_) | OriginFault::TimedOut) => gate.doubts.notify_one(),
-            Some(OriginFault::Overloaded) => {}
+            Some(OriginFault::Overloaded | OriginFault::TooManyRuns) => {}
         }
     }
 }

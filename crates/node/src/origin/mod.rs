@@ -2,6 +2,7 @@
 //! when nobody has their answer. No cache, no retry and no rendering in here.
 
 pub mod bolt;
-mod fault;
+pub(crate) mod fault;
 mod gate;
 mod pools;
+pub(crate) mod turns;

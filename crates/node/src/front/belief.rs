@@ -1,0 +1,156 @@
+//! What is known of credentials: until when they are believed, or that they were refused. Decides nothing
+//! about when Neo4j is asked, and keeps fingerprints, never credentials.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hopcache_core::limits::{
+    CREDENTIALS_MAX, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS,
+    CREDENTIALS_TTL_MS,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ports::OriginError;
+use lru::LruCache;
+
+/// Keyed digest of whole credentials.
+pub type Fingerprint = [u8; 32];
+
+/// Until when an identity is believed. Shared by everything that remembers requests of it; written under
+/// the lock of its [`Beliefs`] only, read by every hit.
+#[derive(Debug, Default)]
+pub struct Belief {
+    /// End of what Neo4j's last yes is good for.
+    until: AtomicU64,
+    /// End of what may be served: later than `until` while Neo4j cannot be asked.
+    serving: AtomicU64,
+}
+
+impl Belief {
+    /// Whether the identity may be served now without asking Neo4j.
+    #[must_use]
+    pub fn holds(&self, now: MonoTime) -> bool {
+        now.0 < self.serving.load(Ordering::Relaxed)
+    }
+
+    /// Whether Neo4j itself stands for it: it does not while nobody answers and the identity is served on.
+    #[must_use]
+    pub fn is_confirmed(&self, now: MonoTime) -> bool {
+        now.0 < self.until.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last question found nobody to answer it.
+    pub(super) fn is_in_grace(&self) -> bool {
+        self.serving.load(Ordering::Relaxed) > self.until.load(Ordering::Relaxed)
+    }
+
+    /// Counts from before the question was sent: Neo4j may have said yes as early as that.
+    fn accept(&self, asked_at: MonoTime) {
+        let until = (asked_at + Millis(CREDENTIALS_TTL_MS)).0;
+        self.until.store(until, Ordering::Relaxed);
+        self.serving.store(until, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.until.store(0, Ordering::Relaxed);
+        self.serving.store(0, Ordering::Relaxed);
+    }
+
+    /// Serves on for a while after Neo4j's last yes has run out; whether any of the grace is left.
+    fn serve_on(&self, now: MonoTime, grace_ms: Millis) -> bool {
+        let overdue_ms = now.since(MonoTime(self.until.load(Ordering::Relaxed)));
+        let left_ms = grace_ms.saturating_sub(overdue_ms);
+        let serving = now + left_ms.min(Millis(CREDENTIALS_RETRY_MS));
+        if left_ms > Millis::ZERO {
+            self.serving.store(serving.0, Ordering::Relaxed);
+        }
+        left_ms > Millis::ZERO
+    }
+}
+
+/// Neo4j's no, and until when it is not asked again.
+struct Refused {
+    until: MonoTime,
+    error: OriginError,
+}
+
+/// What is known of one identity.
+pub(super) enum Known {
+    /// To be served.
+    Believed(Arc<Belief>),
+    /// Not to be served, and not to be asked about yet.
+    Refused(OriginError),
+    /// Accepted once; Neo4j has to be asked again.
+    Overdue(Arc<Belief>),
+    /// Nothing.
+    Stranger,
+}
+
+/// Identities that Neo4j has accepted, and such as it has refused. Two tables, so that whoever tries
+/// passwords takes the places of others who were refused, and never of those who are believed. In each
+/// the least recently used is forgotten first.
+pub(super) struct Beliefs {
+    accepted: LruCache<Fingerprint, Arc<Belief>>,
+    refused: LruCache<Fingerprint, Refused>,
+    grace_ms: Millis,
+}
+
+impl Beliefs {
+    pub(super) fn new(grace_ms: Millis) -> Self {
+        let places = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            accepted: LruCache::new(places(CREDENTIALS_MAX)),
+            refused: LruCache::new(places(CREDENTIALS_REFUSED_MAX)),
+            grace_ms,
+        }
+    }
+
+    pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> Known {
+        if let Some(belief) = self.accepted.get(whose) {
+            let belief = Arc::clone(belief);
+            return if belief.holds(now) { Known::Believed(belief) } else { Known::Overdue(belief) };
+        }
+        match self.refused.get(whose) {
+            Some(refused) if now < refused.until => Known::Refused(refused.error.clone()),
+            _ => Known::Stranger,
+        }
+    }
+
+    /// Neo4j said yes to a question that was asked at `asked_at`.
+    pub(super) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Belief> {
+        self.refused.pop(whose);
+        let belief = self.accepted.get(whose).map_or_else(Arc::default, Arc::clone);
+        belief.accept(asked_at);
+        if let Some((evicted, forgotten)) = self.accepted.push(*whose, Arc::clone(&belief))
+            && evicted != *whose
+        {
+            // Remembered requests hold it still, and nobody could end it any more.
+            forgotten.end();
+        }
+        belief
+    }
+
+    /// Neo4j said no.
+    pub(super) fn refuse(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
+        self.forget(whose);
+        self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
+    }
+
+    /// Ends a belief: the identity is a stranger from now on.
+    pub(super) fn forget(&mut self, whose: &Fingerprint) {
+        if let Some(belief) = self.accepted.pop(whose) {
+            belief.end();
+        }
+    }
+
+    /// Neo4j cannot be asked: whoever it accepted not long ago is served on.
+    pub(super) fn serve_on(&mut self, whose: &Fingerprint, now: MonoTime) -> Option<Arc<Belief>> {
+        let belief = self.accepted.get(whose)?;
+        belief.serve_on(now, self.grace_ms).then(|| Arc::clone(belief))
+    }
+
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.accepted.len(), self.refused.len())
+    }
+}

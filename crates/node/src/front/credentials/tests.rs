@@ -1,0 +1,317 @@
+//! Beliefs against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hopcache_core::key::KeyHasher;
+use hopcache_core::limits::{
+    CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS,
+};
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::MonoTime;
+use hopcache_engine::identity::Credentials as Login;
+use hopcache_engine::ports::{Neo4jFailure, OriginRun};
+use tokio::sync::watch;
+
+use super::*;
+
+/// A Neo4j that answers as it is told, and counts how often it is asked. It decides when it is asked, and
+/// says so when the gate is open.
+struct Server {
+    answer: Mutex<Option<OriginFault>>,
+    asked: AtomicUsize,
+    gate: watch::Sender<bool>,
+}
+
+#[async_trait]
+impl Origin for Server {
+    async fn run(&self, _: &OriginRun) -> Result<ResultSet, OriginError> {
+        Err(OriginFault::Overloaded.into())
+    }
+
+    async fn kind(&self, _: &OriginRun) -> Result<StatementKind, OriginError> {
+        Err(OriginFault::Overloaded.into())
+    }
+
+    async fn verify(&self, _: &Identity) -> Result<(), OriginError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = self.answer.lock().clone();
+        // Others ask meanwhile.
+        tokio::task::yield_now().await;
+        let _ = self.gate.subscribe().wait_for(|is_open| *is_open).await;
+        answer.map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    fn in_flight(&self) -> usize {
+        0
+    }
+}
+
+/// Stands still until it is moved.
+struct Hand(AtomicU64);
+
+impl Clock for Hand {
+    fn now(&self) -> MonoTime {
+        MonoTime(self.0.load(Ordering::Relaxed))
+    }
+
+    fn sleep(&self, _: Millis) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+fn identity(user: &str, password: u32) -> Arc<Identity> {
+    let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", user, None);
+    let fingerprint = *blake3::hash(format!("{user}:{password}").as_bytes()).as_bytes();
+    Arc::new(Identity { scope, fingerprint, credentials: Login::None })
+}
+
+fn refused() -> Option<OriginFault> {
+    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+}
+
+fn away() -> Option<OriginFault> {
+    Some(OriginFault::Unreachable("refused".to_owned()))
+}
+
+/// An hour of clock, so that nothing depends on its start.
+const START: MonoTime = MonoTime(3_600_000_000);
+const GRACE_MS: Millis = Millis(600_000);
+
+struct Bench {
+    server: Arc<Server>,
+    hand: Arc<Hand>,
+    credentials: Arc<Credentials>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let gate = watch::Sender::new(true);
+        let server = Arc::new(Server { answer: Mutex::new(None), asked: AtomicUsize::new(0), gate });
+        let hand = Arc::new(Hand(AtomicU64::new(START.0)));
+        let (origin, clock) = (Arc::clone(&server) as Arc<dyn Origin>, Arc::clone(&hand) as Arc<dyn Clock>);
+        Self { server, hand, credentials: Arc::new(Credentials::new(GRACE_MS, origin, clock)) }
+    }
+
+    fn answers(&self, fault: Option<OriginFault>) {
+        *self.server.answer.lock() = fault;
+    }
+
+    fn asked(&self) -> usize {
+        self.server.asked.load(Ordering::Relaxed)
+    }
+
+    /// From now on no answer arrives.
+    fn hold_answers(&self) {
+        self.server.gate.send_replace(false);
+    }
+
+    fn let_answers_through(&self) {
+        self.server.gate.send_replace(true);
+    }
+
+    fn is_at(&self, after_ms: u64) {
+        self.hand.0.store((START + Millis(after_ms)).0, Ordering::Relaxed);
+    }
+
+    async fn accepts(&self, who: &Arc<Identity>, after_ms: u64) -> bool {
+        self.is_at(after_ms);
+        self.credentials.check(who).await.is_ok()
+    }
+
+    /// A client that asks and can be made to leave.
+    fn client(&self, who: &Arc<Identity>) -> tokio::task::JoinHandle<bool> {
+        let (credentials, who) = (Arc::clone(&self.credentials), Arc::clone(who));
+        tokio::spawn(async move { credentials.check(&who).await.is_ok() })
+    }
+
+    async fn until_asked(&self, times: usize) {
+        while self.asked() < times {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn sizes(&self) -> (usize, usize) {
+        self.credentials.desk.beliefs.lock().sizes()
+    }
+}
+
+/// FAULTS, threats: revoked credentials are refused within 30 s.
+#[tokio::test]
+async fn a_belief_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(refused());
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "believed without asking");
+    assert_eq!(bench.asked(), 1);
+    assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "asked again, and refused");
+    assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + 1).await);
+    assert_eq!(bench.asked(), 2, "a no is remembered, or one client would lock its user out");
+    assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + CREDENTIALS_REFUSED_MS).await);
+    assert_eq!(bench.asked(), 3, "but not for long");
+}
+
+#[tokio::test]
+async fn a_belief_counts_from_before_the_question() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.hold_answers();
+    let client = bench.client(&ann);
+    bench.until_asked(1).await;
+    bench.is_at(5_000);
+    bench.let_answers_through();
+    assert!(client.await.unwrap());
+    bench.answers(refused());
+    assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "not 30 s after a yes that took 5 s to arrive");
+}
+
+#[tokio::test]
+async fn other_credentials_are_no_ones_belief_and_a_failed_run_ends_one() {
+    let (bench, right, wrong) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    assert!(bench.accepts(&right, 0).await);
+    bench.answers(refused());
+    assert!(!bench.accepts(&wrong, 1).await, "the same user with another password");
+    assert!(bench.accepts(&right, 2).await);
+    bench.credentials.distrust(&right);
+    assert!(!bench.accepts(&right, 3).await);
+}
+
+/// F25: what is kept is served while Neo4j is away, to those whom it accepted not long ago.
+#[tokio::test]
+async fn while_neo4j_is_away_only_the_known_are_served_and_not_for_ever() {
+    let (bench, known, stranger) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    assert!(bench.accepts(&known, 0).await);
+    bench.answers(away());
+    assert!(!bench.accepts(&stranger, 1).await);
+    let over = CREDENTIALS_TTL_MS;
+    assert!(bench.accepts(&known, over).await);
+    let asked = bench.asked();
+    assert!(bench.accepts(&known, over + CREDENTIALS_RETRY_MS - 1).await);
+    assert_eq!(bench.asked(), asked, "hits do not wait for a server that is away");
+    assert!(bench.accepts(&known, over + GRACE_MS.0 - 1).await);
+    assert!(!bench.accepts(&known, over + GRACE_MS.0).await);
+}
+
+#[tokio::test]
+async fn a_no_after_neo4j_is_back_ends_the_grace() {
+    let (bench, known) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&known, 0).await);
+    bench.answers(away());
+    assert!(bench.accepts(&known, CREDENTIALS_TTL_MS).await);
+    bench.answers(refused());
+    let back = CREDENTIALS_TTL_MS + CREDENTIALS_RETRY_MS;
+    assert!(!bench.accepts(&known, back).await, "back, and it says no");
+    bench.answers(away());
+    assert!(!bench.accepts(&known, back + CREDENTIALS_REFUSED_MS).await, "refused once is a stranger");
+}
+
+/// A server that is slow, not away: who is served meanwhile waits 250 ms, and the no counts when it comes.
+#[tokio::test(start_paused = true)]
+async fn in_the_grace_a_slow_no_still_ends_the_belief() {
+    let (bench, known) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&known, 0).await);
+    bench.answers(away());
+    assert!(bench.accepts(&known, CREDENTIALS_TTL_MS).await);
+    bench.answers(refused());
+    bench.hold_answers();
+    let back = CREDENTIALS_TTL_MS + CREDENTIALS_RETRY_MS;
+    let began = Instant::now();
+    assert!(bench.accepts(&known, back).await, "served on while the answer is on its way");
+    assert_eq!(began.elapsed(), Millis(CREDENTIALS_RETRY_WAIT_MS).duration());
+    bench.let_answers_through();
+    while bench.credentials.is_believed(&known) {
+        tokio::task::yield_now().await;
+    }
+    assert!(!bench.accepts(&known, back + 1).await);
+    assert_eq!(bench.asked(), 3, "and it was asked once, whoever waited");
+}
+
+#[tokio::test]
+async fn a_crowd_asks_once() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    let crowd = futures_util::future::join_all((0..100).map(|_| bench.accepts(&ann, 0)));
+    assert!(crowd.await.into_iter().all(|accepted| accepted));
+    assert_eq!(bench.asked(), 1);
+}
+
+/// F3, of checks: the client that began one leaves, the next one finds it under way.
+#[tokio::test]
+async fn a_client_that_leaves_takes_no_check_with_it() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.hold_answers();
+    let leaves = bench.client(&ann);
+    bench.until_asked(1).await;
+    leaves.abort();
+    assert!(leaves.await.unwrap_err().is_cancelled());
+    let stays = bench.client(&ann);
+    bench.let_answers_through();
+    assert!(stays.await.unwrap());
+    assert_eq!(bench.asked(), 1);
+}
+
+/// The schedule at `Credentials::distrust`.
+#[tokio::test]
+async fn a_yes_that_a_refusal_has_overtaken_has_no_say() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.is_at(CREDENTIALS_TTL_MS);
+    bench.hold_answers();
+    let client = bench.client(&ann);
+    bench.until_asked(2).await;
+    bench.answers(refused());
+    bench.credentials.distrust(&ann);
+    bench.let_answers_through();
+    assert!(!client.await.unwrap(), "it asked again, and was refused");
+    assert!(!bench.credentials.is_believed(&ann));
+    assert_eq!(bench.asked(), 3);
+}
+
+/// Nobody waits for ever for an answer that never comes.
+#[tokio::test(start_paused = true)]
+async fn a_check_without_an_answer_ends() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.hold_answers();
+    let began = Instant::now();
+    let crowd = futures_util::future::join_all((0..10).map(|_| bench.accepts(&ann, 0)));
+    assert!(crowd.await.into_iter().all(|accepted| !accepted));
+    assert!(began.elapsed() <= Millis(CREDENTIALS_CHECK_MS_MAX).duration());
+}
+
+/// I9: who tries passwords takes no place of the believed, and no more than there are.
+#[tokio::test]
+async fn guesses_push_nobody_out() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(refused());
+    for guess in 0..2_000 {
+        assert!(!bench.accepts(&identity("ann", 10 + guess), 1).await);
+    }
+    assert_eq!(bench.sizes(), (1, CREDENTIALS_REFUSED_MAX));
+    assert!(bench.accepts(&ann, 2).await);
+    assert_eq!(bench.asked(), 2_001, "without asking");
+}
+
+/// Guesses that Neo4j has not answered yet: the believed are checked again beside them, other users' new
+/// credentials in turn, and one user's guesses are bounded.
+#[tokio::test]
+async fn guesses_keep_nobody_waiting() {
+    let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.is_at(CREDENTIALS_TTL_MS);
+    bench.hold_answers();
+    let most = u32::try_from(STRANGERS_CHECKED_MAX + STRANGERS_WAITING_PER_USER_MAX).unwrap();
+    let guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    bench.until_asked(1 + STRANGERS_CHECKED_MAX).await;
+    let one_more = bench.credentials.check(&identity("eve", most)).await.unwrap_err();
+    assert_eq!(one_more.kind, OriginFault::TooManyRuns);
+    let of_bob = bench.client(&bob);
+    let of_ann = bench.client(&ann);
+    bench.until_asked(1 + STRANGERS_CHECKED_MAX + 1).await;
+    bench.let_answers_through();
+    assert!(of_ann.await.unwrap() && of_bob.await.unwrap());
+    for guess in guesses {
+        assert!(guess.await.unwrap());
+    }
+}

@@ -1,0 +1,264 @@
+//! Must-show 2 (I5, F27): principals and databases in a mix of hits, joins, forwards, refreshes, failures and
+//! wrong passwords over three nodes; everybody sees only their own bytes, a wrong password sees nothing, and
+//! what must not be told stands in no log and no metric.
+//!
+//! `HOPCACHE_TEST_REQUESTS` asks for more than 10,000 requests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::place::{Dice, Lines, Place};
+use crate::support::http::{Connection, Reply, basic, get, post};
+use crate::support::{http, say};
+
+/// Stands in every statement and parameter; must stand in no log and no metric.
+const CANARY: &str = "canary7f3a";
+const CLIENTS: usize = 64;
+const KEYS: usize = 20;
+
+/// Names that differ by case, that are empty, that are the bytes of another scheme's credentials, that have
+/// a byte some reader might stop at.
+const USERS: [(&str, &str); 7] = [
+    ("ann", "secret-of-ann-51c0"),
+    ("Ann", "secret-of-big-ann-9e1d"),
+    ("bob", "secret:of:bob-77aa"),
+    ("", "secret-of-nobody-03f2"),
+    ("ann\0bob", "secret-of-nul-8b6c"),
+    ("bearer ann", ""),
+    ("bearer secret-token-d4e5", ""),
+];
+/// Names of two databases; Neo4j resolves them in any case.
+const DATABASES: [&str; 3] = ["neo4j", "NEO4J", "other"];
+
+/// A principal: what Neo4j answers that it is, how it presents itself, whom it acts as.
+struct Principal {
+    name: String,
+    auth: String,
+    acts_as: Option<&'static str>,
+}
+
+fn principals() -> Vec<Principal> {
+    let mut all: Vec<Principal> = USERS.iter().map(|(user, password)| principal(user, password)).collect();
+    let ann_as_bob =
+        Principal { name: "ann as bob".to_owned(), acts_as: Some("bob"), ..principal("ann", USERS[0].1) };
+    all.push(ann_as_bob);
+    all
+}
+
+fn principal(user: &str, password: &str) -> Principal {
+    let auth = match user.strip_prefix("bearer ") {
+        Some(token) => format!("authorization: Bearer {token}\r\n"),
+        None => basic(user, password),
+    };
+    Principal { name: user.to_owned(), auth, acts_as: None }
+}
+
+/// Each with the password of somebody else, with none, with a guess, or under a name nearly right.
+fn impostors() -> Vec<String> {
+    vec![
+        basic("ann", USERS[1].1),
+        basic("Ann", USERS[0].1),
+        basic("bob", ""),
+        basic("ANN", USERS[0].1),
+        basic("ann\0", USERS[0].1),
+        basic("bob", "a-guess"),
+        // A user's name ends at the first colon: this is "bob" with another password.
+        basic("bob:secret", "secret:of:bob-77aa"),
+        "authorization: Bearer bob\r\n".to_owned(),
+        "authorization: Bearer ann:secret-of-ann-51c0\r\n".to_owned(),
+        String::new(),
+    ]
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Seen {
+    hits: u64,
+    stale: u64,
+    led: u64,
+    joined: u64,
+    forwarded: u64,
+    failed: u64,
+    failed_joined: u64,
+    refused: u64,
+}
+
+impl Seen {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            stale: self.stale + other.stale,
+            led: self.led + other.led,
+            joined: self.joined + other.joined,
+            forwarded: self.forwarded + other.forwarded,
+            failed: self.failed + other.failed,
+            failed_joined: self.failed_joined + other.failed_joined,
+            refused: self.refused + other.refused,
+        }
+    }
+
+    fn note(&mut self, reply: &Reply, is_failure: bool) {
+        let how = reply.header("cache-status");
+        let has = |word: &str| u64::from(how.contains(word));
+        self.forwarded += has("detail=owner");
+        if is_failure {
+            self.failed += 1;
+            self.failed_joined += has("; collapsed");
+        } else {
+            self.hits += has("; hit");
+            self.stale += has("detail=stale");
+            self.joined += has("; collapsed");
+            self.led += u64::from(!how.contains("; hit") && !how.contains("; collapsed"));
+        }
+    }
+}
+
+struct Client {
+    connections: Vec<Connection>,
+    dice: Dice,
+    principals: Arc<Vec<Principal>>,
+    impostors: Arc<Vec<String>>,
+    seen: Seen,
+}
+
+impl Client {
+    async fn one(&mut self) {
+        let node = self.dice.below(self.connections.len());
+        let database = DATABASES[self.dice.below(DATABASES.len())];
+        let k = format!("{CANARY}-{}", self.dice.below(KEYS));
+        let path = format!("/db/{database}/query/v2");
+        let is_failure = self.dice.below(100) < 6;
+        let statement = if is_failure {
+            format!("RETURN 1/0 /* FAIL */ AS {CANARY}, $k")
+        } else {
+            format!("RETURN $k AS {CANARY}")
+        };
+        let mut body = json!({"statement": statement, "parameters": {"k": k}});
+        if self.dice.below(100) < 6 {
+            let auth = self.impostors[self.dice.below(self.impostors.len())].clone();
+            let reply = self.ask(node, &post(&path, &auth, &body.to_string())).await;
+            self.refused(&reply);
+            return;
+        }
+        let principals = Arc::clone(&self.principals);
+        let who = &principals[self.dice.below(principals.len())];
+        if let Some(other) = who.acts_as {
+            body["impersonatedUser"] = json!(other);
+        }
+        let reply = self.ask(node, &post(&path, &who.auth, &body.to_string())).await;
+        let database = database.to_ascii_lowercase();
+        if is_failure {
+            let said = format!("{}|{database}|{k}", who.name);
+            assert_eq!(reply.json()["errors"][0]["message"], json!(said), "{reply}");
+        } else {
+            assert_eq!(reply.status, 202, "{reply}");
+            assert_eq!(reply.json()["data"]["values"], json!([[who.name, database, k, ""]]), "{reply}");
+        }
+        self.seen.note(&reply, is_failure);
+    }
+
+    async fn ask(&mut self, node: usize, request: &[u8]) -> Reply {
+        self.connections[node].ask(request).await.unwrap()
+    }
+
+    /// Neither a hit nor a result, and nothing of what is kept.
+    fn refused(&mut self, reply: &Reply) {
+        assert_eq!(reply.status, 401, "{reply}");
+        assert_eq!(reply.header("cache-status"), "", "{reply}");
+        assert!(reply.json().get("data").is_none() && !reply.to_string().contains(CANARY), "{reply}");
+        self.seen.refused += 1;
+    }
+}
+
+async fn client(place: &Place, seed: usize) -> Client {
+    let mut connections = Vec::new();
+    for node in &place.nodes {
+        connections.push(Connection::open(node.addrs.client).await.unwrap());
+    }
+    Client {
+        connections,
+        dice: Dice::new(seed as u64 + 1),
+        principals: Arc::new(principals()),
+        impostors: Arc::new(impostors()),
+        seen: Seen::default(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_principal_sees_only_its_own_bytes() {
+    let requests = std::env::var("HOPCACHE_TEST_REQUESTS").map_or(10_000, |text| text.parse().unwrap());
+    let lines = Lines { node: "", origin: "", entry: "ttl = \"1s\"\ngrace = 1.0" };
+    let place = Place::start(&USERS, Duration::from_millis(10), lines).await;
+    let began = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for seed in 0..CLIENTS {
+        let mut client = client(&place, seed).await;
+        let own = requests / CLIENTS + usize::from(seed < requests % CLIENTS);
+        tasks.spawn(async move {
+            for _ in 0..own {
+                client.one().await;
+            }
+            client.seen
+        });
+    }
+    let seen = tasks.join_all().await.into_iter().fold(Seen::default(), Seen::plus);
+    let took = began.elapsed();
+    let refreshes = place.metric("xfetch_refresh_completed_total", "").await;
+    let forwards = place.metric("hopcache_forwards_total", "answered").await;
+    say(&format!("{requests} requests in {} ms: {seen:?}", took.as_millis()));
+    say(&format!(
+        "refreshes {refreshes}, forwards {forwards}, runs {}, log-ons refused {}",
+        place.neo4j.runs(),
+        place.neo4j.logons_refused()
+    ));
+    let answered = seen.hits + seen.led + seen.joined + seen.failed + seen.refused;
+    assert_eq!(answered, requests as u64, "each request is one of these");
+    // The mix was one: everything that is shared between requests was.
+    let shared =
+        [seen.hits, seen.stale, seen.led, seen.joined, seen.forwarded, seen.failed, seen.failed_joined];
+    assert!(shared.iter().all(|count| *count > 0) && seen.refused > 0 && refreshes > 0.0, "{seen:?}");
+    assert!(place.neo4j.runs() < requests as u64 / 2, "most were shared");
+    nothing_is_told(&place).await;
+}
+
+/// Neither passwords, in the clear or as they were sent, nor statements, nor parameters.
+async fn nothing_is_told(place: &Place) {
+    let encoded = |text: String| base64::engine::general_purpose::STANDARD.encode(text);
+    let mut secrets = vec![CANARY.to_owned(), "secret-token".to_owned(), "a-guess".to_owned()];
+    for (user, password) in USERS.iter().filter(|(_, password)| !password.is_empty()) {
+        secrets.extend([(*password).to_owned(), encoded(format!("{user}:{password}"))]);
+    }
+    for node in &place.nodes {
+        let metrics = http::ask(node.addrs.admin, &get("/metrics")).await.unwrap();
+        let config = http::ask(node.addrs.admin, &get("/admin/v1/config")).await.unwrap();
+        let told = format!("{}{metrics}{config}", node.said());
+        assert!(told.contains("hopcache_requests_total") && !node.said().is_empty());
+        for secret in &secrets {
+            assert!(!told.contains(secret.as_str()), "{} tells {secret}", node.name);
+        }
+    }
+    say(&format!("{} secrets in no log, metric or configuration of 3 nodes", secrets.len()));
+}
+
+/// The same client's address does not matter: who asks is the credentials alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_serves_principals_in_turn() {
+    let lines = Lines { node: "", origin: "", entry: "ttl = \"10m\"" };
+    let place = Place::start(&USERS, Duration::ZERO, lines).await;
+    let addr: SocketAddr = place.nodes[0].addrs.client;
+    let mut connection = Connection::open(addr).await.unwrap();
+    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "same"}}).to_string();
+    for round in 0..2 {
+        for (who, impostor) in principals().iter().filter(|who| who.acts_as.is_none()).zip(impostors()) {
+            let reply = connection.ask(&post("/db/neo4j/query/v2", &who.auth, &body)).await.unwrap();
+            assert_eq!(reply.value(), Value::from(who.name.as_str()));
+            assert_eq!(reply.is_hit(), round == 1, "{reply}");
+            let reply = connection.ask(&post("/db/neo4j/query/v2", &impostor, &body)).await.unwrap();
+            assert_eq!((reply.status, reply.header("cache-status")), (401, ""), "{reply}");
+        }
+    }
+    assert_eq!(place.neo4j.runs(), USERS.len() as u64, "one for each principal");
+}

@@ -1,0 +1,197 @@
+//! I5 on the real Neo4j, three nodes: a password that was changed and a user that was dropped are refused
+//! everywhere within 30 s; a wrong password never meets a hit, on no node and in no weather; two users share
+//! nothing.
+//!
+//! (That a belief ends after 30 s on a clock of its own: `front/credentials/tests.rs`.)
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::place::Dice;
+use crate::support::cluster::{Cluster, neo4j_http};
+use crate::support::http::{Connection, Reply, basic, post};
+use crate::support::{environment, http, say};
+
+const OLD: &str = "the-old-password";
+const NEW: &str = "the-new-password";
+/// For how long Neo4j's yes is believed.
+const BELIEVED: Duration = Duration::from_secs(30);
+
+/// A user of Neo4j that is dropped with this value.
+struct User(String);
+
+impl User {
+    async fn create(name: &str) -> Self {
+        let user = Self(format!("hciso{name}{}", std::process::id()));
+        administer(&format!("CREATE OR REPLACE USER {} SET PASSWORD '{OLD}' CHANGE NOT REQUIRED", user.0))
+            .await;
+        user
+    }
+
+    /// The statement counts as one of this user's own, so that tests do not share keys.
+    fn request(&self, password: &str, k: usize) -> Arc<[u8]> {
+        let body = json!({"statement": "RETURN 'isolated' AS what, $k AS k", "parameters": {"k": k}});
+        post("/db/neo4j/query/v2", &basic(&self.0, password), &body.to_string())
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let request = administration(&format!("DROP USER {} IF EXISTS", self.0));
+        let Ok(mut stream) = std::net::TcpStream::connect(neo4j_http()) else { return };
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+        let _ = std::io::Write::write_all(&mut stream, &request);
+        let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
+    }
+}
+
+fn administration(statement: &str) -> Arc<[u8]> {
+    let admin = basic("neo4j", &environment("HOPCACHE_TEST_NEO4J_PASSWORD"));
+    post("/db/system/query/v2", &admin, &json!({ "statement": statement }).to_string())
+}
+
+async fn administer(statement: &str) {
+    let reply = http::ask(neo4j_http(), &administration(statement)).await.unwrap();
+    assert_eq!(reply.status, 202, "{statement}: {reply}");
+}
+
+fn assert_refused(reply: &Reply) {
+    // 429 is Neo4j's own, after three wrong passwords in five seconds.
+    assert!([401, 429].contains(&reply.status), "{reply}");
+    assert_eq!(reply.header("cache-status"), "", "{reply}");
+    assert!(reply.json().get("data").is_none(), "{reply}");
+}
+
+/// Asks a node with credentials that Neo4j takes no more until it refuses them; when that was, counted from
+/// the change, and how many hits there were on the way.
+async fn until_refused(cluster: &Cluster, node: usize, request: &[u8], changed: Instant) -> (Duration, u32) {
+    let mut connection = Connection::open(cluster.nodes[node].addrs.client).await.unwrap();
+    let mut hits = 0;
+    loop {
+        let reply = connection.ask(request).await.unwrap();
+        if reply.status != 202 {
+            assert_refused(&reply);
+            return (changed.elapsed(), hits);
+        }
+        assert!(changed.elapsed() < BELIEVED, "{:?} after the change: {reply}", changed.elapsed());
+        hits += u32::from(reply.is_hit());
+        // tidy: poll interval
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}
+
+/// Threats: revoked credentials ≤ 30 s. The beliefs of the three nodes begin just before the change, so
+/// this is as late as it gets; hits go on meanwhile, so the connections that are logged on with the old
+/// password are in use and stay open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_password_and_a_dropped_user_are_refused_everywhere_within_30_seconds() {
+    let cluster = Cluster::start().await;
+    let (changes, goes) = (User::create("changes").await, User::create("goes").await);
+    let (old, new, gone) = (changes.request(OLD, 1), changes.request(NEW, 1), goes.request(OLD, 1));
+    for node in &cluster.nodes {
+        for request in [&old, &gone] {
+            assert_eq!(node.ask(request).await.status, 202);
+            assert!(node.ask(request).await.is_hit());
+        }
+    }
+    administer(&format!("ALTER USER {} SET PASSWORD '{NEW}' CHANGE NOT REQUIRED", changes.0)).await;
+    administer(&format!("DROP USER {}", goes.0)).await;
+    let changed = Instant::now();
+    for node in &cluster.nodes {
+        let reply = node.ask(&new).await;
+        assert!(reply.is_hit(), "the new one is accepted at once, and is the same principal: {reply}");
+    }
+    let accepted = changed.elapsed();
+    let each = (0..3).flat_map(|node| [(node, &old, "changed"), (node, &gone, "dropped")]);
+    let ends = each.map(async |(node, request, what)| {
+        let (after, hits) = until_refused(&cluster, node, request, changed).await;
+        say(&format!(
+            "{what}: refused on {} after {} ms ({hits} hits before)",
+            cluster.nodes[node].name,
+            after.as_millis()
+        ));
+        hits
+    });
+    let hits = futures_util::future::join_all(ends).await;
+    assert!(hits.iter().all(|hits| *hits > 0), "none was believed: nothing was shown");
+    say(&format!("the new password: a hit on all three nodes within {} ms", accepted.as_millis()));
+    // Nothing serves the old one from now on: not a miss over a connection that is logged on with it, nor a bypass.
+    for (place, node) in cluster.nodes.iter().enumerate() {
+        assert_refused(&node.ask(&changes.request(OLD, 100 + place)).await);
+        let reply = node.ask(&changes.request(NEW, 100 + place)).await;
+        assert_eq!(reply.status, 202, "{reply}");
+    }
+}
+
+/// On the node where the right one is believed, on others, forwarded, and while Neo4j is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_never_meets_a_hit() {
+    let cluster = Cluster::start().await;
+    let user = User::create("wrong").await;
+    let key = 7;
+    for node in &cluster.nodes[..2] {
+        node.ask(&user.request(OLD, key)).await;
+        assert!(node.ask(&user.request(OLD, key)).await.is_hit());
+    }
+    // Two of them only, or Neo4j locks the user out: a node remembers each for 2 s.
+    for password in ["wrong-password", ""] {
+        assert_refused(&cluster.nodes[0].ask(&user.request(password, key)).await);
+        assert_refused(&cluster.nodes[0].ask(&user.request(password, key)).await);
+    }
+    assert!(cluster.nodes[0].ask(&user.request(OLD, key)).await.is_hit(), "the right one is served on");
+    cluster.proxy.stall();
+    cluster.proxy.cut();
+    let asked: Vec<_> = (0..3)
+        .map(|node| (cluster.nodes[node].addrs.client, user.request("another-wrong-one", key)))
+        .collect();
+    let replies = http::crowd(asked);
+    let hit = cluster.nodes[1].ask(&user.request(OLD, key)).await;
+    assert!(hit.is_hit(), "who is believed is served while Neo4j is away: {hit}");
+    for reply in replies.await {
+        let reply = reply.unwrap();
+        assert!([503, 504].contains(&reply.status), "nobody could be asked: {reply}");
+        assert_eq!(reply.header("cache-status"), "", "{reply}");
+        assert!(reply.json().get("data").is_none(), "{reply}");
+    }
+    cluster.proxy.resume();
+}
+
+/// Must-show 2 on the real server, where both may read the same: so by keys, hits and runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_users_of_the_real_neo4j_share_nothing() {
+    const KEYS: usize = 10;
+    let cluster = Cluster::start().await;
+    let users = [User::create("ann").await, User::create("bob").await];
+    let mut connections = Vec::new();
+    for addr in cluster.clients() {
+        connections.push(Connection::open(addr).await.unwrap());
+    }
+    let mut dice = Dice::new(7);
+    let mut owners = std::collections::BTreeMap::new();
+    let (mut hits, mut misses) = (0, 0);
+    for _ in 0..600 {
+        let (who, k, node) = (dice.below(2), dice.below(KEYS), dice.below(3));
+        let reply = connections[node].ask(&users[who].request(OLD, k)).await.unwrap();
+        assert_eq!(reply.status, 202, "{reply}");
+        assert_eq!(reply.json()["data"]["values"], json!([[Value::from("isolated"), k]]));
+        let how = reply.header("cache-status");
+        let key = how.split("key=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+        let is_first = !owners.contains_key(&key);
+        assert_eq!(*owners.entry(key).or_insert((who, k)), (who, k), "a key of two principals: {reply}");
+        assert_eq!(
+            is_first,
+            !reply.is_hit(),
+            "a first request that hits, or a later one that does not: {reply}"
+        );
+        hits += u32::from(!is_first);
+        misses += u32::from(is_first);
+    }
+    assert_eq!(
+        (owners.len(), cluster.proxy.runs("'isolated'")),
+        (2 * KEYS, 2 * KEYS),
+        "a run for each user and key"
+    );
+    say(&format!("two users of the real Neo4j: {hits} hits, {misses} misses, {} runs", 2 * KEYS));
+}

@@ -1,0 +1,235 @@
+//! A Bolt server that answers every run with who ran it, where, and with which `k`: what one principal may
+//! see differs from what every other may, which Neo4j's Community edition cannot do. It checks basic
+//! credentials against its users, which a test may change while it runs.
+//!
+//! Statements are not understood: one that contains `FAIL` fails with the same in its message, EXPLAIN says
+//! "a read", everything else gives one row.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hopcache_packstream::{Reader, Token, Value, Writer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+const SUCCESS: u8 = 0x70;
+const RECORD: u8 = 0x71;
+const IGNORED: u8 = 0x7E;
+const FAILURE: u8 = 0x7F;
+
+/// A server that runs until it is dropped.
+pub struct ScriptedNeo4j {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+struct Shared {
+    /// Passwords by user; of bearer tokens, the token alone.
+    users: Mutex<BTreeMap<String, String>>,
+    delay: Duration,
+    runs: AtomicU64,
+    logons_refused: AtomicU64,
+}
+
+impl ScriptedNeo4j {
+    /// With these users; each run takes `delay`.
+    pub async fn start(users: &[(&str, &str)], delay: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let users = users.iter().map(|(user, password)| ((*user).to_owned(), (*password).to_owned()));
+        let shared = Arc::new(Shared {
+            users: Mutex::new(users.collect()),
+            delay,
+            runs: AtomicU64::new(0),
+            logons_refused: AtomicU64::new(0),
+        });
+        let addr = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self { addr, shared, accepting }
+    }
+
+    pub fn uri(&self) -> String {
+        format!("bolt://{}", self.addr)
+    }
+
+    /// Runs so far, EXPLAINs apart.
+    pub fn runs(&self) -> u64 {
+        self.shared.runs.load(Ordering::Relaxed)
+    }
+
+    /// Log-ons refused so far.
+    pub fn logons_refused(&self) -> u64 {
+        self.shared.logons_refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ScriptedNeo4j {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Dropped with this task, and the connections with it.
+    let mut served = tokio::task::JoinSet::new();
+    while let Ok((socket, _)) = listener.accept().await {
+        while served.try_join_next().is_some() {}
+        let shared = Arc::clone(&shared);
+        served.spawn(async move {
+            let _ = Session::new(&shared).serve(socket).await;
+        });
+    }
+}
+
+/// One connection.
+struct Session<'a> {
+    shared: &'a Shared,
+    user: Option<String>,
+    has_failed: bool,
+    /// What PULL sends: the row, if there is one.
+    row: Option<Vec<u8>>,
+}
+
+impl<'a> Session<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        Self { shared, user: None, has_failed: false, row: None }
+    }
+
+    async fn serve(mut self, mut socket: TcpStream) -> std::io::Result<()> {
+        socket.set_nodelay(true)?;
+        socket.read_exact(&mut [0; 20]).await?;
+        socket.write_all(&[0, 0, 4, 5]).await?;
+        loop {
+            let message = read_message(&mut socket).await?;
+            let is_run = message.get(1) == Some(&0x10) && !self.has_failed;
+            let answers = self.answer(&message).unwrap_or_else(|| vec![failure("Neo.Scripted", "what?")]);
+            if is_run && !self.shared.delay.is_zero() {
+                // tidy: the delay that is being simulated
+                tokio::time::sleep(self.shared.delay).await;
+            }
+            for answer in answers {
+                socket.write_all(&chunked(&answer)).await?;
+            }
+        }
+    }
+
+    fn answer(&mut self, message: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let mut reader = Reader::new(message);
+        let Token::Struct { tag, len } = reader.token().ok()? else { return None };
+        let fields: Vec<Value> = (0..len).map(|_| reader.value()).collect::<Result<_, _>>().ok()?;
+        if tag == 0x0F {
+            self.has_failed = false;
+            return Some(vec![success(&[])]);
+        }
+        if self.has_failed {
+            return Some(vec![vec![0xB0, IGNORED]]);
+        }
+        let answers = match tag {
+            0x01 | 0x6B => vec![success(&[("server", "Neo4j/5.26.0")])],
+            0x6A => vec![self.log_on(fields.first()?)],
+            0x10 => vec![self.run(&fields)?],
+            0x3F => {
+                let end = success(&[("type", "r"), ("bookmark", "FB:scripted")]);
+                self.row.take().into_iter().chain([end]).collect()
+            }
+            _ => return None,
+        };
+        self.has_failed = answers.iter().any(|answer| answer[1] == FAILURE);
+        Some(answers)
+    }
+
+    fn log_on(&mut self, auth: &Value) -> Vec<u8> {
+        let part = |name: &str| auth.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (name, secret) = match part("scheme").as_str() {
+            "basic" => (part("principal"), part("credentials")),
+            scheme => (format!("{scheme} {}", part("credentials")), String::new()),
+        };
+        let users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if users.get(&name) == Some(&secret) {
+            self.user = Some(name);
+            return success(&[]);
+        }
+        self.shared.logons_refused.fetch_add(1, Ordering::Relaxed);
+        failure("Neo.ClientError.Security.Unauthorized", "The client is unauthorized.")
+    }
+
+    fn run(&mut self, fields: &[Value]) -> Option<Vec<u8>> {
+        let (statement, params, extra) = (fields[0].as_str()?, &fields[1], &fields[2]);
+        let database = extra.get("db").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+        let mut user = self.user.clone()?;
+        if let Some(other) = extra.get("imp_user").and_then(Value::as_str) {
+            user = format!("{user} as {other}");
+        }
+        self.row = None;
+        let mut head = Writer::new();
+        head.structure(SUCCESS, 1);
+        head.map(1);
+        head.string("fields");
+        if statement.starts_with("EXPLAIN") {
+            head.list(0);
+            return Some(head.into_bytes());
+        }
+        self.shared.runs.fetch_add(1, Ordering::Relaxed);
+        let k = params.get("k").and_then(Value::as_str).unwrap_or_default();
+        if statement.contains("FAIL") {
+            let said = format!("{user}|{database}|{k}");
+            return Some(failure("Neo.ClientError.Statement.ArithmeticError", &said));
+        }
+        let pad = usize::try_from(params.get("pad").and_then(Value::as_int).unwrap_or(0)).ok()?;
+        let columns = ["user", "database", "k", "pad"];
+        head.list(columns.len());
+        columns.iter().for_each(|name| head.string(name));
+        let mut row = Writer::new();
+        row.structure(RECORD, 1);
+        row.list(columns.len());
+        [user.as_str(), &database, k, &"x".repeat(pad)].iter().for_each(|text| row.string(text));
+        self.row = Some(row.into_bytes());
+        Some(head.into_bytes())
+    }
+}
+
+fn success(pairs: &[(&str, &str)]) -> Vec<u8> {
+    told(SUCCESS, pairs)
+}
+
+fn failure(code: &str, message: &str) -> Vec<u8> {
+    told(FAILURE, &[("code", code), ("message", message)])
+}
+
+fn told(tag: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(tag, 1);
+    writer.map(pairs.len());
+    for (name, text) in pairs {
+        writer.string(name);
+        writer.string(text);
+    }
+    writer.into_bytes()
+}
+
+fn chunked(message: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(message.len() + 4);
+    for chunk in message.chunks(usize::from(u16::MAX)) {
+        bytes.extend_from_slice(&u16::try_from(chunk.len()).unwrap().to_be_bytes());
+        bytes.extend_from_slice(chunk);
+    }
+    bytes.extend_from_slice(&[0, 0]);
+    bytes
+}
+
+async fn read_message(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut message = Vec::new();
+    loop {
+        let length = usize::from(socket.read_u16().await?);
+        if length == 0 {
+            return Ok(message);
+        }
+        let start = message.len();
+        message.resize(start + length, 0);
+        socket.read_exact(&mut message[start..]).await?;
+    }
+}
