@@ -15,6 +15,7 @@ use hopcache_engine::ports::Observer;
 use metrics::{Counter, Gauge, counter, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::farewell::Unserved;
 use crate::words;
 
 mod tally;
@@ -39,6 +40,7 @@ pub struct Meters {
     refresh: Refreshes,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
     strangers: Family<{ words::STRANGERS.len() }>,
+    unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
 }
@@ -195,6 +197,15 @@ impl Meters {
                 &words::STRANGERS,
                 |reason| counter!("hopcache_peer_unauthenticated_total", "reason" => reason),
             ),
+            // A connection that was ended before a service saw a request of it, or instead of its next one. These are
+            // no requests: nobody knows what they ask.
+            unserved: std::array::from_fn(|place| {
+                let listener = words::LISTENERS[place];
+                Family::new(
+                    &words::UNSERVED,
+                    |reason| counter!("hopcache_connections_refused_total", "listener" => listener, "reason" => reason),
+                )
+            }),
         }
     }
 
@@ -255,6 +266,13 @@ impl Meters {
     /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
     pub fn refused_stranger(&self, reason: &str) {
         self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
+    }
+
+    /// A connection of the listener at this place of [`words::LISTENERS`] was ended unserved.
+    pub fn refused_connection(&self, listener: usize, why: Unserved) {
+        if let Some(family) = self.unserved.get(listener) {
+            family.add(words::unserved_place(why));
+        }
     }
 
     /// The exposition text, with the gauges as they read now.
