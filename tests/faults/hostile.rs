@@ -4,6 +4,7 @@
 
 mod bytes;
 mod crowd;
+mod other_listeners;
 mod pipelines;
 mod slow;
 mod smuggling;

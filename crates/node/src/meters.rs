@@ -197,15 +197,7 @@ impl Meters {
                 &words::STRANGERS,
                 |reason| counter!("hopcache_peer_unauthenticated_total", "reason" => reason),
             ),
-            // A connection that was ended before a service saw a request of it, or instead of its next one. These are
-            // no requests: nobody knows what they ask.
-            unserved: std::array::from_fn(|place| {
-                let listener = words::LISTENERS[place];
-                Family::new(
-                    &words::UNSERVED,
-                    |reason| counter!("hopcache_connections_refused_total", "listener" => listener, "reason" => reason),
-                )
-            }),
+            unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
         }
     }
 
@@ -285,6 +277,15 @@ impl Meters {
         self.times.write(&mut text);
         text
     }
+}
+
+/// A connection that was ended before a service saw a request of it, or instead of its next one. These are no
+/// requests: nobody knows what they ask.
+fn unserved_on(listener: &'static str) -> Family<{ words::UNSERVED.len() }> {
+    Family::new(
+        &words::UNSERVED,
+        |reason| counter!("hopcache_connections_refused_total", "listener" => listener, "reason" => reason),
+    )
 }
 
 impl Refreshes {

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use hopcache_core::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::super::support::http::{self, Talk, connect, listen, talk};
 use super::super::support::say;
 use super::{Alone, assert_error};
+
+/// The bounds of a request's head.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+const HEADERS_MAX: usize = 100;
 
 const BODY: &str = r#"{"statement":"RETURN 'bytes' AS x"}"#;
 

@@ -161,7 +161,7 @@ fn chunks(shapes: &mut Shapes) {
             Fate::Refused,
             format!("{size}\r\n{CARRIED}\r\n0\r\nX: {}\r\n\r\n", "a".repeat(70_000)),
         ),
-        ("a size over 64 bits", Fate::Refused, format!("1{:0>16}\r\n{CARRIED}\r\n0\r\n\r\n", size)),
+        ("a size over 64 bits", Fate::Refused, format!("1{size:0>16}\r\n{CARRIED}\r\n0\r\n\r\n")),
         ("a negative size", Fate::Refused, format!("-{size}\r\n{CARRIED}\r\n0\r\n\r\n")),
         ("a size with 0x", Fate::Refused, format!("0x{size}\r\n{CARRIED}\r\n0\r\n\r\n")),
         ("no size", Fate::Refused, format!("\r\n{CARRIED}\r\n0\r\n\r\n")),
@@ -256,7 +256,7 @@ fn assert_fate(shape: &Shape, talk: &Talk) {
             assert!(code.as_str().unwrap().starts_with("Hopcache.ClientError."), "{}", what());
         }
         Fate::Last => {
-            assert!(!matches!(replies[0].status, 0..200 | 400 | 408 | 500..=500 | 502..), "{}", what())
+            assert!(matches!(replies[0].status, 200..300 | 404 | 405 | 501), "{}", what());
         }
     }
 }
