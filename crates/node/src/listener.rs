@@ -20,7 +20,7 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -118,6 +118,7 @@ pub async fn serve<S, B>(
 {
     let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
     let sheds = Room::new(SHEDS_MAX);
+    let mut is_full = false;
     loop {
         let accepted = tokio::select! {
             biased;
@@ -127,11 +128,17 @@ pub async fn serve<S, B>(
         let Some(stream) = accepted else { continue };
         let (house, service) = (house.clone(), service.clone());
         if let Some(place) = house.room.enter() {
+            is_full &= house.room.is_crowded();
             connections.spawn(async move {
                 let _place = place;
                 converse(stream, service, house).await;
             });
         } else {
+            if !is_full {
+                is_full = true; // Said once for each time that it fills.
+                let places = bounds.connections_max;
+                tracing::warn!(places, "as many connections as there may be: more are refused");
+            }
             (house.refusals.noted)(Unserved::Crowded);
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
@@ -201,7 +208,7 @@ where
         .max_buf_size(house.bounds.head_bytes_max)
         .max_header_size(house.bounds.head_bytes_max)
         .serve_connection(TokioIo::new(&mut patient), service);
-    {
+    let is_unreadable = {
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -210,9 +217,13 @@ where
                 connection.await
             }
         };
-        if let Err(error) = ended {
+        if let Err(error) = &ended {
             tracing::debug!(%error, "connection ended");
         }
+        ended.is_err_and(|error| error.is_parse())
+    };
+    if is_unreadable {
+        patient.found_unreadable();
     }
     if !patient.is_over() || patient.unserved().is_some() {
         Box::pin(part(patient, house)).await;
@@ -229,6 +240,8 @@ async fn part<T: AsyncRead + AsyncWrite + Unpin>(patient: Patient<T>, house: Hou
         if say(&mut stream, &words).await.is_err() {
             return;
         }
+    } else if stream.shutdown().await.is_err() {
+        return;
     }
     tokio::select! {
         () = house.stop.cancelled() => {}

@@ -127,6 +127,13 @@ impl<T> Patient<T> {
         self.unserved
     }
 
+    /// hyper could not read a head and has said nothing, as with one of HTTP/2.
+    pub(crate) fn found_unreadable(&mut self) {
+        if self.unserved.is_none() && self.turn.now() == HEAD && !self.is_stalled {
+            self.unserved = Some(Unserved::HeadUnreadable);
+        }
+    }
+
     /// The stream, for the last words.
     pub(crate) fn into_inner(self) -> T {
         self.stream

@@ -242,6 +242,7 @@ fn unreadable() -> Vec<(Vec<u8>, &'static str)> {
     let old = "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
     vec![
         (b"GET / HTTP/1.1\r\nhost : h\r\n\r\n".to_vec(), "[HeadUnreadable]"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), "[HeadUnreadable]"),
         (b"\0\0\r\n\r\n".to_vec(), "[HeadUnreadable]"),
         (format!("{old}\0\r\n\r\n").into(), "[HeadUnreadable]"),
         (head_bytes(HEAD_BYTES_MAX + 1).into(), "[HeadTooLarge]"),
