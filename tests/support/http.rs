@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Barrier, Semaphore};
 
@@ -61,9 +61,14 @@ impl std::fmt::Display for Reply {
 /// A Query API request by the tests' user.
 pub fn query(statement: &str, parameters: &Value) -> Arc<[u8]> {
     let body = json!({"statement": statement, "parameters": parameters}).to_string();
+    post("/db/neo4j/query/v2", &login(), &body)
+}
+
+/// The tests' user's `Authorization`, as a line of a head.
+pub fn login() -> String {
     let login = base64::engine::general_purpose::STANDARD
         .encode(format!("neo4j:{}", super::environment("HOPCACHE_TEST_NEO4J_PASSWORD")));
-    post("/db/neo4j/query/v2", &format!("authorization: Basic {login}\r\n"), &body)
+    format!("authorization: Basic {login}\r\n")
 }
 
 /// A POST of JSON; `headers` end with CRLF each.
@@ -127,13 +132,70 @@ pub async fn crowd(clients: Vec<(SocketAddr, Arc<[u8]>)>) -> Vec<std::io::Result
     replies
 }
 
-async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
+/// What a server said on a connection until it closed it, or until the time was over.
+#[derive(Debug)]
+pub struct Talk {
+    pub said: Vec<u8>,
+    pub is_closed: bool,
+    pub took: Duration,
+}
+
+impl Talk {
+    /// The answers in the order they came; interim ones have no body.
+    pub fn replies(&self) -> Vec<Reply> {
+        let (mut rest, mut replies) = (&self.said[..], Vec::new());
+        while let Some(head_len) = rest.windows(4).position(|four| four == b"\r\n\r\n") {
+            let (head, behind) = rest.split_at(head_len + 4);
+            let body_len = content_length(head).unwrap_or(0).min(behind.len());
+            replies.push(reply(head, behind[..body_len].to_vec(), self.took));
+            rest = &behind[body_len..];
+        }
+        replies
+    }
+}
+
+impl std::fmt::Display for Talk {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let closed = if self.is_closed { "closed" } else { "still open" };
+        let said = String::from_utf8_lossy(&self.said);
+        write!(out, "{closed} after {} ms:\n{said:.2000}", self.took.as_millis())
+    }
+}
+
+/// Sends bytes, whatever they are, while it reads until the server closes or the time is over.
+pub async fn talk(addr: SocketAddr, bytes: &[u8], within: Duration) -> Talk {
+    let (read, mut write) = connect(addr).await.unwrap().into_split();
+    let listening = listen(read, within);
+    let sending = async {
+        let _ = write.write_all(bytes).await;
+        // The write half stays open: a client that closes it would end the connection by itself.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        talk = listening => talk,
+        () = sending => unreachable!("it never ends"),
+    }
+}
+
+/// Reads until the server closes or the time is over.
+pub async fn listen(mut read: impl AsyncRead + Unpin, within: Duration) -> Talk {
+    let (started, mut said) = (Instant::now(), Vec::new());
+    let closed = tokio::time::timeout(within, async {
+        while read.read_buf(&mut said).await.is_ok_and(|count| count > 0) {}
+    });
+    let is_closed = closed.await.is_ok();
+    Talk { said, is_closed, took: started.elapsed() }
+}
+
+/// Connects.
+pub async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect(addr).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
+/// Sends a request and reads its answer on a connection that is kept.
+pub async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
     let started = Instant::now();
     stream.write_all(request).await?;
     let mut bytes = Vec::with_capacity(1 << 10);
@@ -152,9 +214,13 @@ async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Rep
     }
     let took = started.elapsed();
     let body = bytes.split_off(head_len);
-    let head = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(reply(&bytes, body, took))
+}
+
+fn reply(head: &[u8], body: Vec<u8>, took: Duration) -> Reply {
+    let head = String::from_utf8_lossy(head).into_owned();
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-    Ok(Reply { status, head, body, took })
+    Reply { status, head, body, took }
 }
 
 fn content_length(head: &[u8]) -> std::io::Result<usize> {

@@ -8,8 +8,10 @@ mod cold;
 mod cold_clients;
 mod hit;
 mod load;
+mod paced;
 mod process;
 mod report;
+mod slow_clients;
 
 use clap::{Parser, Subcommand};
 
@@ -33,6 +35,8 @@ enum Bench {
     /// One process' share of the clients of `cold`.
     #[command(hide = true)]
     ColdClients(cold_clients::Options),
+    /// Hits at a fixed rate, without and with slow clients beside them, alternated.
+    SlowClients(slow_clients::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -42,5 +46,6 @@ fn main() -> anyhow::Result<()> {
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
+        Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
     }
 }

@@ -116,8 +116,25 @@ pub const READER_TIMEOUT_MS: u64 = 10_000;
 pub const IDLE_TIMEOUT_MS: u64 = 60_000;
 /// A request's body has to be complete by then (F31).
 pub const BODY_TIMEOUT_MS: u64 = 10_000;
-/// Largest head of a request, in bytes.
+/// Above seven eighths of a listener's connections an idle one is closed after this time, so that who holds
+/// places with idle connections gives way to who asks. Long enough for a pool under load, where it does
+/// not idle.
+pub const IDLE_CROWDED_TIMEOUT_MS: u64 = 5_000;
+/// Largest head of a request, request line included, in bytes: several times what tokens of single sign-on
+/// need. The memory that senders without credentials can hold for [`HEAD_TIMEOUT_MS`] is this times the
+/// connections.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Most header fields of a request: hyper's own bound, which keeps them on the stack. Named for messages and
+/// tests; a test fails when hyper has another.
+pub const HEADERS_MAX: usize = 100;
+/// Connections over the limit that are being told so at a time; above it they are closed without a word, so
+/// that telling costs at most this many sockets and tasks.
+pub const SHEDS_MAX: usize = 256;
+/// After the last word on a connection its sender may go on for so long before it is reset: two round
+/// trips around the world.
+pub const LINGER_MS: u64 = 1_000;
+/// Bytes that are read, and dropped, in that time: an upload that was refused when its head was here.
+pub const LINGER_BYTES_MAX: usize = 2 * REQUEST_BODY_BYTES_MAX;
 /// Largest body on the admin listener, in bytes: a statement for `explain`.
 pub const ADMIN_BODY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 /// Largest body of an entry, uncompressed, in bytes: what decompression may ever allocate. Equal to
@@ -247,8 +264,6 @@ pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
-/// Largest body that is read before its sender's credentials are looked at, in bytes.
-pub const STRANGERS_BODY_BYTES_MAX: u64 = 64 << 10;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A query that is
 /// asked again that soon after a deadlock or a restart usually finds it over.
 pub const BACKOFF_MS_FIRST: u64 = 250;
@@ -275,3 +290,6 @@ pub const ORIGIN_WAITING_PER_PRINCIPAL_MAX: usize = 1_024;
 /// [`FLIGHTS_MAX`], so that hits on the way through a flight still find a seat.
 pub const ORIGIN_WAITING_MAX: usize = 8_192;
 const _: () = assert!(ORIGIN_WAITING_MAX < FLIGHTS_MAX);
+/// Largest body that is read before its sender's credentials are looked at, in bytes. No request with a
+/// larger one can be among the remembered ones, for which looking first would cost time.
+pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;

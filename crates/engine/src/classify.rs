@@ -3,6 +3,7 @@
 //! The authority is the server (`EXPLAIN`, then the run's own summary). What nobody vouches for is
 //! treated as a write: never cached, collapsed or retried (promise I6).
 
+use std::hash::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -33,13 +34,14 @@ pub(crate) type WordKey = (Arc<str>, Arc<str>);
 
 /// The server's word by database and normal form; the least recently used is forgotten first.
 pub(crate) struct ServerWords {
-    words: Mutex<LruCache<WordKey, StatementKind>>,
+    words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
 }
 
 impl ServerWords {
     pub(crate) fn new() -> Self {
         let capacity = NonZeroUsize::new(VERDICTS_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { words: Mutex::new(LruCache::new(capacity)) }
+        // The keys are the clients' own words: std's keyed hash, since lru's own resists no aiming (F35).
+        Self { words: Mutex::new(LruCache::with_hasher(capacity, RandomState::new())) }
     }
 
     fn get(&self, query: &Query) -> Option<StatementKind> {

@@ -19,7 +19,7 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 use bytes::Bytes;
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
-use hopcache::listener::{ListenerBounds, serve as listen};
+use hopcache::listener::{ListenerBounds, Refusals, serve as listen};
 use hopcache::patience::Patience;
 use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{ClusterKey, PeerIdentity, SealedRequest, SessionId, SessionKeys};
@@ -88,11 +88,18 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     let bounds = ListenerBounds {
         connections_max: 2 * WORKERS,
-        patience: Patience { first_byte: MINUTE, head: MINUTE, reader: MINUTE, idle: MINUTE },
+        patience: Patience {
+            first_byte: MINUTE,
+            head: MINUTE,
+            reader: MINUTE,
+            idle: MINUTE,
+            crowded: MINUTE,
+        },
         head_bytes_max: 16 << 10,
     };
+    let refusals = Refusals { words: |_| None, noted: Arc::new(|_| {}) };
     let (connections, stop) = (TaskTracker::new(), CancellationToken::new());
-    tokio::spawn(listen(listener, service(Arc::new(peer), key), bounds, connections, stop));
+    tokio::spawn(listen(listener, service(Arc::new(peer), key), (bounds, refusals), connections, stop));
     addr
 }
 

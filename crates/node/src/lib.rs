@@ -11,6 +11,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dev;
+pub mod farewell;
 pub mod front;
 pub mod listener;
 pub mod logging;

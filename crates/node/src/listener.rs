@@ -1,33 +1,58 @@
 //! Accepting connections and speaking HTTP/1.1 on them, with a bound on everything a client can do
 //! slowly or often (F31, F32). What is answered is the service's business, not this module's.
+//!
+//! A connection over the limit is accepted, told so and closed, never left in the kernel's queue: whoever
+//! waits there sees a node that hangs, and a balancer goes on sending. There is no limit for each source:
+//! clients come through a few balancers or pools, so that a small limit cuts them off, and a large one stops
+//! nobody. Where strangers reach a node directly, the limit for each address belongs to the firewall.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
+use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{Request, Response};
+use hopcache_core::limits::SHEDS_MAX;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::farewell::{Unserved, asked, linger, say};
 use crate::patience::{Patience, Patient, Turn};
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerBounds {
-    /// Connections at a time; the next one waits in the kernel's queue.
+    /// Connections at a time; the next one is refused.
     pub connections_max: usize,
     /// How long a connection may keep this node waiting.
     pub patience: Patience,
     /// Bytes of a request's head at the most.
     pub head_bytes_max: usize,
+}
+
+/// What a listener says to those whom no service answers, and who hears of them.
+#[derive(Clone)]
+pub struct Refusals {
+    /// The words, in the shape of the listener's other errors; none where nothing is to be said.
+    pub words: fn(Unserved) -> Option<Response<Bytes>>,
+    /// Told of each, for the metrics.
+    pub noted: Arc<dyn Fn(Unserved) + Send + Sync>,
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Refusals")
+    }
 }
 
 /// A service that answers every request, whatever is wrong with it, with a body of type `B`.
@@ -44,6 +69,37 @@ impl<S, B> Answers<B> for S where
 {
 }
 
+/// The places of one listener's connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    free: Arc<Semaphore>,
+    places: usize,
+}
+
+impl Room {
+    pub(crate) fn new(places: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(places)), places }
+    }
+
+    pub(crate) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+
+    /// Whether less than an eighth of the places is free.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.free.available_permits() < self.places.div_ceil(8)
+    }
+}
+
+/// What the connections of one listener have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct House {
+    pub(crate) bounds: ListenerBounds,
+    pub(crate) refusals: Refusals,
+    pub(crate) room: Room,
+    pub(crate) stop: CancellationToken,
+}
+
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -53,40 +109,52 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
-    bounds: ListenerBounds,
+    (bounds, refusals): (ListenerBounds, Refusals),
     connections: TaskTracker,
     stop: CancellationToken,
 ) where
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(bounds.connections_max));
+    let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
+    let sheds = Room::new(SHEDS_MAX);
+    let mut is_full = false;
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.cancelled() => return,
-            accepted = accept(&listener, &room) => accepted,
+            () = house.stop.cancelled() => return,
+            accepted = accept(&listener) => accepted,
         };
-        let Some((stream, permit)) = accepted else { continue };
-        let service = service.clone();
-        let stop = stop.clone();
-        connections.spawn(async move {
-            let _permit = permit;
-            converse(stream, service, bounds, stop).await;
-        });
+        let Some(stream) = accepted else { continue };
+        let (house, service) = (house.clone(), service.clone());
+        if let Some(place) = house.room.enter() {
+            is_full &= house.room.is_crowded();
+            connections.spawn(async move {
+                let _place = place;
+                converse(stream, service, house).await;
+            });
+        } else {
+            if !is_full {
+                is_full = true; // Said once for each time that it fills.
+                let places = bounds.connections_max;
+                tracing::warn!(places, "as many connections as there may be: more are refused");
+            }
+            (house.refusals.noted)(Unserved::Crowded);
+            let Some(place) = sheds.enter() else { continue };
+            connections.spawn(async move {
+                let _place = place;
+                shed(stream, house).await;
+            });
+        }
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(room).acquire_owned().await.ok()?;
+async fn accept(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept().await {
         Ok((stream, _)) => {
             // Without it a 64 KB body waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
             let _ = stream.set_nodelay(true);
-            Some((stream, permit))
+            Some(stream)
         }
         Err(error) => {
             // A client that left before it was accepted, or out of descriptors: that error comes back at
@@ -98,33 +166,93 @@ async fn accept(
     }
 }
 
-/// Speaks HTTP on one connection until it ends, or until `stop` and its request under way has ended.
-pub(crate) async fn converse<T, S, B>(stream: T, service: S, bounds: ListenerBounds, stop: CancellationToken)
+/// Tells a connection over the limit so, as soon as it asks.
+async fn shed<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, house: House) {
+    let told = async {
+        if asked(&mut stream).await
+            && let Some(words) = (house.refusals.words)(Unserved::Crowded)
+            && say(&mut stream, &words).await.is_ok()
+        {
+            linger(&mut stream).await;
+        }
+    };
+    tokio::select! {
+        () = house.stop.cancelled() => {}
+        () = told => {}
+    }
+}
+
+/// Speaks HTTP on one connection until it ends, or until the house stops and its request under way has ended.
+pub(crate) async fn converse<T, S, B>(stream: T, service: S, house: House)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send,
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let turn = Turn::default();
-    let stream = TokioIo::new(Patient::new(stream, turn.clone(), bounds.patience));
-    let service = service_fn(move |request| {
+    let mut patient = Patient::new(stream, turn.clone(), house.bounds.patience, house.room.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
         turn.handled();
         let turn = turn.clone();
-        service.call(request).inspect(move |_| turn.answered())
+        let is_chunked = request.body().size_hint().exact().is_none();
+        service.call(request).map(move |mut answered| {
+            turn.answered();
+            if is_chunked && let Ok(response) = &mut answered {
+                end_after(response);
+            }
+            answered
+        })
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None) // Its timer would close idle connections: see `patience`.
-        .max_buf_size(bounds.head_bytes_max)
-        .serve_connection(stream, service);
-    tokio::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+        .max_buf_size(house.bounds.head_bytes_max)
+        .max_header_size(house.bounds.head_bytes_max)
+        .serve_connection(TokioIo::new(&mut patient), service);
+    let is_unreadable = {
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = house.stop.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = &ended {
+            tracing::debug!(%error, "connection ended");
         }
+        ended.is_err_and(|error| error.is_parse())
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended");
+    if is_unreadable {
+        patient.found_unreadable();
     }
+    if !patient.is_over() || patient.unserved().is_some() {
+        Box::pin(part(patient, house)).await;
+    }
+}
+
+/// Says why, where there is something to be said, and closes so that it can be read.
+async fn part<T: AsyncRead + AsyncWrite + Unpin>(patient: Patient<T>, house: House) {
+    let unserved = patient.unserved();
+    let mut stream = patient.into_inner();
+    if let Some(why) = unserved {
+        (house.refusals.noted)(why);
+        let Some(words) = (house.refusals.words)(why) else { return };
+        if say(&mut stream, &words).await.is_err() {
+            return;
+        }
+    } else if stream.shutdown().await.is_err() {
+        return;
+    }
+    tokio::select! {
+        () = house.stop.cancelled() => {}
+        () = linger(&mut stream) => {}
+    }
+}
+
+/// A request with `Transfer-Encoding` is the last of its connection (F34). hyper sees to that itself where a
+/// `Content-Length` stands beside it (RFC 9112, 6.3), but keeps the connection when `chunked` is said twice, or
+/// behind a bare line feed. A proxy before us may have read such a head otherwise, and then what comes behind
+/// is no request of its client's. Clients of a query API know their bodies' lengths, so few pay for it.
+fn end_after<B>(response: &mut Response<B>) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }

@@ -15,6 +15,7 @@ use hopcache_engine::ports::Observer;
 use metrics::{Counter, Gauge, counter, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::farewell::Unserved;
 use crate::words;
 
 mod tally;
@@ -41,6 +42,7 @@ pub struct Meters {
     origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
     held_back: Counter,
     strangers: Family<{ words::STRANGERS.len() }>,
+    unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
 }
@@ -204,6 +206,7 @@ impl Meters {
                 &words::STRANGERS,
                 |reason| counter!("hopcache_peer_unauthenticated_total", "reason" => reason),
             ),
+            unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
         }
     }
 
@@ -267,6 +270,13 @@ impl Meters {
         self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
     }
 
+    /// A connection of the listener at this place of [`words::LISTENERS`] was ended unserved.
+    pub fn refused_connection(&self, listener: usize, why: Unserved) {
+        if let Some(family) = self.unserved.get(listener) {
+            family.add(words::unserved_place(why));
+        }
+    }
+
     /// The exposition text, with the gauges as they read now.
     #[must_use]
     pub fn render(&self, now: Readings) -> String {
@@ -277,6 +287,15 @@ impl Meters {
         self.times.write(&mut text);
         text
     }
+}
+
+/// A connection that was ended before a service saw a request of it, or instead of its next one. These are no
+/// requests: nobody knows what they ask.
+fn unserved_on(listener: &'static str) -> Family<{ words::UNSERVED.len() }> {
+    Family::new(
+        &words::UNSERVED,
+        |reason| counter!("hopcache_connections_refused_total", "listener" => listener, "reason" => reason),
+    )
 }
 
 impl Refreshes {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use bytes::Bytes;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
@@ -15,6 +16,7 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use http::Response;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +25,9 @@ use tokio_util::task::TaskTracker;
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Address, Report, Settings};
+use crate::farewell::Unserved;
 use crate::front::Front;
-use crate::listener::{ListenerBounds, serve};
+use crate::listener::{ListenerBounds, Refusals, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
@@ -227,7 +230,7 @@ impl Node {
         self.clients.spawn(serve(
             listeners.client,
             front.service(),
-            bounds(clients_max),
+            (bounds(clients_max), self.refusals(0, crate::front::answer::unserved)),
             self.clients.clone(),
             stop,
         ));
@@ -236,8 +239,8 @@ impl Node {
             PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
         let peers = crate::peer::server::service(Arc::new(desk), key);
         let stop = self.stop_rest.clone();
-        let served =
-            serve(listeners.peer, peers, bounds(limits::PEER_CONNECTIONS_MAX), self.background.clone(), stop);
+        let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
+        let served = serve(listeners.peer, peers, door, self.background.clone(), stop);
         self.background.spawn(served);
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();
@@ -245,11 +248,17 @@ impl Node {
         let served = serve(
             listeners.admin,
             TowerToHyperService::new(admin.into_service()),
-            bounds(limits::ADMIN_CONNECTIONS_MAX),
+            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(2, crate::admin::unserved)),
             self.background.clone(),
             stop,
         );
         self.background.spawn(served);
+    }
+
+    /// What the listener at this place of [`crate::words::LISTENERS`] says and counts.
+    fn refusals(&self, listener: usize, words: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
+        let meters = Arc::clone(&self.standing.meters);
+        Refusals { words, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -334,6 +343,7 @@ fn bounds(connections_max: usize) -> ListenerBounds {
             head: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
             reader: Duration::from_millis(limits::READER_TIMEOUT_MS),
             idle: Duration::from_millis(limits::IDLE_TIMEOUT_MS),
+            crowded: Duration::from_millis(limits::IDLE_CROWDED_TIMEOUT_MS),
         },
         head_bytes_max: limits::HEAD_BYTES_MAX,
     }

@@ -11,15 +11,18 @@
 //! | the rest of a head | `head` | the head's first byte |
 //! | an answer | no limit here: the service has its own for bodies and runs | |
 //! | its reader to take more of an answer | `reader` | it last took some |
-//! | the next request | `idle` | the answer was written |
+//! | the next request | `idle`, or `crowded` while places are scarce | the answer was written |
 //!
 //! A head ends when hyper calls the service: no parser here has to agree with hyper's. What arrives
 //! while a request is handled is its body, or a pipelined request that comes early; a part of a head
 //! that came early counts as idle until more of it comes, so such a sender has `idle + head`.
 //!
+//! hyper refuses a head that it cannot read by itself, without a word. Its refusal is recognised here on its
+//! way out and held back, so that the listener can say it in its own shape; see [`hypers_refusal`].
+//!
 //! **Cost.** The clock is read once for each answer, and once for each head that does not come in one piece.
 //! There is one timer for each connection, armed for the earliest end there may be; a deadline that moves
-//! back does not touch it: it fires, looks, and is set again.
+//! back does not touch it: it fires, looks, and is set again. One byte of each write is compared.
 
 use std::io;
 use std::pin::Pin;
@@ -30,6 +33,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::farewell::Unserved;
+use crate::listener::Room;
 
 /// The limits of one listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +48,8 @@ pub struct Patience {
     pub reader: Duration,
     /// From an answer to the next request's first byte.
     pub idle: Duration,
+    /// The same, while less than an eighth of the listener's places is free.
+    pub crowded: Duration,
 }
 
 /// Where a connection stands. Written by [`Turn`] and [`Patient`], which live in one task; the atomic
@@ -83,15 +91,56 @@ pub(crate) struct Patient<T> {
     since: Option<Instant>,
     /// Whether a write waits for the reader: then the write's limit is the only one.
     is_stalled: bool,
+    /// Whether nothing more comes from the other end.
+    is_over: bool,
+    /// Why this connection ends without an answer, once it does.
+    unserved: Option<Unserved>,
+    room: Room,
     timer: Pin<Box<Sleep>>,
 }
 
 impl<T> Patient<T> {
     /// Watches a connection accepted now; whoever handles its requests tells `turn`.
-    pub(crate) fn new(stream: T, turn: Turn, patience: Patience) -> Self {
+    pub(crate) fn new(stream: T, turn: Turn, patience: Patience, room: Room) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + patience.first_byte));
-        Self { stream, turn, patience, since: Some(now), is_stalled: false, timer }
+        Self {
+            stream,
+            turn,
+            patience,
+            since: Some(now),
+            is_stalled: false,
+            is_over: false,
+            unserved: None,
+            room,
+            timer,
+        }
+    }
+
+    /// Whether nothing more comes from the other end, or nothing more is waited for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Why the connection ended without an answer, if it did.
+    pub(crate) fn unserved(&self) -> Option<Unserved> {
+        self.unserved
+    }
+
+    /// hyper could not read a head and has said nothing, as with one of HTTP/2.
+    pub(crate) fn found_unreadable(&mut self) {
+        if self.unserved.is_none() && self.turn.now() == HEAD && !self.is_stalled {
+            self.unserved = Some(Unserved::HeadUnreadable);
+        }
+    }
+
+    /// The stream, for the last words.
+    pub(crate) fn into_inner(self) -> T {
+        self.stream
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.is_stalled && self.turn.now() == ANSWERED
     }
 
     fn limit(&self) -> Option<Duration> {
@@ -100,25 +149,54 @@ impl<T> Patient<T> {
             SILENT => Some(self.patience.first_byte),
             HEAD => Some(self.patience.head),
             HANDLED => None,
+            _ if self.room.is_crowded() => Some(self.patience.crowded),
             _ => Some(self.patience.idle),
         }
     }
 
     /// Ready when the patience is used up.
     fn poll_impatience(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        let Some(limit) = self.limit() else { return Poll::Pending };
-        let deadline = *self.since.get_or_insert_with(Instant::now) + limit;
-        if deadline < self.timer.deadline() {
-            self.timer.as_mut().reset(deadline);
+        let Some(mut limit) = self.limit() else { return Poll::Pending };
+        if self.since.is_none() && self.is_idle() {
+            limit = limit.min(self.patience.crowded); // When to look whether it is crowded.
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since + limit < self.timer.deadline() {
+            self.timer.as_mut().reset(since + limit);
         }
         loop {
             ready!(self.timer.as_mut().poll(context));
-            if self.timer.deadline() >= deadline {
+            let Some(limit) = self.limit() else { return Poll::Pending };
+            let (now, deadline) = (self.timer.deadline(), since + limit);
+            if now >= deadline {
+                self.give_up();
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
-            // It was set for something that has come since.
-            self.timer.as_mut().reset(deadline);
+            // It was set for something that has come since, or to look.
+            let next = if self.is_idle() { deadline.min(now + self.patience.crowded) } else { deadline };
+            self.timer.as_mut().reset(next);
         }
+    }
+
+    fn give_up(&mut self) {
+        self.is_over = true;
+        self.unserved = match self.turn.now() {
+            _ if self.is_stalled => Some(Unserved::ReaderTooSlow),
+            SILENT => Some(Unserved::Silent),
+            HEAD => Some(Unserved::HeadTooSlow),
+            _ => None,
+        };
+    }
+
+    /// Whether these bytes are a refusal of hyper's own, which is held back then. It is the last that hyper
+    /// writes on a connection. While a service has a request, hyper writes none.
+    fn hold_back(&mut self, bytes: &[u8]) -> bool {
+        if self.turn.now() == HANDLED {
+            return false;
+        }
+        let refusal = hypers_refusal(bytes);
+        self.unserved = self.unserved.or(refusal);
+        refusal.is_some()
     }
 
     fn note_read(&mut self) {
@@ -162,6 +240,8 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
             ready => {
                 if buffer.filled().len() > before {
                     self.note_read();
+                } else {
+                    self.is_over = true;
                 }
                 ready
             }
@@ -175,6 +255,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.hold_back(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.written(polled, context)
     }
@@ -184,6 +267,12 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A head is a slice of its own.
+        if let Some(first) = slices.first()
+            && self.hold_back(first)
+        {
+            return Poll::Ready(Ok(first.len()));
+        }
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
         self.written(polled, context)
     }
@@ -205,8 +294,33 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unserved.is_some() {
+            return Poll::Ready(Ok(())); // The last word is still to come.
+        }
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
+}
+
+/// What hyper says when it cannot read a head (hyper 1.12, `on_error` in `src/proto/h1/role.rs`): a status, no
+/// body, and none of the headers that every answer of a service begins with. A result cannot look like it: JSON
+/// has no bare line ends, and peers' answers are sealed. The tests fail when hyper says it otherwise.
+fn hypers_refusal(bytes: &[u8]) -> Option<Unserved> {
+    const VERSION_LEN: usize = "HTTP/1.1 ".len();
+    if bytes.get(VERSION_LEN) != Some(&b'4') {
+        return None;
+    }
+    let why = match bytes.get(VERSION_LEN..VERSION_LEN + 4)? {
+        b"400 " => Unserved::HeadUnreadable,
+        b"414 " | b"431 " => Unserved::HeadTooLarge,
+        _ => return None,
+    };
+    let line_end = bytes.windows(2).position(|two| two == b"\r\n")?;
+    let headers = &bytes[line_end + 2..];
+    let is_whole = bytes.starts_with(b"HTTP/1.") && headers.ends_with(b"\r\n\r\n");
+    let is_bare = [&b"connection: close\r\ncontent-length: 0\r\n"[..], b"content-length: 0\r\n"]
+        .iter()
+        .any(|own| headers.starts_with(own));
+    (is_whole && is_bare).then_some(why)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_queryapi::headers::cache_status;
 
+use crate::farewell::Unserved;
+
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
 /// Labels of `hopcache_origin_runs_total`.
@@ -29,6 +31,11 @@ pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
+/// Labels `listener` of `hopcache_connections_refused_total`.
+pub const LISTENERS: [&str; 3] = ["client", "peer", "admin"];
+/// Labels `reason` of `hopcache_connections_refused_total`.
+pub const UNSERVED: [&str; 6] =
+    ["crowded", "head_too_slow", "head_too_large", "head_unreadable", "silent", "reader_too_slow"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses that are counted apart; others count as the last.
@@ -40,6 +47,19 @@ pub const STATUSES: [&str; 15] =
 pub fn status_place(status: u16) -> usize {
     const PLACES: [u16; 15] = [202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
     PLACES.iter().position(|each| *each == status).unwrap_or(11)
+}
+
+/// Place of a refusal in [`UNSERVED`].
+#[must_use]
+pub const fn unserved_place(why: Unserved) -> usize {
+    match why {
+        Unserved::Crowded => 0,
+        Unserved::HeadTooSlow => 1,
+        Unserved::HeadTooLarge => 2,
+        Unserved::HeadUnreadable => 3,
+        Unserved::Silent => 4,
+        Unserved::ReaderTooSlow => 5,
+    }
 }
 
 /// Labels of `cache_bypass_total`.

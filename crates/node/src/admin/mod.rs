@@ -22,6 +22,7 @@ use subtle::ConstantTimeEq;
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
 use crate::node::Standing;
 use problem::Problem;
+pub use problem::unserved;
 
 /// The admin listener's state.
 pub struct Admin {

@@ -1,10 +1,16 @@
 //! Errors of the admin listener, as problem details (RFC 9457).
 
+use std::time::Duration;
+
 use axum::body::{Body, to_bytes};
 use axum::response::Response;
-use hopcache_core::limits::ADMIN_BODY_BYTES_MAX;
+use bytes::Bytes;
+use hopcache_core::limits::{ADMIN_BODY_BYTES_MAX, BODY_TIMEOUT_MS};
 use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
+
+use crate::body::within;
+use crate::farewell::Unserved;
 
 /// What went wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +29,17 @@ impl Problem {
     }
 
     pub(super) fn into_response(self) -> Response {
+        self.into_bytes().map(Body::from)
+    }
+
+    fn into_bytes(self) -> http::Response<Bytes> {
         let body = serde_json::json!({
             "type": "about:blank",
             "title": self.status.canonical_reason().unwrap_or("Error"),
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
-        let mut response = Response::new(Body::from(format!("{body}\n")));
+        let mut response = http::Response::new(Bytes::from(format!("{body}\n")));
         *response.status_mut() = self.status;
         let content_type = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, content_type);
@@ -37,9 +47,27 @@ impl Problem {
     }
 }
 
+/// What this listener says where no request was read; nothing where nobody has asked or reads.
+#[must_use]
+pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+    let (status, detail) = match why {
+        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "too many connections to the admin listener"),
+        Unserved::HeadTooSlow => (StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"),
+        Unserved::HeadTooLarge => {
+            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too large")
+        }
+        Unserved::HeadUnreadable => (StatusCode::BAD_REQUEST, "the request's head is not valid HTTP/1.1"),
+    };
+    Some(Problem::new(status, detail).into_bytes())
+}
+
 /// Reads a JSON body; serde's message names the field that is wrong.
 pub(super) async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    let bytes = to_bytes(body, ADMIN_BODY_BYTES_MAX).await.map_err(|_| {
+    let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+    let limit = Duration::from_millis(BODY_TIMEOUT_MS);
+    let read = within(limit, to_bytes(body, ADMIN_BODY_BYTES_MAX)).await.ok_or(late)?;
+    let bytes = read.map_err(|_| {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the body is cut or over {ADMIN_BODY_BYTES_MAX} bytes"),

@@ -65,7 +65,7 @@ pub struct NodeSection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
     pub memory: u64,
-    /// Connections of clients at the most; more wait in the kernel's queue (FAULTS F32).
+    /// Connections of clients at the most; more are refused with 503 (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
     /// How long leaving in good order may take (SIGTERM, `drain`) before the process ends anyway.

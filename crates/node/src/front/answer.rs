@@ -5,6 +5,7 @@
 //! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
 
 use bytes::Bytes;
+use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
@@ -22,6 +23,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
+use crate::farewell::Unserved;
 use crate::words;
 
 /// A response with its whole body, which needs no box around it.
@@ -280,6 +282,16 @@ impl Refusal {
         )
     }
 
+    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2).
+    #[must_use]
+    pub fn host() -> Self {
+        Self::own(
+            StatusCode::BAD_REQUEST,
+            "Hopcache.ClientError.BadHeader",
+            "host: exactly one is needed.".to_owned(),
+        )
+    }
+
     /// As the server refuses media types.
     #[must_use]
     pub fn media(error: MediaError) -> Self {
@@ -342,6 +354,45 @@ fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Reply {
             response
         }
     }
+}
+
+/// What the client listener says where no request was read; nothing where nobody has asked or reads.
+#[must_use]
+pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+    let (status, code, message) = match why {
+        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Crowded => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Hopcache.TransientError.TooManyConnections",
+            "This node has as many connections as it may have (node.max_connections). Try again shortly."
+                .to_owned(),
+        ),
+        Unserved::HeadTooSlow => (
+            StatusCode::REQUEST_TIMEOUT,
+            "Hopcache.ClientError.HeadTooSlow",
+            format!("The request's head did not arrive within {HEAD_TIMEOUT_MS} ms."),
+        ),
+        Unserved::HeadTooLarge => (
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "Hopcache.ClientError.HeadTooLarge",
+            format!("The request's head is over {HEAD_BYTES_MAX} bytes or {HEADERS_MAX} header fields."),
+        ),
+        Unserved::HeadUnreadable => (
+            StatusCode::BAD_REQUEST,
+            "Hopcache.ClientError.HeadUnreadable",
+            "The request's head is not valid HTTP/1.1, or does not say clearly how long its body is."
+                .to_owned(),
+        ),
+    };
+    let mut response = http::Response::new(Bytes::from(failure::body(code, &message)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+    if why == Unserved::Crowded {
+        headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    }
+    Some(response)
 }
 
 fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Reply {

@@ -29,7 +29,8 @@ use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice};
-use http::{Method, Request, StatusCode};
+use http::header::{CONNECTION, HOST};
+use http::{HeaderValue, Method, Request, StatusCode, Version};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
@@ -97,6 +98,9 @@ impl Front {
             let served = Arc::clone(&served);
             async move {
                 let (front, routes) = &*served;
+                if !names_one_host(&request) {
+                    return Ok(front.refuse_and_close(Refusal::host()).map(Either::Left));
+                }
                 if is_query(&request) {
                     return Ok(front.answer(request).await.map(Either::Left));
                 }
@@ -120,7 +124,8 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         let started = Instant::now();
         let (head, body) = request.into_parts();
-        // A stranger may fill a small buffer, not a large one.
+        // A stranger may fill a small buffer, not a large one. What is this large is not among the
+        // remembered requests either, so its sender is looked up twice; see `ask_anew`.
         if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX)
             && let Err(refusal) = Box::pin(self.believe_sender(&head)).await
         {
@@ -193,6 +198,13 @@ impl Front {
         }
     }
 
+    /// Refuses a request that may not be what its sender sent, and what comes behind it.
+    fn refuse_and_close(&self, refusal: Refusal) -> Reply {
+        let mut reply = self.refuse(refusal);
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        reply
+    }
+
     fn refuse(&self, refusal: Refusal) -> Reply {
         let response = refusal.into_response();
         self.standing.meters.count_rejected(response.status().as_u16());
@@ -217,6 +229,15 @@ fn is_query<B>(request: &Request<B>) -> bool {
     let path = path.strip_suffix('/').unwrap_or(path);
     let rest = path.strip_prefix("/db/").and_then(|path| path.strip_suffix("/query/v2"));
     request.method() == Method::POST && rest.is_some_and(|name| !name.is_empty() && !name.contains('/'))
+}
+
+/// Whether a request names one host, as HTTP/1.1 demands; one of HTTP/1.0 may name none.
+fn names_one_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match hosts.next() {
+        Some(_) => hosts.next().is_none(),
+        None => request.version() < Version::HTTP_11,
+    }
 }
 
 async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Reply {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hopcache_core::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -14,13 +15,15 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Patience;
-use crate::listener::{Answers, ListenerBounds, converse};
+use crate::farewell::Unserved;
+use crate::listener::{Answers, House, ListenerBounds, Refusals, Room, converse};
 
 const PATIENCE: Patience = Patience {
     first_byte: Duration::from_secs(10),
     head: Duration::from_secs(5),
     reader: Duration::from_secs(8),
     idle: Duration::from_secs(60),
+    crowded: Duration::from_secs(5),
 };
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: h\r\n\r\n";
 /// What the pipe between client and server holds.
@@ -51,9 +54,20 @@ fn service() -> impl Answers<Full<Bytes>> {
 
 fn connect() -> DuplexStream {
     let (client, server) = duplex(PIPE_BYTES);
-    let bounds = ListenerBounds { connections_max: 1, patience: PATIENCE, head_bytes_max: 32 << 10 };
-    tokio::spawn(converse(server, service(), bounds, CancellationToken::new()));
+    tokio::spawn(converse(server, service(), house(Room::new(1))));
     client
+}
+
+fn house(room: Room) -> House {
+    let bounds = ListenerBounds { connections_max: 1, patience: PATIENCE, head_bytes_max: HEAD_BYTES_MAX };
+    let refusals = Refusals { words, noted: std::sync::Arc::new(|_| {}) };
+    House { bounds, refusals, room, stop: CancellationToken::new() }
+}
+
+/// Each refusal as a status and, in brackets, its name.
+fn words(why: Unserved) -> Option<Response<Bytes>> {
+    let is_said = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
+    is_said.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
 }
 
 /// Reads up to and with `end`; what was read.
@@ -99,7 +113,11 @@ async fn a_slow_head_is_cut_however_often_a_byte_comes() {
         pass(100).await;
         assert!(started.elapsed() < Duration::from_secs(30), "never cut");
     }
-    assert_about(started.elapsed().as_secs_f64(), 5.1);
+    // A second more for the words to be read.
+    assert_about(started.elapsed().as_secs_f64(), 6.1);
+    let mut said = String::new();
+    client.read_to_string(&mut said).await.unwrap();
+    assert!(said.ends_with("[HeadTooSlow]"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +128,9 @@ async fn a_slow_head_is_cut_on_a_kept_connection_too() {
         pass(40_000).await;
     }
     client.write_all(b"GET / HT").await.unwrap();
-    assert_about(closed(&mut client).await.0, 5.0);
+    let (seconds, said) = closed(&mut client).await;
+    assert_about(seconds, 5.0);
+    assert!(said.ends_with("[HeadTooSlow]"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,4 +232,103 @@ async fn who_reads_slowly_is_served() {
         assert_ne!(more.unwrap(), 0, "closed after {got} bytes");
     }
     exchange(&mut client, GET).await;
+}
+
+/// Bytes that hyper refuses, by what is said of them.
+fn unreadable() -> Vec<(Vec<u8>, &'static str)> {
+    let field = |bytes: usize| format!("GET / HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "x".repeat(bytes));
+    let fields = |count: usize| format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(count - 1));
+    let head_bytes = |bytes: usize| field(bytes - field(0).len());
+    let old = "GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n";
+    vec![
+        (b"GET / HTTP/1.1\r\nhost : h\r\n\r\n".to_vec(), "[HeadUnreadable]"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), "[HeadUnreadable]"),
+        (b"\0\0\r\n\r\n".to_vec(), "[HeadUnreadable]"),
+        (format!("{old}\0\r\n\r\n").into(), "[HeadUnreadable]"),
+        (head_bytes(HEAD_BYTES_MAX + 1).into(), "[HeadTooLarge]"),
+        (field(40_000).into(), "[HeadTooLarge]"),
+        (field(1 << 20).into(), "[HeadTooLarge]"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(64 << 10)).into(), "[HeadTooLarge]"),
+        (fields(HEADERS_MAX + 1).into(), "[HeadTooLarge]"),
+        (head_bytes(HEAD_BYTES_MAX).into(), "[0]"),
+        (fields(HEADERS_MAX).into(), "[0]"),
+    ]
+}
+
+/// What hyper refuses by itself is said in the listener's words, once, and the connection ends: F34.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_refused_in_words() {
+    for (bytes, words) in unreadable() {
+        for kept in [false, true] {
+            let mut client = connect();
+            if kept {
+                exchange(&mut client, GET).await;
+            }
+            let (mut reads, mut writes) = tokio::io::split(client);
+            let send = async {
+                let _ = writes.write_all(&bytes).await;
+            };
+            let mut said = String::new();
+            let _ = timeout(
+                Duration::from_secs(100),
+                futures_util::future::join(send, reads.read_to_string(&mut said)),
+            )
+            .await;
+            let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
+            assert!(said.ends_with(words), "{start}: {said}");
+            assert!(said.matches("HTTP/1.").count() <= 2, "{start}: {said}");
+            assert!(
+                !said.contains(" 400 ") && !said.contains(" 431 ") && !said.contains(" 414 "),
+                "{start}: {said}"
+            );
+        }
+    }
+}
+
+/// Whoever pipelines rubbish behind a large answer gets the answer whole, and then the refusal.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_comes_behind_the_answer_before_it() {
+    for pause_ms in [0, 3_000] {
+        let mut client = connect();
+        client.write_all(&[LARGE, b"\0\r\n\r\n"].concat()).await.unwrap();
+        pass(pause_ms).await;
+        let (_, said) = closed(&mut client).await;
+        let (_, body) = said.split_once("\r\n\r\n").unwrap();
+        assert!(body.starts_with(&"x".repeat(16 * PIPE_BYTES)), "{}", body.replace('x', ""));
+        assert!(said.ends_with("[HeadUnreadable]"), "{}", said.replace('x', ""));
+    }
+}
+
+/// A request whose length stands in its chunks is the last of its connection: F34.
+#[tokio::test(start_paused = true)]
+async fn nothing_behind_a_chunked_request_is_served() {
+    let mut client = connect();
+    let chunked = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    client.write_all(&[chunked, LARGE].concat()).await.unwrap();
+    let (_, said) = closed(&mut client).await;
+    assert!(said.ends_with("[1]") && said.matches("HTTP/1.1 200").count() == 1, "{said}");
+}
+
+/// F32: who holds a place with an idle connection gives way, but not who asks.
+#[tokio::test(start_paused = true)]
+async fn idle_connections_give_way_when_places_are_scarce() {
+    let room = Room::new(16);
+    let (mut client, server) = duplex(PIPE_BYTES);
+    tokio::spawn(converse(server, service(), house(room.clone())));
+    let mut others: Vec<_> = (0..14).map(|_| room.enter().unwrap()).collect();
+    exchange(&mut client, GET).await;
+    pass(40_000).await;
+    exchange(&mut client, GET).await;
+    pass(12_500).await;
+    others.push(room.enter().unwrap());
+    // It looks every five seconds: at 15 s.
+    assert_about(closed(&mut client).await.0, 2.5);
+    let (mut client, server) = duplex(PIPE_BYTES);
+    tokio::spawn(converse(server, service(), house(room.clone())));
+    for _ in 0..10 {
+        exchange(&mut client, GET).await;
+        pass(4_900).await;
+    }
+    exchange(&mut client, GET).await;
+    assert_about(closed(&mut client).await.0, 5.0);
 }

@@ -30,6 +30,7 @@ use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
+use crate::farewell::Unserved;
 use crate::listener::Answers;
 
 /// What a node does for its peers. Every future may be dropped when the peer hangs up.
@@ -141,12 +142,32 @@ fn refused<S: PeerService>(service: &S, error: AuthError) -> Response {
     problem(StatusCode::FORBIDDEN)
 }
 
+/// What this listener says where no message was read.
+#[must_use]
+pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
+    let status = match why {
+        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Crowded => StatusCode::SERVICE_UNAVAILABLE,
+        Unserved::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
+        Unserved::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Unserved::HeadUnreadable => StatusCode::BAD_REQUEST,
+    };
+    let mut response = http::Response::new(Bytes::from(problem_body(status)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+    Some(response)
+}
+
 /// The same words for every reason: a stranger learns nothing from them.
 fn problem(status: StatusCode) -> Response {
-    let reason = status.canonical_reason().unwrap_or_default();
-    let body = format!(r#"{{"title":"{reason}","status":{}}}"#, status.as_u16());
-    let mut response = sealed(status, body.into_bytes());
-    let kind = header::HeaderValue::from_static("application/problem+json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let mut response = sealed(status, problem_body(status));
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
     response
+}
+
+const PROBLEM: header::HeaderValue = header::HeaderValue::from_static("application/problem+json");
+
+fn problem_body(status: StatusCode) -> Vec<u8> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    format!(r#"{{"title":"{reason}","status":{}}}"#, status.as_u16()).into_bytes()
 }

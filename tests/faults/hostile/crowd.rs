@@ -1,0 +1,75 @@
+//! F32: connections over the limit are told so and closed; the node recovers by itself, whether the crowd goes
+//! or only stays silent.
+
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::super::support::http::{self, Talk, connect, exchange, talk};
+use super::super::support::{say, until};
+use super::{Alone, assert_error};
+
+const PLACES: usize = 100;
+
+fn over_the_limit() -> usize {
+    std::env::var("HOPCACHE_TEST_CONNECTIONS").map_or(500, |count| count.parse().expect("a number"))
+}
+
+async fn silent(alone: &Alone, count: usize) -> Vec<TcpStream> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        streams.push(connect(alone.node.addrs.client).await.unwrap());
+    }
+    streams
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_over_the_limit_are_told_so() {
+    let alone = Alone::start(&format!("max_connections = {PLACES}")).await;
+    let addr = alone.node.addrs.client;
+    let request = alone.warm("RETURN 'hostile crowd' AS x").await;
+    let mut inside = connect(addr).await.unwrap();
+    assert!(exchange(&mut inside, &request).await.unwrap().is_hit());
+    let crowd = silent(&alone, PLACES - 1).await;
+
+    let mut outside = JoinSet::new();
+    for _ in 0..over_the_limit() {
+        let request = request.clone();
+        outside.spawn(async move { talk(addr, &request, Duration::from_secs(8)).await });
+    }
+    let mut told = Vec::new();
+    while let Some(ended) = outside.join_next().await {
+        told.push(ended.unwrap());
+        // Whoever is inside is served all the while.
+        if told.len() % 50 == 0 {
+            assert!(exchange(&mut inside, &request).await.unwrap().is_hit());
+        }
+    }
+    let (told, dropped): (Vec<Talk>, Vec<Talk>) = told.into_iter().partition(|talk| !talk.said.is_empty());
+    for talk in &told {
+        let replies = talk.replies();
+        assert!(talk.is_closed && replies.len() == 1, "{talk}");
+        assert_error("over the limit", &replies[0], 503, "Hopcache.TransientError.TooManyConnections");
+        assert_eq!(replies[0].header("retry-after"), "1", "{talk}");
+    }
+    assert!(dropped.iter().all(|talk| talk.is_closed), "nobody is left waiting");
+    assert!(told.len() >= over_the_limit().min(256), "told {}, dropped {}", told.len(), dropped.len());
+    alone.wait_for_refused("crowded", over_the_limit(), Duration::from_secs(1)).await;
+    say(&format!("F32: {PLACES} places; {} told 503, {} closed without a word", told.len(), dropped.len()));
+
+    // The crowd goes.
+    drop((crowd, inside));
+    let gone = Instant::now();
+    let is_served = async || http::ask(addr, &request).await.is_ok_and(|reply| reply.is_hit());
+    until("served again when the crowd has gone", Duration::from_secs(5), is_served).await;
+    say(&format!("F32: served again {} ms after the crowd had gone", gone.elapsed().as_millis()));
+
+    // The crowd stays, and says nothing.
+    let crowd = silent(&alone, 2 * PLACES).await;
+    let came = Instant::now();
+    assert!(!is_served().await, "the node is full");
+    until("served again though the crowd stays", Duration::from_secs(20), is_served).await;
+    say(&format!("F32: served again {} ms after a silent crowd came that stays", came.elapsed().as_millis()));
+    drop(crowd);
+}
