@@ -108,13 +108,15 @@ pub async fn crowd(clients: Vec<(SocketAddr, Arc<[u8]>)>) -> Vec<std::io::Result
     replies
 }
 
-async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
+/// Connects.
+pub async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect(addr).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
+/// Sends a request and reads its answer on a connection that is kept.
+pub async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
     let started = Instant::now();
     stream.write_all(request).await?;
     let mut bytes = Vec::with_capacity(1 << 10);

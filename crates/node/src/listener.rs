@@ -44,6 +44,8 @@ impl<S, B> Answers<B> for S where
 {
 }
 
+/// Connections accepted at the end: as many as tokio lets the kernel queue.
+const LAST_ACCEPTS_MAX: usize = 1_024;
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -64,7 +66,7 @@ pub async fn serve<S, B>(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
             accepted = accept(&listener, &room) => accepted,
         };
         let Some((stream, permit)) = accepted else { continue };
@@ -75,6 +77,22 @@ pub async fn serve<S, B>(
             converse(stream, service, bounds, stop).await;
         });
     }
+    for stream in connected(listener) {
+        connections.spawn(converse(stream, service.clone(), bounds, stop.clone()));
+    }
+}
+
+/// Connections that the kernel made and nobody has accepted: closing the listener would reset them, and
+/// their clients hold them for served.
+fn connected(listener: TcpListener) -> Vec<TcpStream> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accepted = std::iter::from_fn(|| listener.accept().ok()).take(LAST_ACCEPTS_MAX);
+    accepted
+        .filter_map(|(stream, _)| {
+            stream.set_nonblocking(true).ok()?;
+            TcpStream::from_std(stream).ok()
+        })
+        .collect()
 }
 
 async fn accept(
