@@ -106,8 +106,10 @@ impl Standing {
 pub struct Node {
     standing: Arc<Standing>,
     stop_clients: CancellationToken,
+    stop_peers: CancellationToken,
     stop_rest: CancellationToken,
     clients: TaskTracker,
+    peers: TaskTracker,
     background: TaskTracker,
     /// Read for every answer, so no lock guards it as it does [`Standing::leaving`].
     is_leaving: Arc<AtomicBool>,
@@ -168,9 +170,11 @@ impl Node {
             client_addr: listeners.client.local_addr()?,
             standing,
             stop_clients: CancellationToken::new(),
+            stop_peers: CancellationToken::new(),
             stop_rest: CancellationToken::new(),
             is_leaving: Arc::default(),
             clients: TaskTracker::new(),
+            peers: TaskTracker::new(),
             background: TaskTracker::new(),
             drain: settings.node.drain_ms.duration(),
         };
@@ -206,6 +210,10 @@ impl Node {
         let engine = &self.standing.engine;
         let orderly = async {
             self.clients.wait().await;
+            // Peers go to the next node where this one's port refuses; what they asked before ends here.
+            self.stop_peers.cancel();
+            self.peers.close();
+            self.peers.wait().await;
             engine.finish().await;
         };
         if tokio::time::timeout_at(deadline, orderly).await.is_err() {
@@ -216,11 +224,11 @@ impl Node {
                 "leaving before everything has ended; leases are given back"
             );
         }
-        // Peers last: until their port refuses they take this node for one that answers.
+        self.stop_peers.cancel();
         self.stop_rest.cancel();
         self.background.close();
         let _ = tokio::time::timeout(last_words, self.background.wait()).await;
-        // Those of flights that peers began meanwhile as well.
+        // Last, so that no peer's question takes a lease after it.
         let _ = tokio::time::timeout(last_words, engine.give_back_leases()).await;
         match engine.leases_held() {
             0 => tracing::info!("left"),
@@ -258,10 +266,10 @@ impl Node {
         let desk =
             PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
         let peers = crate::peer::server::service(Arc::new(desk), key);
-        let stop = self.stop_rest.clone();
+        let stop = self.stop_peers.clone();
         let served =
-            serve(listeners.peer, peers, bounds(limits::PEER_CONNECTIONS_MAX), self.background.clone(), stop);
-        self.background.spawn(served);
+            serve(listeners.peer, peers, bounds(limits::PEER_CONNECTIONS_MAX), self.peers.clone(), stop);
+        self.peers.spawn(served);
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();
         let stop = self.stop_rest.clone();

@@ -34,6 +34,7 @@ fn failure(outcome: &Outcome) -> Option<FailureKind> {
 }
 
 /// Asks the first node `count` times at once; everybody's outcome, and how long the slowest waited.
+#[expect(clippy::unwrap_used, reason = "a test's own failure")]
 async fn crowd(world: &World, ask: &Ask, count: usize) -> (Vec<Outcome>, Duration) {
     let started = Instant::now();
     let sent: Vec<_> = (0..count).map(|_| world.send(0, ask)).collect();
