@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::support::cluster::Cluster;
 use crate::support::http::{self, Reply};
+use crate::support::process::NodeProcess;
 use crate::support::{say, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -102,7 +103,7 @@ async fn thousands_of_waiters_cost_one_run_and_little_memory() {
     for node in &cluster.nodes {
         node.ask(&warm).await;
     }
-    let resident = || cluster.nodes.iter().map(|node| node.resident_bytes()).collect::<Vec<u64>>();
+    let resident = || cluster.nodes.iter().map(NodeProcess::resident_bytes).collect::<Vec<u64>>();
     let before = resident();
     let (calls, started) = (cluster.redis.calls(), Instant::now());
 
