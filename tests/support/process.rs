@@ -115,6 +115,11 @@ impl NodeProcess {
         line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
     }
 
+    /// All that it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = self.child.as_mut().expect("the node runs");

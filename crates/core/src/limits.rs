@@ -43,6 +43,9 @@ pub const LEASE_POLL_MS_MAX: u64 = 160;
 pub const FLIGHTS_MAX: usize = 10_000;
 /// Followers of one flight.
 pub const FOLLOWERS_MAX: u32 = 20_000;
+/// Leases that a leaving node gives back at a time: ten thousand one after the other would take longer than
+/// it has.
+pub const LEASES_RELEASED_AT_A_TIME: usize = 64;
 /// How often a waiter competes again after its leader was lost, before it gives up with 503.
 pub const COMPETE_ROUNDS_MAX: u32 = 16;
 

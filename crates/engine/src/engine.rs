@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::StreamExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::limits;
@@ -182,12 +183,16 @@ impl Engine {
         self.give_back_leases().await;
     }
 
-    /// Releases every lease this node still holds, so that nobody waits for them to lapse.
+    /// Releases every lease this node still holds, so that nobody waits for them to lapse. One that could
+    /// not be released stays among [`Engine::leases_held`].
     pub async fn give_back_leases(&self) {
-        for (key, token) in self.holdings.all() {
-            let _ = self.ports.store.release(&key, token).await;
-            self.holdings.remove(&key, token);
-        }
+        let give_back = async |(key, token)| {
+            if self.ports.store.release(&key, token).await.is_ok() {
+                self.holdings.remove(&key, token);
+            }
+        };
+        let held = futures_util::stream::iter(self.holdings.all());
+        held.for_each_concurrent(limits::LEASES_RELEASED_AT_A_TIME, give_back).await;
     }
 
     pub(crate) fn now(&self) -> MonoTime {

@@ -5,24 +5,44 @@
 //!
 //! The race that the lock closes, two requests A and B for one key:
 //! A looks up and finds nothing; B looks up and finds nothing; A inserts and leads; B inserts and leads.
-//! So look-up and insertion are one step under the lock. The other end: A lands and removes the flight;
-//! B looks up between the two. So the value is sent before the removal, and B either reads it or
-//! finds no flight and finds the value in memory, where A put it before it landed.
+//! So look-up and insertion are one step under the lock. So are, at the other end, telling and removing:
+//! A tells its end; B wakes, wants to try again and joins what A has not removed yet; B is told the old end
+//! as if it were new. Or A removes; B finds nothing and leads while A's followers still wait.
+//! Who finds no flight finds the value in memory, where its leader put it before it landed.
+//!
+//! Every way in which a flight ends has a name. The table's own are [`Wait`]; what a landed flight says
+//! is `Landing` (`lead.rs`); what a request makes of that is the outcome of `here.rs`. The column
+//! FAULTS has the words of that file. Tests are in `crates/sim/tests/flight_ends.rs` unless a file is named.
+//!
+//! | FAULTS | name in the code | what the waiters get | test |
+//! |---|---|---|---|
+//! | computing | `State::Computing`, `FlightTable::followers` | they wait; new ones join | `a_flight_under_way_is_joined_and_seen` |
+//! | done | `Wait::Landed`, `Landing::Ran`, `Kept::Stored` | the value | `done_everybody_gets_the_value_and_it_is_kept` |
+//! | done, by another node | `Landing::Found` | the value of the store | `done_elsewhere_is_found_in_the_store` |
+//! | done, but stale | `Landing::Stale` | the stale value; a refresh runs | `stale_is_served_to_all_while_one_refresh_runs` |
+//! | done, but fenced | `Landing::Ran`, `Kept::Fenced` | the value, not kept (I3) | `fenced_is_answered_and_not_kept` |
+//! | error of the statement | `Landing::Failed`, `OriginFault::Failed`, `TooLarge` | the error, from one run | `an_error_of_the_statement_is_everybodys` |
+//! | transient error | `Landing::Failed`, any other fault | one more flight, then the error | `a_transient_error_is_tried_once_more_by_one` |
+//! | uncacheable, do not serialise | `Landing::Ran`, `Kept::Skipped`, `Detail::{TooLarge, Updates, Off}` | the value of the one run; whoever asks later runs beside the others, not behind them | `uncacheable_waiters_are_not_serialised` |
+//! | no read at all | `Landing::NotARead` | each runs for itself, all at once | `not_a_read_sets_all_free_at_once` |
+//! | holder gone | `Wait::Lost` (panic, abort); between nodes `win.rs` `is_dead`, `GrantKind::Stolen` | they compete again, one leads (F4) | `a_lost_leader_costs_one_more_run_and_no_lease`, `promises.rs` F1 |
+//! | waiter's patience over | `FailureKind::DeadlinePassed` | 504 for that one; the flight goes on | `a_waiters_patience_ends_for_itself_alone` |
+//! | holder too old | `is_holder_too_old` (`here.rs`) | they compete again (I4) | `a_holder_too_old_is_not_believed` |
+//! | detached | [`FlightTable::detach`] | those who follow get its value; later ones fly anew | `promises.rs` `a_result_read_before_a_purge_does_not_outlive_it` |
+//! | no room | [`Seat::Full`], `FailureKind::Overloaded` | 503 | `over_the_cap_is_refused_and_the_flight_goes_on` |
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use crate::seams::{AtomicU32, Mutex, Notify, Ordering, Seed, is_seeded};
 
 /// Bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]
 pub struct FlightBounds {
     /// Flights at a time.
     pub flights_max: usize,
-    /// Followers of one flight.
+    /// Followers of one flight at a time.
     pub followers_max: u32,
 }
 
@@ -37,6 +57,7 @@ struct Flight<V> {
     /// Wakes its waiters in the order in which they came, so that a simulated run can be repeated
     /// (tokio's watch channel wakes in random order).
     ended: Notify,
+    /// Those who wait now: who leaves makes room.
     followers: AtomicU32,
 }
 
@@ -79,8 +100,17 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
             if flight.followers.load(Ordering::Relaxed) >= self.bounds.followers_max {
                 return Seat::Full;
             }
+            let flight = Arc::clone(flight);
+            if is_seeded(Seed::CountLater) {
+                drop(flights);
+            }
+            // Leavers count down beside the lock; nobody else counts up.
             flight.followers.fetch_add(1, Ordering::Relaxed);
-            return Seat::Follow(Follower { flight: Arc::clone(flight) });
+            return Seat::Follow(Follower { flight, place: Place::Counted });
+        }
+        if is_seeded(Seed::InsertLater) {
+            drop(flights);
+            flights = self.flights.lock();
         }
         if flights.len() >= self.bounds.flights_max {
             return Seat::Full;
@@ -135,7 +165,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     /// A follower's seat on this very flight, for the request that leads it through a detached task.
     #[must_use]
     pub fn follow(&self) -> Follower<V> {
-        Follower { flight: Arc::clone(&self.flight) }
+        Follower { flight: Arc::clone(&self.flight), place: Place::Leaders }
     }
 
     /// Whether requests can still join (no invalidation took the flight out of the table).
@@ -144,45 +174,85 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
         self.table.flights.lock().get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
     }
 
-    /// Tells everyone, and ends the flight. Returns how many followed.
+    /// Tells everyone, and ends the flight. Returns how many followed it to its end.
     pub fn land(mut self, value: V) -> u32 {
         self.landed = true;
         self.end(State::Landed(value))
     }
 
     fn end(&self, state: State<V>) -> u32 {
-        *self.flight.state.lock() = state;
-        self.flight.ended.notify_waiters();
+        let followers = self.flight.followers.load(Ordering::Relaxed);
         let mut flights = self.table.flights.lock();
+        if is_seeded(Seed::TellFirst) {
+            drop(flights);
+            *self.flight.state.lock() = state;
+            self.flight.ended.notify_waiters();
+            self.remove(&mut self.table.flights.lock());
+            return followers;
+        }
+        self.remove(&mut flights);
+        if is_seeded(Seed::RemoveFirst) {
+            drop(flights);
+            *self.flight.state.lock() = state;
+        } else {
+            *self.flight.state.lock() = state;
+            drop(flights);
+        }
+        // Outside the lock: there may be thousands to wake.
+        self.flight.ended.notify_waiters();
+        followers
+    }
+
+    fn remove(&self, flights: &mut HashMap<K, Arc<Flight<V>>>) {
         // Only our own flight: after a detach, the key may belong to a newer one.
-        if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+        let is_ours = |flight: &Arc<Flight<V>>| Arc::ptr_eq(flight, &self.flight);
+        if flights.get(&self.key).is_some_and(is_ours) || is_seeded(Seed::RemoveAny) {
             flights.remove(&self.key);
         }
-        self.flight.followers.load(Ordering::Relaxed)
     }
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Drop for Leader<K, V> {
     fn drop(&mut self) {
-        if !self.landed {
+        if !self.landed && !is_seeded(Seed::SilentLoss) {
             self.end(State::Lost);
         }
     }
 }
 
-/// A seat that waits. Dropping it (the client left) changes nothing for anybody else.
+/// A seat that waits. Dropping it (the client left) makes room for another, and changes nothing else for
+/// anybody.
 pub struct Follower<V> {
     flight: Arc<Flight<V>>,
+    place: Place,
+}
+
+/// Whether a seat counts against the flight's bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It was joined.
+    Counted,
+    /// It came with the leader's.
+    Leaders,
+}
+
+impl<V> Drop for Follower<V> {
+    fn drop(&mut self) {
+        if self.place == Place::Counted && !is_seeded(Seed::KeepPlace) {
+            self.flight.followers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<V: Clone> Follower<V> {
     /// Waits for the end of the flight. Has no deadline of its own: the caller's bounds it.
     pub async fn wait(self) -> Wait<V> {
+        let early = if is_seeded(Seed::LookFirst) { Some(self.look()) } else { None };
         let ended = self.flight.ended.notified();
         tokio::pin!(ended);
         // In line before the look, or an end between look and wait would wake nobody.
         ended.as_mut().enable();
-        if let Some(wait) = self.look() {
+        if let Some(wait) = early.unwrap_or_else(|| self.look()) {
             return wait;
         }
         ended.await;
@@ -195,82 +265,5 @@ impl<V: Clone> Follower<V> {
             State::Landed(value) => Some(Wait::Landed(value.clone())),
             State::Lost => Some(Wait::Lost),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{FlightBounds, FlightTable, Seat, Wait};
-
-    fn table() -> std::sync::Arc<FlightTable<u32, u32>> {
-        FlightTable::new(FlightBounds { flights_max: 2, followers_max: 3 })
-    }
-
-    #[tokio::test]
-    async fn one_leads_and_all_get_its_value() {
-        let table = table();
-        let Seat::Lead(leader) = table.join(&1) else { panic!("the first leads") };
-        let followers: Vec<_> = (0..3)
-            .map(|_| match table.join(&1) {
-                Seat::Follow(follower) => tokio::spawn(follower.wait()),
-                _ => panic!("later ones follow"),
-            })
-            .collect();
-        assert!(matches!(table.join(&1), Seat::Full), "the fourth follower is over the bound");
-        assert_eq!(leader.land(7), 3);
-        for follower in followers {
-            assert_eq!(follower.await.unwrap(), Wait::Landed(7));
-        }
-        assert!(table.is_empty());
-    }
-
-    /// F4: a leader that panics strands nobody.
-    #[tokio::test]
-    async fn a_lost_leader_is_told() {
-        let table = table();
-        let Seat::Lead(leader) = table.join(&1) else { panic!("the first leads") };
-        let Seat::Follow(follower) = table.join(&1) else { panic!("the second follows") };
-        let lead = tokio::spawn(async move {
-            let _leader = leader;
-            panic!("seeded: the leader panics");
-        });
-        assert!(lead.await.unwrap_err().is_panic());
-        assert_eq!(follower.wait().await, Wait::Lost);
-        assert!(matches!(table.join(&1), Seat::Lead(_)), "the next one leads");
-    }
-
-    /// F3: a follower that leaves is only that.
-    #[tokio::test]
-    async fn a_follower_that_leaves_changes_nothing() {
-        let table = table();
-        let Seat::Lead(leader) = table.join(&1) else { panic!("the first leads") };
-        let Seat::Follow(leaves) = table.join(&1) else { panic!("the second follows") };
-        let Seat::Follow(stays) = table.join(&1) else { panic!("the third follows") };
-        drop(leaves);
-        leader.land(9);
-        assert_eq!(stays.wait().await, Wait::Landed(9));
-    }
-
-    #[tokio::test]
-    async fn after_a_detach_new_requests_start_anew_and_old_followers_are_served() {
-        let table = table();
-        let Seat::Lead(old) = table.join(&1) else { panic!("the first leads") };
-        let Seat::Follow(waits) = table.join(&1) else { panic!("the second follows") };
-        assert_eq!(table.detach(|key| *key == 1), 1);
-        assert!(!old.is_attached());
-        let Seat::Lead(new) = table.join(&1) else { panic!("a new flight") };
-        old.land(1);
-        assert_eq!(waits.wait().await, Wait::Landed(1));
-        assert!(new.is_attached(), "the old flight's end must not remove the new one");
-        new.land(2);
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn the_table_is_bounded() {
-        let table = table();
-        let _first = table.join(&1);
-        let _second = table.join(&2);
-        assert!(matches!(table.join(&3), Seat::Full));
     }
 }

@@ -1,10 +1,14 @@
 //! Leases that this node holds, so that it can give them back when it goes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use crate::engine::Engine;
 
 /// Leases held: no more than flights and refreshes together, which their tables bound.
 #[derive(Debug, Default)]
@@ -27,5 +31,38 @@ impl Holdings {
 
     pub(crate) fn len(&self) -> usize {
         self.held.lock().len()
+    }
+}
+
+/// A lease that a run uses. Dropped before the run has ended (a panic, an abort: F4), it is given back, so
+/// that the waiters who compete again do not wait for it to lapse.
+pub(crate) struct Held<'a> {
+    engine: &'a Engine,
+    key: QueryKey,
+    token: Token,
+    is_in_use: bool,
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(engine: &'a Engine, key: QueryKey, token: Token) -> Self {
+        Self { engine, key, token, is_in_use: true }
+    }
+
+    /// The run has committed or released it.
+    pub(crate) fn ended(mut self) {
+        self.is_in_use = false;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.engine.holdings.remove(&self.key, self.token);
+        // No runtime: the process ends, and what is left lapses.
+        if self.is_in_use && Handle::try_current().is_ok() {
+            let (store, key, token) = (Arc::clone(&self.engine.ports.store), self.key, self.token);
+            self.engine.tasks.spawn(async move {
+                let _ = store.release(&key, token).await;
+            });
+        }
     }
 }

@@ -14,6 +14,8 @@ mod costs;
 pub mod engine;
 pub mod explain;
 pub mod flight;
+#[cfg(test)]
+mod flight_tests;
 mod here;
 mod holdings;
 pub mod identity;
@@ -26,6 +28,7 @@ pub mod ports;
 pub mod purge;
 mod route;
 mod run;
+mod seams;
 mod setbacks;
 mod span;
 mod win;

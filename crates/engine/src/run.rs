@@ -17,6 +17,7 @@ use hopcache_queryapi::render::Form;
 use crate::ask::{Hints, Query, RunBounds};
 use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
 use crate::engine::Engine;
+use crate::holdings::Held;
 use crate::lead::{Errand, Landing};
 use crate::outcome::{Detail, Event, FaultWord, Kept, Reason};
 use crate::ports::{OriginError, OriginFault, StoreError};
@@ -24,12 +25,13 @@ use crate::span::{jittered_ttl, scaled};
 
 impl Engine {
     pub(crate) async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
+        let held = Held::new(self, errand.query.key, token);
         let landing = tokio::select! {
             biased;
             landing = self.run(errand, Some(token)) => landing,
             never = self.renew_for_ever(errand, token, lease_ms) => match never {},
         };
-        self.holdings.remove(&errand.query.key, token);
+        held.ended();
         landing
     }
 

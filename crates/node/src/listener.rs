@@ -100,6 +100,8 @@ pub(crate) struct House {
     pub(crate) stop: CancellationToken,
 }
 
+/// Connections accepted at the end: as many as tokio lets the kernel queue.
+const LAST_ACCEPTS_MAX: usize = 1_024;
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -122,7 +124,7 @@ pub async fn serve<S, B>(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = house.stop.cancelled() => return,
+            () = house.stop.cancelled() => break,
             accepted = accept(&listener) => accepted,
         };
         let Some(stream) = accepted else { continue };
@@ -147,6 +149,22 @@ pub async fn serve<S, B>(
             });
         }
     }
+    for stream in connected(listener) {
+        connections.spawn(converse(stream, service.clone(), house.clone()));
+    }
+}
+
+/// Connections that the kernel made and nobody has accepted: closing the listener would reset them, and
+/// their clients hold them for served.
+fn connected(listener: TcpListener) -> Vec<TcpStream> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accepted = std::iter::from_fn(|| listener.accept().ok()).take(LAST_ACCEPTS_MAX);
+    accepted
+        .filter_map(|(stream, _)| {
+            stream.set_nonblocking(true).ok()?;
+            TcpStream::from_std(stream).ok()
+        })
+        .collect()
 }
 
 async fn accept(listener: &TcpListener) -> Option<TcpStream> {

@@ -70,6 +70,7 @@ struct Gauges {
     origin_in_flight: Gauge,
     active_refreshes: Gauge,
     active_locks: Gauge,
+    tasks: Gauge,
     degraded_store: Gauge,
     degraded_origin: Gauge,
 }
@@ -93,6 +94,8 @@ pub struct Readings {
     pub refreshes: usize,
     /// Leases held.
     pub leases: usize,
+    /// Tasks of the process that have not ended.
+    pub tasks: usize,
     /// The store cannot be reached.
     pub is_store_degraded: bool,
     /// The origin cannot be reached.
@@ -349,6 +352,7 @@ impl Gauges {
             origin_in_flight: gauge!("hopcache_origin_in_flight"),
             active_refreshes: gauge!("xfetch_active_refreshes"),
             active_locks: gauge!("xfetch_active_locks"),
+            tasks: gauge!("hopcache_tasks"),
             degraded_store: gauge!("hopcache_degraded", "part" => "store"),
             degraded_origin: gauge!("hopcache_degraded", "part" => "origin"),
         }
@@ -364,6 +368,7 @@ impl Gauges {
         self.origin_in_flight.set(now.origin_in_flight as f64);
         self.active_refreshes.set(now.refreshes as f64);
         self.active_locks.set(now.leases as f64);
+        self.tasks.set(now.tasks as f64);
         self.degraded_store.set(f64::from(u8::from(now.is_store_degraded)));
         self.degraded_origin.set(f64::from(u8::from(now.is_origin_degraded)));
     }

@@ -5,10 +5,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
+use futures_util::TryFutureExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
@@ -16,9 +18,12 @@ use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
-use http::Response;
+use http::header::CONNECTION;
+use http::{HeaderValue, Response};
+use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,8 +31,8 @@ use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Address, Report, Settings};
 use crate::farewell::Unserved;
-use crate::front::Front;
-use crate::listener::{ListenerBounds, Refusals, serve};
+use crate::front::{Front, FrontBody};
+use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
@@ -101,9 +106,13 @@ impl Standing {
 pub struct Node {
     standing: Arc<Standing>,
     stop_clients: CancellationToken,
+    stop_peers: CancellationToken,
     stop_rest: CancellationToken,
     clients: TaskTracker,
+    peers: TaskTracker,
     background: TaskTracker,
+    /// Read for every answer, so no lock guards it as it does [`Standing::leaving`].
+    is_leaving: Arc<AtomicBool>,
     drain: Duration,
     client_addr: SocketAddr,
 }
@@ -160,8 +169,11 @@ impl Node {
             client_addr: listeners.client.local_addr()?,
             standing,
             stop_clients: CancellationToken::new(),
+            stop_peers: CancellationToken::new(),
             stop_rest: CancellationToken::new(),
+            is_leaving: Arc::default(),
             clients: TaskTracker::new(),
+            peers: TaskTracker::new(),
             background: TaskTracker::new(),
             drain: settings.node.drain_ms.duration(),
         };
@@ -183,29 +195,44 @@ impl Node {
     }
 
     /// Leaves in good order: not ready at once, serve on until balancers have seen it, let requests
-    /// and flights end, give back leases. All within the configured time.
+    /// and flights end, give back leases. All within the configured time (F12).
     pub async fn leave(self) {
+        let last_words = LAST_WORDS.min(self.drain / 4);
+        let deadline = Instant::now() + self.drain - 2 * last_words;
         self.standing.leaving.cancel();
+        self.is_leaving.store(true, Ordering::Relaxed);
         tracing::info!(node = %self.standing.engine.me().node, "leaving: not ready from now on");
         // A balancer that probes every second has seen it by then; a node told twice does not wait.
-        let serve_on = (self.drain / 4).min(Duration::from_secs(2));
-        tokio::time::sleep(serve_on).await;
+        tokio::time::sleep((self.drain / 4).min(SERVE_ON_MAX)).await;
         self.stop_clients.cancel();
         self.clients.close();
+        let engine = &self.standing.engine;
         let orderly = async {
             self.clients.wait().await;
-            self.standing.engine.finish().await;
+            // Peers go to the next node where this one's port refuses; what they asked before ends here.
+            self.stop_peers.cancel();
+            self.peers.close();
+            self.peers.wait().await;
+            engine.finish().await;
         };
-        if tokio::time::timeout(self.drain.saturating_sub(serve_on), orderly).await.is_err() {
+        if tokio::time::timeout_at(deadline, orderly).await.is_err() {
             tracing::warn!(
-                flights = self.standing.engine.flights_under_way(),
-                "left before everything had ended; leases are given back"
+                clients = self.clients.len(),
+                flights = engine.flights_under_way(),
+                leases = engine.leases_held(),
+                "leaving before everything has ended; leases are given back"
             );
-            let _ = tokio::time::timeout(LAST_WORDS, self.standing.engine.give_back_leases()).await;
         }
+        self.stop_peers.cancel();
         self.stop_rest.cancel();
         self.background.close();
-        let _ = tokio::time::timeout(LAST_WORDS, self.background.wait()).await;
+        let _ = tokio::time::timeout(last_words, self.background.wait()).await;
+        // Last, so that no peer's question takes a lease after it.
+        let _ = tokio::time::timeout(last_words, engine.give_back_leases()).await;
+        match engine.leases_held() {
+            0 => tracing::info!("left"),
+            leases => tracing::warn!(leases, "left; the store did not take these leases back, they lapse"),
+        }
     }
 
     fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
@@ -229,7 +256,7 @@ impl Node {
         let stop = self.stop_clients.clone();
         self.clients.spawn(serve(
             listeners.client,
-            front.service(),
+            parting(front.service(), Arc::clone(&self.is_leaving)),
             (bounds(clients_max), self.refusals(0, crate::front::answer::unserved)),
             self.clients.clone(),
             stop,
@@ -238,10 +265,10 @@ impl Node {
         let desk =
             PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
         let peers = crate::peer::server::service(Arc::new(desk), key);
-        let stop = self.stop_rest.clone();
+        let stop = self.stop_peers.clone();
         let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
-        let served = serve(listeners.peer, peers, door, self.background.clone(), stop);
-        self.background.spawn(served);
+        let served = serve(listeners.peer, peers, door, self.peers.clone(), stop);
+        self.peers.spawn(served);
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();
         let stop = self.stop_rest.clone();
@@ -272,7 +299,9 @@ impl Node {
     }
 }
 
-/// Time for what has to be said at the very end.
+/// How long a node that is told to leave takes new connections at the most.
+const SERVE_ON_MAX: Duration = Duration::from_secs(2);
+/// Time for each of the two things that are done at the very end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Listeners {
@@ -333,6 +362,20 @@ fn policy(settings: &Settings) -> Policy {
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
     }
+}
+
+/// The service; once the node leaves, each answer is its connection's last. Who keeps connections open
+/// goes elsewhere then, before idle ones are closed: a request could cross that closing on its way.
+fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> impl Answers<FrontBody> {
+    service_fn(move |request| {
+        let is_leaving = Arc::clone(&is_leaving);
+        service.call(request).map_ok(move |mut answer| {
+            if is_leaving.load(Ordering::Relaxed) {
+                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        })
+    })
 }
 
 fn bounds(connections_max: usize) -> ListenerBounds {

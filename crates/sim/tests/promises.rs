@@ -165,7 +165,6 @@ async fn a_panicking_leader_strands_nobody() {
     for outcome in sent {
         assert!(is_value(&outcome.await.unwrap(), 1));
     }
-    // The lost leader's lease has to lapse first: nobody gave it back.
     assert_eq!(world.origin.runs(), 2);
 }
 

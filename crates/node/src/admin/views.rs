@@ -39,6 +39,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         origin_in_flight: standing.origin.in_flight(),
         refreshes: standing.engine.refreshes_under_way(),
         leases: standing.engine.leases_held(),
+        tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         is_store_degraded: degraded.contains(&"store"),
         is_origin_degraded: degraded.contains(&"origin"),
     });

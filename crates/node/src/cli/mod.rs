@@ -100,7 +100,10 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    match runtime.block_on(execute(cli)) {
+    let ended = runtime.block_on(execute(cli));
+    // Its drop would wait for every blocking call under way, such as a look-up of a name that hangs.
+    runtime.shutdown_background();
+    match ended {
         Ok(code) => code,
         Err(error) => failed(&error),
     }

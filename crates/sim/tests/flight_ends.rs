@@ -1,0 +1,318 @@
+//! Every way in which a flight ends, by its name in the table of `engine::flight`, and what its waiters get.
+
+use std::time::Duration;
+
+use hopcache_core::lease::Commit;
+use hopcache_core::limits::FOLLOWERS_MAX;
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::ask::Ask;
+use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+use hopcache_sim::World;
+use hopcache_sim::origin::Mood;
+use hopcache_sim::switch::Power;
+use hopcache_sim::world::{default_policy, sim_now};
+use tokio::time::Instant;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+/// What a run takes here, and a little more: less than two runs one after the other.
+const RUN_MS: u64 = 100;
+const ABOUT_ONE_RUN: Duration = Duration::from_millis(2 * RUN_MS - 20);
+
+fn version(outcome: &Outcome) -> Option<i64> {
+    let Answer::Body(body) = &outcome.answer else { return None };
+    let text = String::from_utf8_lossy(body).into_owned();
+    text.split("[[").nth(1)?.split(',').next()?.parse().ok()
+}
+
+fn failure(outcome: &Outcome) -> Option<FailureKind> {
+    match &outcome.answer {
+        Answer::Failed(failure) => Some(failure.kind.clone()),
+        Answer::Body(_) => None,
+    }
+}
+
+/// Asks the first node `count` times at once; everybody's outcome, and how long the slowest waited.
+#[expect(clippy::unwrap_used, reason = "a test's own failure")]
+async fn crowd(world: &World, ask: &Ask, count: usize) -> (Vec<Outcome>, Duration) {
+    let started = Instant::now();
+    let sent: Vec<_> = (0..count).map(|_| world.send(0, ask)).collect();
+    let mut outcomes = Vec::new();
+    for outcome in sent {
+        outcomes.push(outcome.await.unwrap());
+    }
+    (outcomes, started.elapsed())
+}
+
+fn joined(world: &World) -> usize {
+    world.nodes[0].events.count(|event| matches!(event, Event::Joined))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flight_under_way_is_joined_and_seen() {
+    let world = World::new(1, 41);
+    let ask = world.ask(READ);
+    let sent: Vec<_> = (0..3).map(|_| world.send(0, &ask)).collect();
+    world.pass(RUN_MS / 2).await;
+    let engine = &world.nodes[0].engine;
+    assert_eq!((engine.flights_under_way(), engine.leases_held()), (1, 1));
+    let late = world.send(0, &ask);
+    for outcome in sent.into_iter().chain([late]) {
+        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+    }
+    assert_eq!((world.origin.runs(), joined(&world)), (1, 3));
+    assert_eq!((engine.flights_under_way(), engine.leases_held()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_everybody_gets_the_value_and_it_is_kept() {
+    let world = World::new(1, 42);
+    let ask = world.ask(READ);
+    let (outcomes, _) = crowd(&world, &ask, 20).await;
+    let stored = |outcome: &Outcome| matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. });
+    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1) && stored(outcome)));
+    assert_eq!(crowd(&world, &ask, 1).await.0[0].how.class, Class::Hit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_elsewhere_is_found_in_the_store() {
+    let world = World::new(2, 43);
+    for node in &world.nodes {
+        node.routing.set(std::slice::from_ref(&node.engine.me().node));
+    }
+    let ask = world.ask(READ);
+    world.send(1, &ask).await.unwrap();
+    let (outcomes, _) = crowd(&world, &ask, 20).await;
+    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1) && outcome.how.class == Class::Hit));
+    assert_eq!(world.origin.runs(), 1);
+    let landed = |event: &Event| matches!(event, Event::Landed { followers: 19 });
+    assert_eq!(world.nodes[0].events.count(landed), 1, "it was a flight that found it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_is_served_to_all_while_one_refresh_runs() {
+    let world = World::new(1, 44);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    world.nodes[0].memory.forget_all();
+    world.origin.set_version(2);
+    world.pass(61_000).await;
+    let ask = world.ask(READ);
+    let (outcomes, waited) = crowd(&world, &ask, 20).await;
+    let stale = |outcome: &Outcome| outcome.how.detail == Some(Detail::Stale) && version(outcome) == Some(1);
+    assert!(outcomes.iter().all(stale));
+    assert!(waited < Duration::from_millis(RUN_MS), "{waited:?}: nobody waits for the refresh");
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(world.origin.runs(), 2);
+    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));
+}
+
+/// I3.
+#[tokio::test(start_paused = true)]
+async fn fenced_is_answered_and_not_kept() {
+    let world = World::new(1, 45);
+    let ask = world.ask(READ);
+    let sent: Vec<_> = (0..20).map(|_| world.send(0, &ask)).collect();
+    world.pass(RUN_MS / 2).await;
+    world.store.lose_everything();
+    for outcome in sent {
+        let outcome = outcome.await.unwrap();
+        assert_eq!(version(&outcome), Some(1));
+        assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Fenced, .. }), "{:?}", outcome.how);
+    }
+    assert_eq!(world.store.commits()[0].2, Commit::Fenced);
+    world.origin.set_version(2);
+    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2), "it was kept");
+}
+
+/// I11, F27, F29.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_statement_is_everybodys() {
+    let said =
+        Neo4jFailure { code: "Neo.ClientError.Statement.ArithmeticError".into(), message: "/ by 0".into() };
+    let faults = [
+        (OriginFault::Failed(said.clone()), FailureKind::Neo4j(said)),
+        (OriginFault::TooLarge { limit_bytes: 9 }, FailureKind::TooLarge { limit_bytes: 9 }),
+    ];
+    for (fault, kind) in faults {
+        let world = World::new(1, 46);
+        world.origin.set_mood(Mood::Fault(fault));
+        let ask = world.ask(READ);
+        let (outcomes, waited) = crowd(&world, &ask, 20).await;
+        assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
+        assert!(waited < ABOUT_ONE_RUN, "{kind:?}: {waited:?}");
+        assert_eq!(world.origin.runs(), 1, "{kind:?}");
+        world.origin.set_mood(Mood::Well);
+        assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1), "{kind:?} was kept");
+    }
+}
+
+/// F25, F26, F28: two runs, however many wait, and not one for each of them in turn.
+#[tokio::test(start_paused = true)]
+async fn a_transient_error_is_tried_once_more_by_one() {
+    let said =
+        Neo4jFailure { code: "Neo.TransientError.General.OutOfMemory".into(), message: "later".into() };
+    let faults = [
+        (OriginFault::Transient(said.clone()), FailureKind::Neo4j(said)),
+        (OriginFault::Cut("cut".into()), FailureKind::OriginCut),
+        (OriginFault::TimedOut, FailureKind::OriginTimedOut),
+        (OriginFault::Unreachable("gone".into()), FailureKind::OriginUnreachable),
+        (OriginFault::Overloaded, FailureKind::Overloaded),
+    ];
+    for (fault, kind) in faults {
+        let world = World::new(1, 47);
+        world.origin.set_mood(Mood::Fault(fault));
+        let ask = world.ask(READ);
+        let (outcomes, _) = crowd(&world, &ask, 20).await;
+        assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
+        assert_eq!(world.origin.runs(), 2, "{kind:?}");
+        assert_eq!(world.nodes[0].engine.leases_held(), 0, "{kind:?}");
+    }
+}
+
+/// F29: those who wait for what cannot be kept get it from the one run; those who ask once that is known
+/// run beside each other.
+#[tokio::test(start_paused = true)]
+async fn uncacheable_waiters_are_not_serialised() {
+    let too_large = Policy { entry_bytes_max: 1, ..default_policy() };
+    let off = Policy { ttl_ms: Millis::ZERO, ..default_policy() };
+    let cases = [
+        (too_large, Mood::Well, Detail::TooLarge, Some(Reason::TooLarge)),
+        (default_policy(), Mood::Update, Detail::Updates, Some(Reason::Write)),
+        (off, Mood::Well, Detail::Off, None),
+    ];
+    for (policy, mood, detail, then) in cases {
+        let world = World::with_policy(1, 48, &policy);
+        world.origin.set_mood(mood);
+        let ask = world.ask(READ);
+        let (outcomes, waited) = crowd(&world, &ask, 20).await;
+        let shared = |outcome: &Outcome| {
+            version(outcome) == Some(1)
+                && outcome.how.detail == Some(detail)
+                && matches!(outcome.how.class, Class::Miss { kept: Kept::Skipped, .. })
+        };
+        assert!(outcomes.iter().all(shared), "{detail:?}");
+        assert!(waited < ABOUT_ONE_RUN, "{detail:?}: {waited:?}");
+        assert_eq!(world.origin.runs(), 1, "{detail:?}");
+        assert!(world.store.commits().is_empty());
+
+        let (outcomes, waited) = crowd(&world, &ask, 20).await;
+        assert!(waited < ABOUT_ONE_RUN, "{detail:?}: the next twenty took {waited:?}");
+        match then {
+            Some(reason) => {
+                assert!(outcomes.iter().all(|outcome| outcome.how.class == Class::Bypass(reason)));
+                assert_eq!(world.origin.runs(), 21, "{detail:?}");
+            }
+            None => assert_eq!(world.origin.runs(), 2, "{detail:?}"),
+        }
+    }
+}
+
+/// I6.
+#[tokio::test(start_paused = true)]
+async fn not_a_read_sets_all_free_at_once() {
+    let world = World::new(1, 49);
+    let ask = world.ask("MATCH (n:SLY) RETURN n");
+    let (outcomes, waited) = crowd(&world, &ask, 20).await;
+    assert!(outcomes.iter().all(|outcome| outcome.how.class == Class::Bypass(Reason::Write)));
+    assert!(waited < ABOUT_ONE_RUN, "{waited:?}");
+    assert_eq!((world.origin.runs(), world.origin.kinds()), (20, 1));
+}
+
+/// F4: the panic gives the lease back, so the next leader does not wait for it to lapse.
+#[tokio::test(start_paused = true)]
+async fn a_lost_leader_costs_one_more_run_and_no_lease() {
+    let world = World::new(1, 50);
+    world.origin.set_mood(Mood::Panic(1));
+    let ask = world.ask(READ);
+    let (outcomes, waited) = crowd(&world, &ask, 20).await;
+    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
+    assert_eq!(world.origin.runs(), 2, "the fault happened once, and one led after it");
+    assert!(waited < Duration::from_millis(4 * RUN_MS), "{waited:?}: the lost lease was waited for");
+    assert_eq!(world.nodes[0].engine.leases_held(), 0);
+}
+
+/// F4: so does a refresh that panics.
+#[tokio::test(start_paused = true)]
+async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
+    let world = World::new(1, 51);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    world.pass(61_000).await;
+    world.origin.set_version(2);
+    world.origin.set_mood(Mood::Panic(1));
+    let ask = world.ask(READ);
+    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
+    world.pass(2 * RUN_MS).await;
+    let engine = &world.nodes[0].engine;
+    assert_eq!((world.origin.runs(), engine.refreshes_under_way(), engine.leases_held()), (2, 0, 0));
+    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiters_patience_ends_for_itself_alone() {
+    let world = World::new(1, 52);
+    world.origin.set_delay_ms(1_000);
+    let patient = world.ask(READ);
+    let mut hasty = patient.clone();
+    hasty.deadline = sim_now() + Millis(50);
+    let leads = world.send(0, &hasty);
+    let follows: Vec<_> = (0..10).map(|_| world.send(0, &patient)).collect();
+    assert_eq!(failure(&leads.await.unwrap()), Some(FailureKind::DeadlinePassed));
+    assert_eq!(world.nodes[0].engine.flights_under_way(), 1, "the flight goes on");
+    for outcome in follows {
+        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+    }
+    assert_eq!(world.origin.runs(), 1);
+}
+
+/// I4, F2: the run of a node that was stopped for longer than TTL and grace answers nobody who joined.
+#[tokio::test(start_paused = true)]
+async fn a_holder_too_old_is_not_believed() {
+    let world = World::new(1, 53);
+    let mut ask = world.ask(READ);
+    ask.deadline = sim_now() + Millis(600_000);
+    let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
+    world.pass(RUN_MS / 2).await;
+    world.nodes[0].switch.set(Power::Paused);
+    world.pass(100_000).await;
+    world.origin.set_version(2);
+    world.nodes[0].switch.set(Power::On);
+    for outcome in sent {
+        let outcome = outcome.await.unwrap();
+        let expected = match outcome.how.class {
+            Class::Miss { role: Role::Led, kept } if version(&outcome) == Some(1) => {
+                assert_ne!(kept, Kept::Stored, "100 s old");
+                continue;
+            }
+            _ => Some(2),
+        };
+        assert_eq!(version(&outcome), expected, "{:?}", outcome.how);
+    }
+    assert_eq!(world.origin.runs(), 2);
+}
+
+/// F5, I9: whoever finds no place is told so; the others are served; who leaves makes room.
+#[tokio::test(start_paused = true)]
+async fn over_the_cap_is_refused_and_the_flight_goes_on() {
+    let world = World::new(1, 54);
+    world.origin.set_delay_ms(10_000);
+    let ask = world.ask(READ);
+    let cap = usize::try_from(FOLLOWERS_MAX).unwrap();
+    let mut waiting: Vec<_> = (0..=cap).map(|_| world.send(0, &ask)).collect();
+    world.pass(10).await;
+    let (refused, waited) = crowd(&world, &ask, 25).await;
+    assert!(refused.iter().all(|outcome| failure(outcome) == Some(FailureKind::Overloaded)));
+    assert!(waited < Duration::from_millis(10), "{waited:?}: they waited");
+
+    for leaver in waiting.drain(1..=5) {
+        leaver.abort();
+        assert!(leaver.await.unwrap_err().is_cancelled());
+    }
+    waiting.extend((0..5).map(|_| world.send(0, &ask)));
+    for outcome in waiting {
+        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+    }
+    assert_eq!(world.origin.runs(), 1);
+}
