@@ -33,7 +33,8 @@ pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> +
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: ORIGIN_BREAKER_FAILURES_MAX,
     apart_ms: Millis::ZERO,
-    open_ms: Millis(ORIGIN_BREAKER_OPEN_MS),
+    // The prober alone asks an open breaker, at its own pace: at once, and then every half second.
+    open_ms: Millis::ZERO,
     probe_ms_max: Millis(ORIGIN_BREAKER_PROBE_MS_MAX),
 };
 
@@ -80,10 +81,7 @@ impl Gate {
         loop {
             self.doubts.notified().await;
             while !self.probe_once(&probe).await {
-                // A failure while still closed: the next probe decides, so it comes at once.
-                if self.state() != BreakerState::Closed {
-                    pause().await;
-                }
+                pause().await;
             }
             // However many runs fail, and however fast: so many probes and no more.
             pause().await;
