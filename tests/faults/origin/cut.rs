@@ -7,30 +7,7 @@ use serde_json::json;
 
 use super::{ask, assert_nothing_stored, counted, one_node};
 use crate::support::bolt_proxy::Trouble;
-use crate::support::cluster::Cluster;
-use crate::support::{http, say, until};
-
-/// F28, I10, I11: an error for those who waited, nothing stored, and the next request runs anew.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_cut_at_the_origin_stores_nothing() {
-    let cluster = Cluster::start().await;
-    let request = http::query("RETURN 'cut' AS what", &json!({}));
-    cluster.proxy.delay_runs("'cut'", Duration::from_secs(1));
-    let clients = cluster.clients();
-    let crowd = (0..30).map(|client| (clients[client % 3], request.clone())).collect();
-    let asking = tokio::spawn(http::crowd(crowd));
-    assert!(cluster.proxy.wait_until("'cut'", Duration::from_secs(10), |runs| !runs.is_empty()).await);
-    cluster.proxy.cut();
-    for reply in asking.await.unwrap() {
-        let reply = reply.unwrap();
-        // The leader is told; its followers compete once more and are answered by the run after.
-        assert!(matches!(reply.status, 202 | 503), "{reply}");
-    }
-    assert!(cluster.proxy.runs("'cut'") <= 2, "{} runs", cluster.proxy.runs("'cut'"));
-    let again = cluster.nodes[0].ask(&request).await;
-    assert_eq!(again.value(), "cut");
-    assert!(cluster.redis.keys("hopcache:*:l").is_empty());
-}
+use crate::support::{say, until};
 
 /// F28, I10: every way in which an answer of 20,000 records can end before its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
