@@ -126,7 +126,7 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
         // may have gone meanwhile.
-        drop(self.gate.admit()?);
+        self.gate.check()?;
         let _slot = self.take(&self.slots, deadline).await?;
         let ticket = self.gate.admit()?;
         let ended = self.run_in_slot(run, mode, text, deadline).await;
@@ -302,7 +302,7 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
-        drop(self.gate.admit()?);
+        self.gate.check()?;
         let _permit = self.take(&self.verifies, deadline).await?;
         let ticket = self.gate.admit()?;
         let verified = self.verify_now(identity).await;

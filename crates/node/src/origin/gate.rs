@@ -63,6 +63,11 @@ impl Gate {
         self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
     }
 
+    /// Whether there is any use in waiting for a place: not while the server is known to be away.
+    pub(super) fn check(&self) -> Result<(), OriginFault> {
+        self.admit().map(|_| ())
+    }
+
     /// Leave to use the server, while it is not known to be away.
     pub(super) fn admit(&self) -> Result<Ticket<'_>, OriginFault> {
         let mut breaker = self.breaker.lock();
