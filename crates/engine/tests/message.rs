@@ -164,6 +164,7 @@ fn every_reply_is_read_as_it_was_sent() {
         FailureKind::TooLarge { limit_bytes: 12 },
         FailureKind::NotCached,
         FailureKind::BadResult,
+        FailureKind::HeldBack { left_ms: Millis(250) },
     ];
     let failures = kinds.map(|kind| {
         Answer::Failed(Failure {

@@ -1,6 +1,7 @@
 //! F25: Neo4j is gone. Stale answers within their limits and marked, else 503; a breaker with one probe at a
 //! time; found again by itself. `HOPCACHE_TEST_AWAY_SECONDS` asks for a longer absence.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -154,6 +155,12 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
 async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     let cluster = one_node("ttl = \"10m\"", "timeout = \"1s\"").await;
     assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
+    // Three at the same time, so that the pool has connections which are idle when it happens.
+    cluster.proxy.delay_runs("F25 cold", Duration::from_millis(300));
+    let known = (0..3).map(|k| http::query(COLD, &json!({ "k": -1 - k }))).collect();
+    assert!(crowd_of(&cluster, known).await.iter().all(|reply| reply.status == 202));
+    let stood: BTreeSet<_> = cluster.proxy.seen("F25 cold").iter().map(|run| run.connection).collect();
+    assert_eq!(stood.len(), 3);
     cluster.proxy.stall();
     let lost = ask(&cluster, "RETURN 'F25 lost' AS what").await;
     assert_failed(&lost, 504, "Hopcache.TransientError.OriginTimedOut");
@@ -166,6 +173,11 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     assert!(kept.iter().all(Reply::is_hit));
     cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
     assert!(slowest(&cold) < Duration::from_secs(3), "{:?}", slowest(&cold));
+    // The proxy holds on to the one with the lost run: it does not read while it stalls.
+    until("connections that stood are closed", Duration::from_secs(5), async || {
+        stood.iter().filter(|number| cluster.proxy.is_open(**number)).count() <= 1
+    })
+    .await;
     cluster.proxy.resume();
     assert_found_again(&cluster, Instant::now()).await;
 }
