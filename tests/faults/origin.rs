@@ -1,1 +1,73 @@
-//! F25 to F29: a Neo4j that is gone, slow, failing, cut or too large, through a proxy.
+//! F25 to F29: a Neo4j that is gone, slow, failing, cut or too large, through a proxy that counts runs and
+//! connections outside hopcache. One node, a Redis of its own, the real Neo4j behind the proxy.
+
+mod away;
+mod cut;
+mod large;
+mod said;
+mod slow;
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::http::{self, Reply};
+use crate::support::until;
+
+/// One node; `entry` and `origin` are lines of its configuration.
+async fn one_node(entry: &'static str, origin: &'static str) -> Cluster {
+    Cluster::of(Plan { started: 1, seeded: 1, entry, origin, ..Plan::default() }).await
+}
+
+/// So many clients that ask the same at the same moment.
+async fn crowd(cluster: &Cluster, statement: &str, size: usize) -> Vec<Reply> {
+    let request = http::query(statement, &json!({}));
+    crowd_of(cluster, (0..size).map(|_| request.clone()).collect()).await
+}
+
+async fn crowd_of(cluster: &Cluster, requests: Vec<std::sync::Arc<[u8]>>) -> Vec<Reply> {
+    let addr = cluster.nodes[0].addrs.client;
+    let replies = http::crowd(requests.into_iter().map(|request| (addr, request)).collect()).await;
+    replies.into_iter().map(|reply| reply.expect("an answer")).collect()
+}
+
+async fn ask(cluster: &Cluster, statement: &str) -> Reply {
+    cluster.nodes[0].ask(&http::query(statement, &json!({}))).await
+}
+
+/// An error of hopcache's own that says when to come back.
+fn assert_failed(reply: &Reply, status: u16, code: &str) {
+    assert_eq!(reply.status, status, "{reply}");
+    assert_eq!(reply.json()["errors"][0]["code"], code, "{reply}");
+    assert!(reply.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds > 0), "{reply}");
+}
+
+/// The slowest of some answers.
+fn slowest(replies: &[Reply]) -> Duration {
+    replies.iter().map(|reply| reply.took).max().unwrap_or_default()
+}
+
+async fn degraded(cluster: &Cluster) -> serde_json::Value {
+    let ready = cluster.nodes[0].admin("/readyz").await.unwrap();
+    assert_eq!(ready.status, 200, "it can serve: {ready}");
+    ready.json()["degraded"].clone()
+}
+
+async fn until_degraded(cluster: &Cluster, parts: serde_json::Value, within: Duration) {
+    until(&format!("degraded is {parts}"), within, async || degraded(cluster).await == parts).await;
+}
+
+/// A counter; 0 when there is none.
+async fn counted(cluster: &Cluster, name: &str, labels: &str) -> f64 {
+    cluster.nodes[0].metric(name, labels).await.unwrap_or(0.0)
+}
+
+/// I10, I11: no entry and no lease is left in Redis.
+async fn assert_nothing_stored(cluster: &Cluster) {
+    assert_eq!(cluster.redis.keys("hopcache:*:e"), Vec::<String>::new());
+    until("every lease is given back", Duration::from_secs(5), async || {
+        cluster.redis.keys("hopcache:*:l").is_empty()
+    })
+    .await;
+}

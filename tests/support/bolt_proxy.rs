@@ -1,9 +1,10 @@
 //! A TCP proxy before a Bolt server that counts what is run there, so that a run is counted outside
-//! hopcache. It can make runs slow, cut its connections, and stall.
+//! hopcache. It can make runs slow, cut, stall, spoil or fail their answers, and be away altogether.
 //!
 //! It reads as much of Bolt as counting takes: the handshake's length, chunks, and the statement of
-//! RUN. It changes no byte.
+//! RUN. It changes no byte but where it is told to ([`Trouble`]).
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,13 +12,40 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// Bytes of Bolt's handshake: magic number and four versions.
 const HANDSHAKE_LEN: usize = 20;
-/// Tag of RUN.
+/// Tags of messages.
 const RUN: u8 = 0x10;
+const RESET: u8 = 0x0F;
+const IGNORED: [u8; 2] = [0xB0, 0x7E];
+
+/// What is done to the answer of a run. Bytes count from its RUN's answer on.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// Behind so many bytes the connection is closed.
+    CutAfter(usize),
+    /// Behind so many bytes nothing more comes.
+    StallAfter(usize),
+    /// Behind so many bytes come some that are no Bolt, and then nothing.
+    GarbageAfter(usize),
+    /// The server never sees the run; this code and message answer it.
+    Fail(&'static str, &'static str),
+}
+
+/// What a connection meets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Manner {
+    /// The server.
+    #[default]
+    Pass,
+    /// Nobody: it is taken, and nothing is ever answered.
+    Swallow,
+    /// An end at once.
+    HangUp,
+}
 
 /// A statement that a client sent with RUN.
 #[derive(Debug, Clone)]
@@ -28,6 +56,8 @@ pub struct RunSeen {
     pub arrived: Instant,
     /// When the last bytes of the server's answer passed so far.
     pub answered: Option<Instant>,
+    /// Number of the connection that it came by.
+    pub connection: usize,
 }
 
 impl RunSeen {
@@ -40,7 +70,7 @@ impl RunSeen {
 pub struct BoltProxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -57,6 +87,11 @@ struct Shared {
 struct State {
     runs: Vec<RunSeen>,
     delays: Vec<(String, Duration)>,
+    troubles: Vec<(String, Trouble, usize)>,
+    taken: usize,
+    /// Numbers of those that are open.
+    open: BTreeSet<usize>,
+    manner: Manner,
 }
 
 impl Shared {
@@ -68,19 +103,25 @@ impl Shared {
         self.happened.send_modify(|count| *count += 1);
     }
 
-    /// Notes a run; returns its place and how long it has to wait.
-    fn arrived(&self, statement: String) -> (usize, Duration) {
-        let seen = RunSeen { statement, arrived: Instant::now(), answered: None };
+    /// Notes a run; returns its place, how long it has to wait, and what is to become of its answer.
+    fn arrived(&self, statement: String, connection: usize) -> (usize, Duration, Option<Trouble>) {
+        let seen = RunSeen { statement, arrived: Instant::now(), answered: None, connection };
         let mut state = self.state();
-        let delay = match state.delays.iter().find(|(part, _)| seen.statement.contains(part.as_str())) {
-            Some((_, delay)) if !seen.is_explain() => *delay,
-            _ => Duration::ZERO,
-        };
+        let (mut delay, mut trouble) = (Duration::ZERO, None);
+        if !seen.is_explain() {
+            let meant = |part: &str| seen.statement.contains(part);
+            delay = state.delays.iter().find(|(part, _)| meant(part)).map_or(delay, |(_, delay)| *delay);
+            let due = state.troubles.iter_mut().find(|(part, _, left)| *left > 0 && meant(part));
+            trouble = due.map(|(_, trouble, left)| {
+                *left -= 1;
+                trouble.clone()
+            });
+        }
         state.runs.push(seen);
         let place = state.runs.len() - 1;
         drop(state);
         self.tell();
-        (place, delay)
+        (place, delay, trouble)
     }
 
     fn answered(&self, place: usize) {
@@ -107,7 +148,7 @@ impl BoltProxy {
         });
         let addr = listener.local_addr()?;
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Ok(Self { addr, shared, accepting })
+        Ok(Self { addr, shared, accepting: Mutex::new(Some(accepting)) })
     }
 
     /// Where it listens.
@@ -121,6 +162,63 @@ impl BoltProxy {
         let mut state = self.shared.state();
         state.delays.retain(|(known, _)| known != part);
         state.delays.push((part.to_owned(), by));
+    }
+
+    /// The next `times` runs whose text contains `part` have this trouble.
+    pub fn trouble(&self, part: &str, trouble: Trouble, times: usize) {
+        self.shared.state().troubles.push((part.to_owned(), trouble, times));
+    }
+
+    /// Troubles and delays are over.
+    pub fn heal(&self) {
+        let mut state = self.shared.state();
+        state.troubles.clear();
+        state.delays.clear();
+    }
+
+    /// What connections meet from now on; those that stand are cut.
+    pub fn set_manner(&self, manner: Manner) {
+        self.shared.state().manner = manner;
+        self.cut();
+    }
+
+    /// Connections taken so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.state().taken
+    }
+
+    /// By its number.
+    #[must_use]
+    pub fn is_open(&self, connection: usize) -> bool {
+        self.shared.state().open.contains(&connection)
+    }
+
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        self.shared.state().open.len()
+    }
+
+    /// Stops listening, and cuts what stands: from now on connections are refused.
+    pub fn refuse(&self) {
+        if let Some(accepting) = self.accepting().take() {
+            accepting.abort();
+        }
+        self.cut();
+    }
+
+    /// Listens again where it did.
+    ///
+    /// # Errors
+    /// When somebody else has its port.
+    pub async fn bring_back(&self) -> std::io::Result<()> {
+        let listener = TcpListener::bind(self.addr).await?;
+        *self.accepting() = Some(tokio::spawn(accept(listener, Arc::clone(&self.shared))));
+        Ok(())
+    }
+
+    fn accepting(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.accepting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs whose text contains `part`, EXPLAINs apart.
@@ -166,7 +264,6 @@ impl BoltProxy {
         self.shared.is_stalled.send_replace(true);
     }
 
-    /// Ends a stall.
     pub fn resume(&self) {
         self.shared.is_stalled.send_replace(false);
     }
@@ -174,50 +271,96 @@ impl BoltProxy {
 
 impl Drop for BoltProxy {
     fn drop(&mut self) {
-        self.accepting.abort();
-        self.cut();
+        self.refuse();
     }
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    while let Ok((client, _)) = listener.accept().await {
+    while let Ok((mut client, _)) = listener.accept().await {
+        let mut cuts = shared.cuts.subscribe();
+        let (number, manner) = {
+            let mut state = shared.state();
+            let number = state.taken;
+            state.taken += 1;
+            state.open.insert(number);
+            (number, state.manner)
+        };
+        shared.tell();
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let mut cuts = shared.cuts.subscribe();
-            cuts.mark_unchanged();
+            let meet = async {
+                match manner {
+                    Manner::Pass => drop(join(client, number, &shared).await),
+                    Manner::Swallow => drop(tokio::io::copy(&mut client, &mut tokio::io::sink()).await),
+                    Manner::HangUp => drop(client),
+                }
+            };
             tokio::select! {
                 _ = cuts.changed() => {}
-                _ = join(client, &shared) => {}
+                () = meet => {}
             }
+            shared.state().open.remove(&number);
+            shared.tell();
         });
     }
 }
 
+/// One connection and the run that is under way on it.
+struct Line<'a> {
+    shared: &'a Shared,
+    number: usize,
+    latest: Mutex<Option<Latest>>,
+    /// Messages that the proxy itself answers with.
+    said: mpsc::UnboundedSender<Vec<u8>>,
+}
+
+struct Latest {
+    place: usize,
+    trouble: Option<Trouble>,
+    passed: usize,
+}
+
+impl Line<'_> {
+    fn latest(&self) -> MutexGuard<'_, Option<Latest>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that so many bytes of an answer have come: of which run, and whether the answer ends in them.
+    fn passed(&self, read: usize) -> (Option<usize>, Option<SpoiltEnd>) {
+        let mut latest = self.latest();
+        let Some(latest) = &mut *latest else { return (None, None) };
+        latest.passed += read;
+        let end = latest.trouble.as_ref().and_then(Trouble::end);
+        let end = end.filter(|(limit, _)| latest.passed > *limit).map(|(limit, last_words)| SpoiltEnd {
+            keep: read - (latest.passed - limit).min(read),
+            last_words,
+        });
+        (Some(latest.place), end)
+    }
+}
+
 /// Passes bytes both ways until one side ends.
-async fn join(client: TcpStream, shared: &Arc<Shared>) -> std::io::Result<()> {
+async fn join(client: TcpStream, number: usize, shared: &Shared) -> std::io::Result<()> {
     let server = TcpStream::connect(&shared.upstream).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (client_read, client_write) = client.into_split();
     let (server_read, server_write) = server.into_split();
-    let latest = watch::Sender::new(None);
+    let (said, to_say) = mpsc::unbounded_channel();
+    let line = Line { shared, number, latest: Mutex::default(), said };
     tokio::select! {
-        ended = to_server(client_read, server_write, shared, &latest) => ended,
-        ended = to_client(server_read, client_write, shared, &latest) => ended,
+        ended = to_server(client_read, server_write, &line) => ended,
+        ended = to_client(server_read, client_write, to_say, &line) => ended,
     }
 }
 
-async fn to_server(
-    from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    shared: &Shared,
-    latest: &watch::Sender<Option<usize>>,
-) -> std::io::Result<()> {
+async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>) -> std::io::Result<()> {
     let mut from = BufReader::new(from);
     let mut handshake = [0; HANDSHAKE_LEN];
     from.read_exact(&mut handshake).await?;
     to.write_all(&handshake).await?;
-    let mut is_stalled = shared.is_stalled.subscribe();
+    let mut is_stalled = line.shared.is_stalled.subscribe();
+    let mut has_failed = false;
     let (mut raw, mut message) = (Vec::new(), Vec::new());
     loop {
         let length = from.read_u16().await?;
@@ -229,39 +372,115 @@ async fn to_server(
             message.extend_from_slice(&raw[start..]);
             continue;
         }
-        if let Some(statement) = statement_of(&message) {
-            let (place, delay) = shared.arrived(statement);
-            if !delay.is_zero() {
-                // tidy: the delay that is being simulated
-                tokio::time::sleep(delay).await;
-            }
-            latest.send_replace(Some(place));
+        has_failed &= message.get(1) != Some(&RESET);
+        if has_failed {
+            let _ = line.said.send(framed(&IGNORED));
+        } else if let Some(statement) = statement_of(&message) {
+            has_failed = run_arrives(statement, line).await;
         }
-        let _ = is_stalled.wait_for(|is_stalled| !is_stalled).await;
-        to.write_all(&raw).await?;
+        if !has_failed {
+            let _ = is_stalled.wait_for(|is_stalled| !is_stalled).await;
+            to.write_all(&raw).await?;
+        }
         raw.clear();
         message.clear();
     }
 }
 
+/// Whether the run was failed here, and is not for the server.
+async fn run_arrives(statement: String, line: &Line<'_>) -> bool {
+    let (place, delay, trouble) = line.shared.arrived(statement, line.number);
+    if !delay.is_zero() {
+        // tidy: the delay that is being simulated
+        tokio::time::sleep(delay).await;
+    }
+    let failure = match &trouble {
+        Some(Trouble::Fail(code, message)) => Some(failure(code, message)),
+        _ => None,
+    };
+    *line.latest() = Some(Latest { place, trouble, passed: 0 });
+    let has_failed = failure.is_some();
+    if let Some(failure) = failure {
+        let _ = line.said.send(failure);
+    }
+    has_failed
+}
+
 async fn to_client(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    shared: &Shared,
-    latest: &watch::Sender<Option<usize>>,
+    mut to_say: mpsc::UnboundedReceiver<Vec<u8>>,
+    line: &Line<'_>,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
-        let read = from.read(&mut buffer).await?;
+        let read = tokio::select! {
+            biased;
+            Some(said) = to_say.recv() => {
+                to.write_all(&said).await?;
+                continue;
+            }
+            read = from.read(&mut buffer) => read?,
+        };
         if read == 0 {
             return Ok(());
         }
-        to.write_all(&buffer[..read]).await?;
-        let place = *latest.borrow();
+        let (place, end) = line.passed(read);
+        to.write_all(&buffer[..end.as_ref().map_or(read, |end| end.keep)]).await?;
         if let Some(place) = place {
-            shared.answered(place);
+            line.shared.answered(place);
+        }
+        let Some(last_words) = end.map(|end| end.last_words) else { continue };
+        let Some(last_words) = last_words else { return Ok(()) };
+        to.write_all(&last_words).await?;
+        // Takes what the server still says, and passes nothing on.
+        tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+        return std::future::pending().await;
+    }
+}
+
+/// How an answer is spoilt.
+struct SpoiltEnd {
+    /// Bytes of those just read that are still passed on.
+    keep: usize,
+    /// What comes instead of the rest; nothing where the connection is closed.
+    last_words: Option<Vec<u8>>,
+}
+
+impl Trouble {
+    fn end(&self) -> Option<(usize, Option<Vec<u8>>)> {
+        match self {
+            Self::CutAfter(limit) => Some((*limit, None)),
+            Self::StallAfter(limit) => Some((*limit, Some(Vec::new()))),
+            Self::GarbageAfter(limit) => Some((*limit, Some(garbage()))),
+            Self::Fail(..) => None,
         }
     }
+}
+
+/// 0xC7 is no marker of PackStream. As the length of a chunk it asks for more of them; the zeros fill that up
+/// and end the message.
+fn garbage() -> Vec<u8> {
+    let mut bytes = vec![0xC7; 70_000];
+    bytes.resize(190_000, 0);
+    bytes
+}
+
+/// A FAILURE as a message of its own.
+fn failure(code: &str, message: &str) -> Vec<u8> {
+    let mut text = vec![0xB1, 0x7F, 0xA2];
+    for part in ["code", code, "message", message] {
+        text.push(0xD0);
+        text.push(u8::try_from(part.len()).unwrap_or(u8::MAX));
+        text.extend_from_slice(&part.as_bytes()[..part.len().min(255)]);
+    }
+    framed(&text)
+}
+
+/// One chunk and the end of the message.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    [&length.to_be_bytes(), message, &[0, 0]].concat()
 }
 
 /// The statement, if a message is RUN: a structure with tag 0x10 whose first field is a string.

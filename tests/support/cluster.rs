@@ -25,13 +25,15 @@ pub struct Plan {
     pub seeded: usize,
     /// Lines of `[entry]`.
     pub entry: &'static str,
+    /// More lines of `[origin]`.
+    pub origin: &'static str,
     /// `node.drain`.
     pub drain: &'static str,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", drain: "10s" }
+        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", origin: "", drain: "10s" }
     }
 }
 
@@ -63,10 +65,11 @@ impl Cluster {
         // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
         // refused as overload, as they should.
         let config = format!(
-            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
             plan.drain,
             seeds.join(", "),
             proxy.addr(),
+            plan.origin,
             redis.uri(),
             plan.entry
         );

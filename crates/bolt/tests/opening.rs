@@ -176,3 +176,34 @@ async fn a_self_signed_certificate_passes_with_ssc_and_only_there() {
     let error = Connection::open(&strict.parse().unwrap(), &Auth::None, &options()).await.unwrap_err();
     assert!(matches!(error, OpenError::Tls(_)), "{error}");
 }
+
+/// F25: a probe needs no credentials, and what a server says to its HELLO does not matter.
+#[tokio::test]
+async fn a_probe_says_whether_a_bolt_server_is_there() {
+    for (minor, answer) in [
+        (4, success(&[("server", "Neo4j/5.x".into())])),
+        (1, failure("Neo.TransientError.Request.NoThreadsAvailable")),
+    ] {
+        let script =
+            vec![Step::Handshake(minor), Step::Expect(HELLO), Step::Send(answer), Step::Expect(GOODBYE)];
+        let (address, server) = serve(script).await;
+        Connection::probe(&address, &options()).await.unwrap();
+        let requests = server.await.unwrap();
+        assert_eq!(metadata(&requests[0]).get("credentials"), None);
+    }
+    // Before 5.1 HELLO is the log-on: the handshake has to do.
+    let (address, _server) = serve(vec![Step::Handshake(0)]).await;
+    Connection::probe(&address, &options()).await.unwrap();
+}
+
+/// F25: a server that takes connections and answers nothing is not there.
+#[tokio::test]
+async fn a_probe_of_a_silent_server_ends_in_time() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let brief = Options { connect_timeout: Duration::from_millis(50), ..options() };
+    assert_eq!(Connection::probe(&address, &brief).await, Err(OpenError::TimedOut));
+    drop(listener);
+    let error = Connection::probe(&address, &options()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error}");
+}

@@ -275,13 +275,14 @@ pub const BACKOFF_MS_MAX: u64 = 10_000;
 const _: () = assert!(BACKOFF_MS_FIRST < BACKOFF_MS_MAX);
 /// Keys of which setbacks are remembered; the least recently used is forgotten, and runs again.
 pub const BACKOFF_KEYS_MAX: usize = 10_000;
-/// Failures in a row that open the origin's breaker: a connection that could not be opened, and the probe
-/// that follows it at once. One failure alone may be one connection's.
-pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 2;
+/// Connections in a row that could not be opened before the origin's breaker opens. One: it may have taken
+/// [`ORIGIN_CONNECT_MS_MAX`], and whoever comes meanwhile waits as long. A probe follows at once, so an opening
+/// for one connection's bad luck costs milliseconds.
+pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 1;
 /// Pause between two probes of an origin that cannot be reached: by how much later it is found again.
 pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
-/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed. Two
-/// of them are over a pause for garbage collection, which no opening of the breaker should follow.
+/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed: a
+/// server that pauses for garbage collection longer than that serves nobody meanwhile either.
 pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
 /// How long a probe's report may be missing before another is admitted.
 pub const ORIGIN_BREAKER_PROBE_MS_MAX: u64 = 2 * ORIGIN_PROBE_MS_MAX;

@@ -17,7 +17,7 @@ use crate::ask::{Query, RunBounds};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::outcome::Reason;
-use crate::ports::OriginError;
+use crate::ports::{OriginError, OriginFault};
 
 /// Where a statement goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,13 @@ impl Engine {
                 }
                 Seat::Follow(follower) => match follower.wait().await {
                     Wait::Landed(Ok(kind)) => return Ok(kind),
-                    // An error may be about who asked (I5): each finds out for itself.
+                    // A server that is away, or that used up a run's time, is so for all who ask.
+                    Wait::Landed(Err(error))
+                        if matches!(error.kind, OriginFault::Unreachable(_) | OriginFault::TimedOut) =>
+                    {
+                        return Err(error);
+                    }
+                    // Another error may be about who asked (I5): each finds out for itself.
                     Wait::Landed(Err(_)) => break,
                     Wait::Lost => {}
                 },

@@ -119,6 +119,13 @@ impl<const N: usize> Family<N> {
     }
 }
 
+fn breaker_moves(of: &'static str) -> Family<{ words::BREAKER_STATES.len() }> {
+    Family::new(
+        &words::BREAKER_STATES,
+        |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => of, "to" => to),
+    )
+}
+
 /// Followers that make a flight a stampede that single-flight absorbed.
 const STAMPEDE_FOLLOWERS_MIN: u32 = 10;
 
@@ -193,15 +200,9 @@ impl Meters {
             // The store's word that somebody else leads.
             contention: counter!("xfetch_lock_contention_total"),
             // The store's breaker came into a state.
-            breaker: Family::new(
-                &words::BREAKER_STATES,
-                |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "store", "to" => to),
-            ),
+            breaker: breaker_moves("store"),
             // The origin's breaker came into a state.
-            origin_breaker: Family::new(
-                &words::BREAKER_STATES,
-                |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => "origin", "to" => to),
-            ),
+            origin_breaker: breaker_moves("origin"),
             // A flight, or a read of one request's own, that ran nothing: the key's last runs brought no answer.
             held_back: counter!("hopcache_origin_held_back_total"),
             // A message on the peer listener that did not prove the cluster key.

@@ -4,12 +4,14 @@
 
 mod origin_suite;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use hopcache_core::breaker::BreakerState;
 use hopcache_core::key::PrincipalScope;
+use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Value, encode};
@@ -160,6 +162,25 @@ async fn a_dropped_run_ends_on_the_server() {
     tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the run went on at the server");
 }
 
+/// F26: a run over its deadline ends on the server as well, and its connection is not lent again.
+#[tokio::test]
+async fn a_run_over_its_deadline_ends_on_the_server() {
+    let origin = passthrough();
+    let mark = "origin_contract_late";
+    let watch = reading(&neo4j(), "SHOW TRANSACTIONS YIELD currentQuery RETURN currentQuery");
+    let running = async || {
+        let rows = rows_of(&origin.run(&watch).await.unwrap());
+        rows.iter().any(|row| row[0].as_str().is_some_and(|text| text.contains(mark)))
+    };
+    let late = OriginRun { timeout_ms: Millis(1_000), ..reading(&neo4j(), &format!("{LONG} /* {mark} */")) };
+    let begun = async { while !running().await {} };
+    let (ended, ()) = tokio::join!(origin.run(&late), begun);
+    assert_eq!(ended.unwrap_err().kind, OriginFault::TimedOut);
+    let ended = async { while running().await {} };
+    tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the run went on at the server");
+    assert!(origin.is_reachable(), "a slow query is not a server that is away");
+}
+
 /// A cut exchange is never met again: 200 runs dropped at many points, then 200 right answers.
 #[tokio::test]
 async fn runs_dropped_anywhere_leave_the_pool_sound() {
@@ -213,6 +234,52 @@ async fn nobody_listening_is_unreachable() {
     let origin = BoltOrigin::new(BoltSettings { address, ..settings(Login::Passthrough) });
     let fault = origin.run(&reading(&neo4j(), "RETURN 1")).await.unwrap_err().kind;
     assert!(matches!(fault, OriginFault::Unreachable(_)), "{fault:?}");
+    assert!(!origin.is_reachable());
+}
+
+/// F25: a black hole costs its connect timeout once. Then all are told at once, checks of credentials too, and
+/// the server is found again without anybody asking.
+#[tokio::test]
+async fn a_black_hole_is_waited_for_once_and_found_to_be_neo4j_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    let brief = Duration::from_millis(300);
+    let moves: Arc<Mutex<Vec<BreakerState>>> = Arc::default();
+    let told = Arc::clone(&moves);
+    let hook = Arc::new(move |state| told.lock().unwrap().push(state));
+    let address = format!("bolt://{here}").parse().unwrap();
+    let hole = BoltSettings { address, connect_timeout: brief, ..settings(Login::Passthrough) };
+    let origin = BoltOrigin::watched(hole, hook);
+    let run = reading(&neo4j(), "RETURN 1 AS n");
+    assert!(matches!(origin.run(&run).await.unwrap_err().kind, OriginFault::Unreachable(_)));
+    let began = std::time::Instant::now();
+    for _ in 0..200 {
+        assert!(matches!(origin.run(&run).await.unwrap_err().kind, OriginFault::Unreachable(_)));
+        assert!(matches!(origin.verify(&neo4j()).await.unwrap_err().kind, OriginFault::Unreachable(_)));
+    }
+    assert!(began.elapsed() < brief * 20, "200 runs waited for {:?}", began.elapsed());
+    assert_eq!(moves.lock().unwrap()[0], BreakerState::Open);
+    // The hole becomes a way to Neo4j: connections that wait in the kernel's queue are served late.
+    let upstream = variable("HOPCACHE_TEST_NEO4J_BOLT").trim_start_matches("bolt://").to_owned();
+    let passing = tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let upstream = upstream.clone();
+            tokio::spawn(async move {
+                let mut server = tokio::net::TcpStream::connect(upstream).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    let found = async {
+        while !origin.is_reachable() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), found).await.expect("not found again");
+    origin.verify(&neo4j()).await.unwrap();
+    assert_eq!(rows_of(&origin.run(&run).await.unwrap()), [[Value::Int(1)]]);
+    assert_eq!(moves.lock().unwrap().last(), Some(&BreakerState::Closed));
+    passing.abort();
 }
 
 #[tokio::test]

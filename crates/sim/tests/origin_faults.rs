@@ -199,6 +199,12 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     }
     let tried = world.origin.runs() - before;
     assert!((3..=24).contains(&tried), "{tried} refreshes of a key that times out, in a minute");
+    let seen = &world.origin.runs_seen()[before..];
+    for (setbacks, (earlier, later)) in seen.iter().zip(&seen[1..]).enumerate() {
+        let pause_ms = (BACKOFF_MS_FIRST << setbacks.min(20)).min(BACKOFF_MS_MAX) / 2;
+        let gap = later.began.since(earlier.began);
+        assert!(gap >= Millis(pause_ms), "refresh {} after only {gap:?}", setbacks + 2);
+    }
     world.origin.set_mood(Mood::Well);
     world.origin.set_version(2);
     world.pass(BACKOFF_MS_MAX + 2 * REFRESH_RETRY_MS).await;

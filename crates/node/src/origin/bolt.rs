@@ -130,7 +130,7 @@ impl BoltOrigin {
         let whose = self.fingerprint(&run.identity);
         // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
         // may have gone meanwhile.
-        drop(self.gate.admit()?);
+        self.gate.check()?;
         let _slot = self.take(&whose, deadline).await?;
         let ticket = self.gate.admit()?;
         let ended = self.run_in_slot(run, mode, text, deadline).await;
@@ -312,7 +312,7 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
-        drop(self.gate.admit()?);
+        self.gate.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
         let ticket = self.gate.admit()?;
         let verified = self.verify_now(identity).await;

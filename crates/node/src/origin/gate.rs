@@ -33,7 +33,8 @@ pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> +
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: ORIGIN_BREAKER_FAILURES_MAX,
     apart_ms: Millis::ZERO,
-    open_ms: Millis(ORIGIN_BREAKER_OPEN_MS),
+    // The prober alone asks an open breaker, at its own pace: at once, and then every half second.
+    open_ms: Millis::ZERO,
     probe_ms_max: Millis(ORIGIN_BREAKER_PROBE_MS_MAX),
 };
 
@@ -62,6 +63,11 @@ impl Gate {
         self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
     }
 
+    /// Whether there is any use in waiting for a place: not while the server is known to be away.
+    pub(super) fn check(&self) -> Result<(), OriginFault> {
+        self.admit().map(|_| ())
+    }
+
     /// Leave to use the server, while it is not known to be away.
     pub(super) fn admit(&self) -> Result<Ticket<'_>, OriginFault> {
         let mut breaker = self.breaker.lock();
@@ -80,10 +86,7 @@ impl Gate {
         loop {
             self.doubts.notified().await;
             while !self.probe_once(&probe).await {
-                // A failure while still closed: the next probe decides, so it comes at once.
-                if self.state() != BreakerState::Closed {
-                    pause().await;
-                }
+                pause().await;
             }
             // However many runs fail, and however fast: so many probes and no more.
             pause().await;

@@ -1,0 +1,111 @@
+//! F26: Neo4j is slower than the deadline. One run for all who wait; its connection is destroyed and Neo4j stops;
+//! the key is left alone for a while; a write that is given up may still be carried out, and says so.
+
+use std::time::{Duration, Instant};
+
+use super::{ask, assert_failed, assert_nothing_stored, counted, crowd, one_node, slowest};
+use crate::support::cluster::{OwnLabel, at_neo4j};
+use crate::support::{say, until};
+
+const TIMED_OUT: &str = "Hopcache.TransientError.OriginTimedOut";
+const BACKING_OFF: &str = "Hopcache.TransientError.BackingOff";
+const TIMEOUT: Duration = Duration::from_millis(1_500);
+const SLACK: Duration = Duration::from_secs(4);
+
+/// Transactions of a statement, by Neo4j's own word.
+async fn running(mark: &str) -> u64 {
+    let watch = format!(
+        "SHOW TRANSACTIONS YIELD currentQuery WHERE currentQuery STARTS WITH 'UNWIND' AND currentQuery CONTAINS '{mark}' RETURN count(*) AS n"
+    );
+    at_neo4j(&watch).await.value().as_u64().unwrap()
+}
+
+/// F26, I2: 50 clients wait for a statement that would run for hours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_over_its_deadline_is_one_run_for_all_and_ends_at_neo4j() {
+    let cluster = one_node("ttl = \"10m\"", "timeout = \"1500ms\"").await;
+    let mark = OwnLabel::new("Slow").0.clone();
+    let hours =
+        format!("UNWIND range(1, 10000000) AS a UNWIND range(1, 10000000) AS b RETURN sum(a * b) AS {mark}");
+    let waiters = async { crowd(&cluster, &hours, 50).await };
+    let seen_running = until("Neo4j runs it", TIMEOUT + SLACK, async || running(&mark).await == 1);
+    let (replies, ()) = tokio::join!(waiters, seen_running);
+    let told = Instant::now();
+    replies.iter().for_each(|reply| assert_failed(reply, 504, TIMED_OUT));
+    assert_eq!(cluster.proxy.runs(&mark), 1, "a run for each waiter in turn");
+    assert!(slowest(&replies) < TIMEOUT + SLACK, "{:?}", slowest(&replies));
+    let connection = cluster.proxy.seen(&mark)[0].connection;
+    until("the connection is destroyed", Duration::from_secs(2), async || !cluster.proxy.is_open(connection))
+        .await;
+    until("Neo4j has stopped", Duration::from_secs(5), async || running(&mark).await == 0).await;
+    say(&format!(
+        "F26: 50 waiters, 1 run, fastest {} ms, slowest {} ms; Neo4j had stopped {} ms after the answers",
+        replies.iter().map(|reply| reply.took).min().unwrap().as_millis(),
+        slowest(&replies).as_millis(),
+        told.elapsed().as_millis()
+    ));
+    assert_eq!(counted(&cluster, "hopcache_origin_errors_total", "timed_out").await, 1.0);
+    assert_nothing_stored(&cluster).await;
+    // One slow query is not a Neo4j that is away.
+    assert_eq!(super::degraded(&cluster).await, serde_json::json!([]));
+    assert_eq!(counted(&cluster, "hopcache_breaker_transitions_total", "origin").await, 0.0);
+    assert_eq!(ask(&cluster, "RETURN 'F26 the next' AS what").await.value(), "F26 the next");
+}
+
+/// F26: eager clients and a key that never answers in time, then does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_key_that_times_out_is_left_alone_for_longer_each_time() {
+    let cluster = one_node("ttl = \"10m\"", "timeout = \"300ms\"").await;
+    let statement = "RETURN 'F26 again and again' AS what";
+    cluster.proxy.delay_runs("again and again", Duration::from_secs(60));
+    let (began, mut asked, mut told_at_once) = (Instant::now(), 0, 0);
+    while began.elapsed() < Duration::from_secs(5) {
+        for reply in crowd(&cluster, statement, 20).await {
+            asked += 1;
+            if reply.status == 504 {
+                assert_failed(&reply, 504, TIMED_OUT);
+            } else {
+                assert_failed(&reply, 503, BACKING_OFF);
+                told_at_once += 1;
+            }
+        }
+    }
+    let runs: Vec<_> = cluster.proxy.seen("again and again").iter().map(|run| run.arrived - began).collect();
+    let held_back = counted(&cluster, "hopcache_origin_held_back_total", "").await;
+    say(&format!(
+        "F26: {asked} requests in 5 s, {told_at_once} told at once, {held_back} flights held back; runs at {:?} ms",
+        runs.iter().map(Duration::as_millis).collect::<Vec<_>>()
+    ));
+    assert!((2..=8).contains(&runs.len()), "{} runs", runs.len());
+    assert!(told_at_once > asked / 2 && held_back >= 1.0);
+    assert_nothing_stored(&cluster).await;
+    cluster.proxy.heal();
+    let healed = Instant::now();
+    until("it answers again", Duration::from_secs(12), async || ask(&cluster, statement).await.status == 202)
+        .await;
+    say(&format!("F26: answered {} ms after Neo4j was well again", healed.elapsed().as_millis()));
+    assert!(ask(&cluster, statement).await.is_hit());
+}
+
+/// F26, I6: a write whose deadline passes is carried out all the same, once; the answer says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_over_its_deadline_says_that_it_may_be_carried_out_and_is_not_repeated() {
+    let label = OwnLabel::new("LateWrite");
+    let cluster = one_node("ttl = \"10m\"", "timeout = \"1s\"").await;
+    let write = format!("CREATE (n:{}) RETURN 1 AS n", label.0);
+    cluster.proxy.trouble(&label.0, crate::support::bolt_proxy::Trouble::StallAfter(0), usize::MAX);
+    let reply = ask(&cluster, &write).await;
+    assert_failed(&reply, 504, TIMED_OUT);
+    let message = reply.json()["errors"][0]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("may have been carried out"), "{message}");
+    let connection = cluster.proxy.seen(&label.0)[0].connection;
+    until("the connection is destroyed", Duration::from_secs(2), async || !cluster.proxy.is_open(connection))
+        .await;
+    let count = format!("MATCH (n:{}) RETURN count(n) AS n", label.0);
+    assert_eq!(at_neo4j(&count).await.value(), 1, "it was carried out");
+    assert_eq!(cluster.proxy.runs(&format!("CREATE (n:{}", label.0)), 1, "it was sent again");
+    // The same write again is the client's own decision, and is not held back.
+    cluster.proxy.heal();
+    assert_eq!(ask(&cluster, &write).await.status, 202);
+    assert_eq!(at_neo4j(&count).await.value(), 2);
+}
