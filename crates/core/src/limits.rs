@@ -130,6 +130,10 @@ pub const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Most header fields of a request: hyper's own bound, which keeps them on the stack. Named for messages and
 /// tests; a test fails when hyper has another.
 pub const HEADERS_MAX: usize = 100;
+/// Bytes of answers that the kernel is asked to hold for one connection (Linux takes twice this, for its own
+/// book-keeping). By itself it grows to 4 MiB, so that readers who do not read cost gigabytes outside of this
+/// process, and the time of filling them. At a round trip of 1 ms this is over 200 MB/s for each connection.
+pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// Connections over the limit that are being told so at a time; above it they are closed without a word, so
 /// that telling costs at most this many sockets and tasks.
 pub const SHEDS_MAX: usize = 256;

@@ -14,12 +14,13 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::limits::SHEDS_MAX;
+use hopcache_core::limits::{SEND_BUFFER_BYTES, SHEDS_MAX};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -118,6 +119,10 @@ pub async fn serve<S, B>(
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
+    // Connections inherit it. Where the system refuses, they have what it gives.
+    if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
+        tracing::warn!(%error, "the kernel's send buffers keep their size");
+    }
     let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
     let sheds = Room::new(SHEDS_MAX);
     let mut is_full = false;

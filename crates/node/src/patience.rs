@@ -18,7 +18,7 @@
 //! that came early counts as idle until more of it comes, so such a sender has `idle + head`.
 //!
 //! hyper refuses a head that it cannot read by itself, without a word. Its refusal is recognised here on its
-//! way out and held back, so that the listener can say it in its own shape; see [`hypers_refusal`].
+//! way out and held back, so that the listener can say it in its own shape; see `hypers_refusal`.
 //!
 //! **Cost.** The clock is read once for each answer, and once for each head that does not come in one piece.
 //! There is one timer for each connection, armed for the earliest end there may be; a deadline that moves
