@@ -118,8 +118,7 @@ fn worst_of_99_percent(took: &[Duration]) -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     let seconds = std::env::var("HOPCACHE_TEST_FLOOD_S").map_or(6, |text| text.parse().unwrap());
-    let lines =
-        Lines { node: "memory = \"8MiB\"", origin: "max_concurrent = 8", entry: "ttl = \"10m\"" };
+    let lines = Lines { node: "memory = \"8MiB\"", origin: "max_concurrent = 8", entry: "ttl = \"10m\"" };
     let place = Place::start(&[CALM, FLOOD], RUN, lines).await;
     for k in 0..KEYS {
         assert_eq!(place.nodes[k % 3].ask(&request(CALM, &k.to_string(), 0)).await.status, 202);
