@@ -1,9 +1,10 @@
 //! Promise I5: credentials are checked before a hit is served, and nobody is served from another's entry.
-//! (That a belief ends after 30 s is shown on a clock of its own, in `front/credentials.rs`.)
+//! (That a belief ends after 30 s is shown on a clock of its own in `front/credentials/tests.rs`, and on three
+//! nodes in `tests/faults/isolation/passwords.rs`.)
 
 use serde_json::json;
 
-use crate::http::{Answer, Request};
+use crate::http::{Answer, Request, basic};
 use crate::start::{Node, neo4j};
 
 /// A user of Neo4j that is dropped with this value.
@@ -85,4 +86,62 @@ fn a_changed_password_is_accepted_at_once() {
     user.administer(&format!("ALTER USER {} SET PASSWORD 'another-password' CHANGE NOT REQUIRED", user.0));
     let new = user.ask(&node, "another-password");
     assert!(new.status == 202 && new.is_hit(), "the same principal: {} {}", new.status, new.cache());
+}
+
+/// Names nearly alike. What Neo4j makes of each is its business; hopcache says the same, serves nobody who was
+/// not accepted, and shares no key between two names of a user.
+#[test]
+fn names_nearly_alike_are_each_their_own() {
+    let node = Node::start();
+    let (small, large) = (User::create("qacase"), User::create("QACASE"));
+    let of_small = small.ask(&node, PASSWORD);
+    let of_large = large.ask(&node, PASSWORD);
+    assert!(of_small.is_stored() && of_large.is_stored(), "{} {}", of_small.cache(), of_large.cache());
+    assert_ne!(key(&of_small), key(&of_large));
+    assert!(small.ask(&node, PASSWORD).is_hit() && large.ask(&node, PASSWORD).is_hit());
+    let with = |authorization: &str| {
+        Request::statement("RETURN 'for each their own' AS x").header("Authorization", authorization)
+    };
+    let mixed = small.0.replace("qacase", "QaCase");
+    for authorization in [
+        basic(&mixed, PASSWORD),
+        basic("", PASSWORD),
+        basic("", ""),
+        basic(&format!("{}\0", small.0), PASSWORD),
+        basic(&format!("{} ", small.0), PASSWORD),
+        // Each asks twice, here and there: a third wrong password of one user would lock it out.
+        basic(&format!("{}:", large.0), PASSWORD),
+        basic(&small.0, &format!("{PASSWORD}\0")),
+        format!("Bearer {}", small.0),
+        format!("Bearer {PASSWORD}"),
+    ] {
+        let (here, there) = (with(&authorization).send(node.client), with(&authorization).send(neo4j()));
+        assert_eq!(
+            (here.status, here.code()),
+            (there.status, there.code()),
+            "{authorization}: {}",
+            here.text()
+        );
+        assert!(!here.is_hit() && here.status != 202, "{authorization}: {}", here.text());
+    }
+}
+
+/// Neo4j resolves a database's name in any case; nobody may read another database's entry by it.
+#[test]
+fn databases_are_told_apart_and_their_names_case_is_not() {
+    let node = Node::start();
+    let user = User::create("qadatabase");
+    let ask = |database: &str| {
+        let request = Request::statement("RETURN 'for each their own' AS x").login(&user.0, PASSWORD);
+        request.path(&format!("/db/{database}/query/v2")).send(node.client)
+    };
+    let of_neo4j = ask("neo4j");
+    assert!(of_neo4j.is_stored(), "{}", of_neo4j.cache());
+    let in_capitals = ask("NEO4J");
+    assert_eq!((in_capitals.status, key(&in_capitals)), (202, key(&of_neo4j)), "{}", in_capitals.text());
+    let of_system = ask("system");
+    assert!(!of_system.is_hit() && key(&of_system) != key(&of_neo4j), "{}", of_system.cache());
+    let of_none = ask("nosuchdatabase");
+    assert_eq!(of_none.status, 404, "{}", of_none.text());
+    assert!(!of_none.is_hit());
 }

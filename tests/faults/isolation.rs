@@ -2,6 +2,7 @@
 //! and which variable asks for larger runs.
 
 mod flood;
+mod guesses;
 mod mixed;
 mod passwords;
 mod place;

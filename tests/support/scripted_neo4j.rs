@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hopcache_packstream::{Reader, Token, Value, Writer};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+
+use super::bolt_bytes::{chunked, read_message, structure, told};
 
 const SUCCESS: u8 = 0x70;
 const RECORD: u8 = 0x71;
@@ -118,22 +120,20 @@ impl<'a> Session<'a> {
     }
 
     fn answer(&mut self, message: &[u8]) -> Option<Vec<Vec<u8>>> {
-        let mut reader = Reader::new(message);
-        let Token::Struct { tag, len } = reader.token().ok()? else { return None };
-        let fields: Vec<Value> = (0..len).map(|_| reader.value()).collect::<Result<_, _>>().ok()?;
+        let (tag, fields) = structure(message)?;
         if tag == 0x0F {
             self.has_failed = false;
-            return Some(vec![success(&[])]);
+            return Some(vec![success(&json!({}))]);
         }
         if self.has_failed {
             return Some(vec![vec![0xB0, IGNORED]]);
         }
         let answers = match tag {
-            0x01 | 0x6B => vec![success(&[("server", "Neo4j/5.26.0")])],
+            0x01 | 0x6B => vec![success(&json!({"server": "Neo4j/5.26.0"}))],
             0x6A => vec![self.log_on(fields.first()?)],
             0x10 => vec![self.run(&fields)?],
             0x3F => {
-                let end = success(&[("type", "r"), ("bookmark", "FB:scripted")]);
+                let end = success(&json!({"type": "r", "bookmark": "FB:scripted"}));
                 self.row.take().into_iter().chain([end]).collect()
             }
             _ => return None,
@@ -151,7 +151,7 @@ impl<'a> Session<'a> {
         let users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
         if users.get(&name) == Some(&secret) {
             self.user = Some(name);
-            return success(&[]);
+            return success(&json!({}));
         }
         self.shared.logons_refused.fetch_add(1, Ordering::Relaxed);
         failure("Neo.ClientError.Security.Unauthorized", "The client is unauthorized.")
@@ -165,13 +165,8 @@ impl<'a> Session<'a> {
             user = format!("{user} as {other}");
         }
         self.row = None;
-        let mut head = Writer::new();
-        head.structure(SUCCESS, 1);
-        head.map(1);
-        head.string("fields");
         if statement.starts_with("EXPLAIN") {
-            head.list(0);
-            return Some(head.into_bytes());
+            return Some(success(&json!({"fields": []})));
         }
         self.shared.runs.fetch_add(1, Ordering::Relaxed);
         let k = params.get("k").and_then(Value::as_str).unwrap_or_default();
@@ -179,57 +174,16 @@ impl<'a> Session<'a> {
             let said = format!("{user}|{database}|{k}");
             return Some(failure("Neo.ClientError.Statement.ArithmeticError", &said));
         }
-        let pad = usize::try_from(params.get("pad").and_then(Value::as_int).unwrap_or(0)).ok()?;
-        let columns = ["user", "database", "k", "pad"];
-        head.list(columns.len());
-        columns.iter().for_each(|name| head.string(name));
-        let mut row = Writer::new();
-        row.structure(RECORD, 1);
-        row.list(columns.len());
-        [user.as_str(), &database, k, &"x".repeat(pad)].iter().for_each(|text| row.string(text));
-        self.row = Some(row.into_bytes());
-        Some(head.into_bytes())
+        let pad = usize::try_from(params.get("pad").and_then(Value::as_i64).unwrap_or(0)).ok()?;
+        self.row = Some(told(RECORD, &json!([user, database, k, "x".repeat(pad)])));
+        Some(success(&json!({"fields": ["user", "database", "k", "pad"]})))
     }
 }
 
-fn success(pairs: &[(&str, &str)]) -> Vec<u8> {
-    told(SUCCESS, pairs)
+fn success(metadata: &Value) -> Vec<u8> {
+    told(SUCCESS, metadata)
 }
 
 fn failure(code: &str, message: &str) -> Vec<u8> {
-    told(FAILURE, &[("code", code), ("message", message)])
-}
-
-fn told(tag: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer.structure(tag, 1);
-    writer.map(pairs.len());
-    for (name, text) in pairs {
-        writer.string(name);
-        writer.string(text);
-    }
-    writer.into_bytes()
-}
-
-fn chunked(message: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(message.len() + 4);
-    for chunk in message.chunks(usize::from(u16::MAX)) {
-        bytes.extend_from_slice(&u16::try_from(chunk.len()).unwrap().to_be_bytes());
-        bytes.extend_from_slice(chunk);
-    }
-    bytes.extend_from_slice(&[0, 0]);
-    bytes
-}
-
-async fn read_message(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let mut message = Vec::new();
-    loop {
-        let length = usize::from(socket.read_u16().await?);
-        if length == 0 {
-            return Ok(message);
-        }
-        let start = message.len();
-        message.resize(start + length, 0);
-        socket.read_exact(&mut message[start..]).await?;
-    }
+    told(FAILURE, &json!({"code": code, "message": message}))
 }

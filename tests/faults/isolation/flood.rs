@@ -13,16 +13,20 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::place::{Lines, Place};
-use crate::support::http::{Connection, Reply, basic, post};
-use crate::support::{distribution, say};
+use crate::support::http::{Connection, Reply, basic, crowd, post};
+use crate::support::{say, until};
 
 const CALM: (&str, &str) = ("calm", "the-password-of-calm");
 const FLOOD: (&str, &str) = ("flood", "the-password-of-flood");
 const KEYS: usize = 200;
 /// Over three times the slots of a node and what one principal may have waiting there.
 const FLOODING: usize = 3_600;
-/// Of one run, at eight slots for each node: the flood asks for far more than that.
-const RUN: Duration = Duration::from_millis(50);
+/// Of one run, at four slots for each node: the flood asks for far more than that.
+const RUN: Duration = Duration::from_millis(100);
+/// Characters of each of the flood's answers.
+const PAD: usize = 8 << 10;
+/// Fewest misses that say something, however slow the machine.
+const MISSES_MIN: usize = 15;
 /// What a client of the flood does with a 429: it waits for the time that it is told.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -45,7 +49,7 @@ async fn flood(addr: SocketAddr, name: usize, tally: Arc<Tally>) {
     let mut asked = 0_u64;
     while !tally.is_over.load(Ordering::Relaxed) {
         asked += 1;
-        let Ok(reply) = connection.ask(&request(FLOOD, &format!("{name}-{asked}"), 16 << 10)).await else {
+        let Ok(reply) = connection.ask(&request(FLOOD, &format!("{name}-{asked}"), PAD)).await else {
             return;
         };
         match reply.status {
@@ -87,18 +91,26 @@ async fn read_on(place: &Place, end: Instant) -> (u64, u64, Vec<Duration>) {
     (hits, others, took)
 }
 
+/// One of the calm principal's misses.
+struct Miss {
+    took: Duration,
+    /// Runs of anybody that began at Neo4j between its question and its answer.
+    runs: u64,
+}
+
 /// The calm principal's misses: one new key after another.
-async fn miss_on(place: &Place, prefix: &str, end: Instant, most: usize) -> Vec<Duration> {
+async fn miss_on(place: &Place, prefix: &str, end: Instant) -> Vec<Miss> {
     let mut connections = open(place).await;
-    let mut took = Vec::new();
-    while took.len() < most && Instant::now() < end {
-        let node = took.len() % connections.len();
-        let ask: Arc<[u8]> = request(CALM, &format!("{prefix}-{}", took.len()), 0);
+    let mut misses = Vec::new();
+    while misses.len() < MISSES_MIN || Instant::now() < end {
+        let node = misses.len() % connections.len();
+        let ask: Arc<[u8]> = request(CALM, &format!("{prefix}-{}", misses.len()), 0);
+        let before = place.neo4j.runs();
         let reply: Reply = connections[node].ask(&ask).await.unwrap();
         assert_eq!(reply.status, 202, "{reply}");
-        took.push(reply.took);
+        misses.push(Miss { took: reply.took, runs: place.neo4j.runs() - before });
     }
-    took
+    misses
 }
 
 async fn open(place: &Place) -> Vec<Connection> {
@@ -109,23 +121,23 @@ async fn open(place: &Place) -> Vec<Connection> {
     connections
 }
 
-fn worst_of_99_percent(took: &[Duration]) -> Duration {
-    let mut sorted = took.to_vec();
+/// The value below which so many percent of them are.
+fn percentile<T: Ord + Copy>(of: impl Iterator<Item = T>, percent: usize) -> T {
+    let mut sorted: Vec<T> = of.collect();
     sorted.sort_unstable();
-    sorted[(sorted.len() - 1) * 99 / 100]
+    sorted[(sorted.len() - 1) * percent / 100]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     let seconds = std::env::var("HOPCACHE_TEST_FLOOD_S").map_or(6, |text| text.parse().unwrap());
-    let lines = Lines { node: "memory = \"8MiB\"", origin: "max_concurrent = 8", entry: "ttl = \"10m\"" };
+    let lines = Lines { node: "memory = \"2MiB\"", origin: "max_concurrent = 4", entry: "ttl = \"10m\"" };
     let place = Place::start(&[CALM, FLOOD], RUN, lines).await;
-    for k in 0..KEYS {
-        assert_eq!(place.nodes[k % 3].ask(&request(CALM, &k.to_string(), 0)).await.status, 202);
-    }
+    let all = (0..KEYS).map(|k| (place.nodes[k % 3].addrs.client, request(CALM, &k.to_string(), 0)));
+    assert!(crowd(all.collect()).await.into_iter().all(|reply| reply.unwrap().status == 202));
     let (_, others, quiet_hits) = read_on(&place, Instant::now()).await;
     assert_eq!(others, 0, "all is kept before the flood");
-    let quiet = miss_on(&place, "quiet", Instant::now() + Duration::from_secs(5), 30).await;
+    let quiet = miss_on(&place, "quiet", Instant::now()).await;
 
     let tally = Arc::new(Tally::default());
     let mut clients = JoinSet::new();
@@ -133,35 +145,41 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
         let addr = place.nodes[name % 3].addrs.client;
         clients.spawn(flood(addr, name, Arc::clone(&tally)));
     }
-    let full = async || place.metric("hopcache_origin_in_flight", "").await >= 24.0;
-    crate::support::until("every slot is taken", Duration::from_secs(20), full).await;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    until("queues are full", Duration::from_secs(60), async || count(&tally.slowed_down) > 0).await;
     let end = Instant::now() + Duration::from_secs(seconds);
-    let ((hits, others, took), misses) =
-        tokio::join!(read_on(&place, end), miss_on(&place, "loud", end, usize::MAX));
+    let ((hits, others, took), misses) = tokio::join!(read_on(&place, end), miss_on(&place, "loud", end));
     tally.is_over.store(true, Ordering::Relaxed);
 
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let (answered, slowed) = (count(&tally.answered), count(&tally.slowed_down));
     let bytes = place.metric("hopcache_entry_bytes", "").await;
     say(&format!(
-        "flood: {FLOODING} clients, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {} MiB on 3 nodes",
+        "flood: {FLOODING} clients, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {:.1} MiB on 3 nodes",
         count(&tally.unavailable),
         place.neo4j.runs(),
         bytes / f64::from(1 << 20)
     ));
     say(&format!(
-        "calm: {hits} hits, {others} lost; hits p99 {:?} (quiet {:?}); misses {} p99 {:?} (quiet p99 {:?})",
-        worst_of_99_percent(&took),
-        worst_of_99_percent(&quiet_hits),
-        misses.len(),
-        worst_of_99_percent(&misses),
-        worst_of_99_percent(&quiet)
+        "calm: {hits} hits, {others} lost; hits p50 {:?} p99 {:?} (quiet p99 {:?})",
+        percentile(took.iter(), 50),
+        percentile(took.iter(), 99),
+        percentile(quiet_hits.iter(), 99)
     ));
-    say(&format!("calm misses under the flood: {}", distribution(&misses)));
+    let runs_p50 = percentile(misses.iter().map(|miss| miss.runs), 50);
+    say(&format!(
+        "calm misses: {}, p50 {:?} p99 {:?} (quiet p50 {:?} p99 {:?}); runs of anybody meanwhile p50 {runs_p50} p99 {}",
+        misses.len(),
+        percentile(misses.iter().map(|miss| miss.took), 50),
+        percentile(misses.iter().map(|miss| miss.took), 99),
+        percentile(quiet.iter().map(|miss| miss.took), 50),
+        percentile(quiet.iter().map(|miss| miss.took), 99),
+        percentile(misses.iter().map(|miss| miss.runs), 99)
+    ));
     assert!(answered > 0 && slowed > 0, "there was no flood");
     assert!(place.metric("hopcache_origin_errors_total", "too_many_runs").await > 0.0);
     assert!(others * 20 < hits + others, "{others} of {} hits lost", hits + others);
-    // In line behind the flood they would wait for 1,024 runs at eight a time: 6 s. In turn, for one.
-    assert!(misses.len() > 10 && worst_of_99_percent(&misses) < Duration::from_secs(2), "{misses:?}");
+    // In line behind the flood each would wait for 1,024 runs of its node, and about 3,000 altogether. In turn it
+    // waits for the next slot; the rest is what a machine without a free core adds, so runs are counted, not time.
+    assert!(runs_p50 < 300, "{runs_p50} runs before the calm principal's own");
     clients.shutdown().await;
 }

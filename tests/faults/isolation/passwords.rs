@@ -70,12 +70,14 @@ async fn until_refused(cluster: &Cluster, node: usize, request: &[u8], changed: 
     let mut connection = Connection::open(cluster.nodes[node].addrs.client).await.unwrap();
     let mut hits = 0;
     loop {
+        let sent = changed.elapsed();
         let reply = connection.ask(request).await.unwrap();
         if reply.status != 202 {
             assert_refused(&reply);
-            return (changed.elapsed(), hits);
+            return (sent, hits);
         }
-        assert!(changed.elapsed() < BELIEVED, "{:?} after the change: {reply}", changed.elapsed());
+        // When it was sent: the belief began before the change, so this holds on a slow machine as well.
+        assert!(sent < BELIEVED, "{sent:?} after the change: {reply}");
         hits += u32::from(reply.is_hit());
         // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(25)).await;

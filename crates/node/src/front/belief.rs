@@ -17,7 +17,7 @@ use lru::LruCache;
 pub type Fingerprint = [u8; 32];
 
 /// Until when an identity is believed. Shared by everything that remembers requests of it; written under
-/// the lock of its [`Beliefs`] only, read by every hit.
+/// the lock of the table that it stands in, read by every hit.
 #[derive(Debug, Default)]
 pub struct Belief {
     /// End of what Neo4j's last yes is good for.

@@ -80,3 +80,54 @@ pub(super) async fn sweep_for_ever(requests: Arc<RememberedRequests>, clock: Arc
         requests.sweep(clock.now());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+    use hopcache_core::limits::CREDENTIALS_TTL_MS;
+    use hopcache_engine::ask::{Freshness, Hints, Query, QueryParts};
+    use hopcache_engine::identity::{Credentials, Identity};
+    use hopcache_engine::ports::AccessMode;
+    use hopcache_queryapi::render::{Counters, Encoding, Form};
+
+    use super::*;
+    use crate::front::belief::Beliefs;
+
+    fn ask(identity: Arc<Identity>) -> Ask {
+        let parts = QueryParts {
+            database: "neo4j".into(),
+            statement: "RETURN 1".into(),
+            params: Bytes::from_static(&[0xA0]),
+            impersonated: None,
+            identity,
+        };
+        Ask {
+            query: Arc::new(Query::read(parts, &KeyHasher::new(b""), &[])),
+            form: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+            freshness: Freshness::default(),
+            hints: Hints::default(),
+            mode: AccessMode::Write,
+            bypass: None,
+            deadline: MonoTime(0),
+            traceparent: None,
+            session: None,
+        }
+    }
+
+    /// Credentials in the clear live as long as the belief in them, and no longer.
+    #[test]
+    fn requests_of_those_who_are_not_believed_any_more_are_forgotten() {
+        let (start, requests) = (MonoTime(3_600_000_000), RememberedRequests::new(7));
+        let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
+        let identity = Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None });
+        let belief = Beliefs::new(Millis::ZERO).accept(&identity.fingerprint, start);
+        requests.remember(b"the bytes", ask(Arc::clone(&identity)), belief);
+        let end = start + Millis(CREDENTIALS_TTL_MS);
+        assert_eq!(requests.sweep(MonoTime(end.0 - 1)), 0);
+        assert!(requests.find(b"the bytes").is_some());
+        assert_eq!(requests.sweep(end), 1);
+        assert!(requests.find(b"the bytes").is_none());
+        assert_eq!(Arc::strong_count(&identity), 1, "nothing holds the credentials");
+    }
+}

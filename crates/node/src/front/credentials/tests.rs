@@ -57,6 +57,7 @@ impl Clock for Hand {
         MonoTime(self.0.load(Ordering::Relaxed))
     }
 
+    // tidy: the port's method, no call of it
     fn sleep(&self, _: Millis) -> BoxFuture<'static, ()> {
         std::future::pending().boxed()
     }
