@@ -233,3 +233,8 @@ pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// Largest body that is read before its sender's credentials are looked at, in bytes.
 pub const STRANGERS_BODY_BYTES_MAX: u64 = 64 << 10;
+/// Pause between two questions whether an origin that is away is back, where no request asks.
+pub const ORIGIN_WATCH_MS: u64 = 1_000;
+/// The same while it refuses this node's own credentials: Neo4j locks a user out after three wrong
+/// passwords within five seconds.
+pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;

@@ -5,7 +5,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,12 +28,14 @@ use crate::listener::{ListenerBounds, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
+use crate::origin::watch::OriginHealth;
 use crate::patience::Patience;
 use crate::peer::auth::ClusterKey;
 use crate::peer::client::PeerClient;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
 use crate::routing::{MemberRouting, Members, ring_of};
+use crate::store::trouble::Trouble;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
@@ -65,8 +66,8 @@ pub struct Standing {
     pub virtual_nodes: u32,
     /// Told to leave.
     pub leaving: CancellationToken,
-    /// Whether the origin answered the last time it was asked.
-    pub is_origin_reachable: AtomicBool,
+    /// Whether the origin is there.
+    pub origin_health: OriginHealth,
 }
 
 impl Standing {
@@ -83,15 +84,15 @@ impl Standing {
         reasons
     }
 
-    /// What works less well than it should; the node serves all the same.
+    /// What works less well than it should, and why; the node serves all the same.
     #[must_use]
-    pub fn degraded(&self) -> Vec<&'static str> {
+    pub fn degraded(&self) -> Vec<(&'static str, &'static str)> {
         let mut parts = Vec::new();
-        if !self.engine.store_is_reachable() {
-            parts.push("store");
+        if let Some(error) = self.engine.store_trouble() {
+            parts.push(("store", Trouble::of(&error).advice()));
         }
-        if !self.is_origin_reachable.load(Ordering::Relaxed) {
-            parts.push("origin");
+        if let Some(advice) = self.origin_health.trouble() {
+            parts.push(("origin", advice));
         }
         parts
     }
@@ -153,7 +154,7 @@ impl Node {
             report,
             virtual_nodes,
             leaving: CancellationToken::new(),
-            is_origin_reachable: AtomicBool::new(true),
+            origin_health: OriginHealth::default(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let prober = Prober::new(members, link, &seeds);
@@ -215,6 +216,8 @@ impl Node {
         self.spawn(async move { match engine.follow_invalidations().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
+        let standing = Arc::clone(&self.standing);
+        self.spawn(async move { match standing.origin_health.watch(&*standing.origin).await {} });
     }
 
     fn start_listeners(

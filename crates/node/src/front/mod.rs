@@ -199,7 +199,7 @@ impl Front {
 
     fn note_origin(&self, reach: Reach) {
         let answers = matches!(reach, Reach::Answers);
-        self.standing.is_origin_reachable.store(answers, Ordering::Relaxed);
+        self.standing.origin_health.is_reachable.store(answers, Ordering::Relaxed);
     }
 
     fn refuse(&self, refusal: Refusal) -> Reply {

@@ -203,13 +203,17 @@ impl BoltOrigin {
             Login::Passthrough => &identity.credentials,
             Login::Service(credentials) => credentials,
         };
-        match credentials {
-            Credentials::None => Auth::None,
-            Credentials::Basic { user, password } => {
-                Auth::Basic { user: user.clone(), password: password.clone().into() }
-            }
-            Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
+        auth_of(credentials)
+    }
+}
+
+fn auth_of(credentials: &Credentials) -> Auth {
+    match credentials {
+        Credentials::None => Auth::None,
+        Credentials::Basic { user, password } => {
+            Auth::Basic { user: user.clone(), password: password.clone().into() }
         }
+        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
 
@@ -260,6 +264,23 @@ impl Origin for BoltOrigin {
                 Ok(())
             }
             Err(error) => Err(self.not_lent(&self.fingerprint(identity), error).into()),
+        }
+    }
+
+    /// Without credentials of this node's own, a server that refuses to talk to nobody is there.
+    async fn reach(&self) -> Result<(), OriginError> {
+        let auth = match &self.settings.login {
+            Login::Passthrough => Auth::None,
+            Login::Service(credentials) => auth_of(credentials),
+        };
+        match (self.pools.open_apart(auth).await, &self.settings.login) {
+            (Ok(connection), _) => {
+                connection.close().await;
+                Ok(())
+            }
+            (Err(LendError::Open(OpenError::Refused(_))), Login::Passthrough) => Ok(()),
+            (Err(LendError::Full), _) => Err(OriginFault::Overloaded.into()),
+            (Err(LendError::Open(error)), _) => Err(fault::of_open(error).into()),
         }
     }
 

@@ -28,7 +28,7 @@ use super::reply::store_error;
 use super::url::Target;
 
 /// Runs once on each new connection, before anybody uses it.
-pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, RedisResult<()>> + Send + Sync>;
 
 /// A line that is lazily connected.
 pub(super) struct Line {
@@ -106,7 +106,7 @@ impl Line {
             let attempt = async {
                 let connection = connect(&target, limit).await.map_err(|error| store_error(&error))?;
                 if let Some(greet) = greeting {
-                    greet(connection.clone()).await;
+                    greet(connection.clone()).await.map_err(|error| store_error(&error))?;
                 }
                 Ok(Live { connection, generation })
             };
