@@ -27,11 +27,14 @@ pub struct Plan {
     pub entry: &'static str,
     /// `node.drain`.
     pub drain: &'static str,
+    /// Lines of `[origin]` beside its address. A run lasts a second here, and 300 keys are asked at once: with
+    /// the default of 32 most would be refused as overload, as they should.
+    pub origin: &'static str,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", drain: "10s" }
+        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", drain: "10s", origin: "max_concurrent = 128" }
     }
 }
 
@@ -49,25 +52,31 @@ impl Cluster {
         Self::of(Plan::default()).await
     }
 
-    /// Nodes as planned; each of the started ones is ready and sees the others.
+    /// Nodes as planned, on a Redis of their own.
     pub async fn of(plan: Plan) -> Self {
+        let redis = RedisServer::start().await;
+        let uri = redis.uri();
+        Self::on(plan, redis, &uri).await
+    }
+
+    /// Nodes as planned on this Redis, which they find at `store`; each of the started ones is ready and
+    /// sees the others.
+    pub async fn on(plan: Plan, redis: RedisServer, store: &str) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         raise_open_files();
         let upstream = environment("HOPCACHE_TEST_NEO4J_BOLT");
         let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
         let proxy = BoltProxy::start(upstream).await.unwrap();
-        let redis = RedisServer::start().await;
         let dir = tempfile::tempdir().unwrap();
         let addrs = Addrs::free(plan.seeded);
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
-        // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
-        // refused as overload, as they should.
         let config = format!(
-            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
             plan.drain,
             seeds.join(", "),
             proxy.addr(),
-            redis.uri(),
+            plan.origin,
+            store,
             plan.entry
         );
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));

@@ -3,8 +3,10 @@
 pub mod bolt_proxy;
 pub mod cluster;
 pub mod http;
+pub mod lone;
 pub mod process;
 pub mod redis;
+pub mod tcp_proxy;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -102,6 +102,11 @@ impl NodeProcess {
         signal(self.child.as_ref().expect("the node runs").id(), name);
     }
 
+    /// All that it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = self.child.as_mut().expect("the node runs");
