@@ -101,6 +101,13 @@ impl RedisServer {
         self.wait().await;
     }
 
+    /// The text under a key.
+    pub fn get(&self, key: &str) -> String {
+        let mut reader = self.send(&format!("GET {key}")).unwrap();
+        line(&mut reader);
+        line(&mut reader)
+    }
+
     /// Keys that match a pattern.
     pub fn keys(&self, pattern: &str) -> Vec<String> {
         let mut reader = self.send(&format!("KEYS {pattern}")).unwrap();

@@ -45,6 +45,9 @@ struct Shared {
     connects: AtomicU64,
     chunks: AtomicU64,
     broken: AtomicU64,
+    /// Bytes of requests that one connection passes in a second; 0 for all.
+    pace: AtomicU64,
+    slept_us: AtomicU64,
 }
 
 /// A proxy that runs until it is dropped.
@@ -72,6 +75,8 @@ impl TcpProxy {
             connects: AtomicU64::new(0),
             chunks: AtomicU64::new(0),
             broken: AtomicU64::new(0),
+            pace: AtomicU64::new(0),
+            slept_us: AtomicU64::new(0),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { addr, shared, accepting }
@@ -104,6 +109,16 @@ impl TcpProxy {
     /// From now on every so many-th chunk of replies is cut in its middle, with its connection; 0 ends it.
     pub fn cut_every(&self, chunks: u64) {
         self.shared.cut_every.store(chunks, Ordering::Relaxed);
+    }
+
+    /// From now on each connection passes so many bytes of requests in a second; 0 ends it.
+    pub fn requests_per_second(&self, bytes: u64) {
+        self.shared.pace.store(bytes, Ordering::Relaxed);
+    }
+
+    /// How long requests were held up so, in all.
+    pub fn slept(&self) -> Duration {
+        Duration::from_micros(self.shared.slept_us.load(Ordering::Relaxed))
     }
 
     /// Connections taken so far.
@@ -170,6 +185,12 @@ async fn requests(
             return Ok(());
         }
         let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;
+        let pace = shared.pace.load(Ordering::Relaxed);
+        if let Some(pause_us) = (read as u64 * 1_000_000).checked_div(pace) {
+            // tidy: the line's speed that is being simulated
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            shared.slept_us.fetch_add(pause_us, Ordering::Relaxed);
+        }
         let fate = take_fate(shared, &buffer[..read]);
         if fate.is_some() {
             doomed.send_replace(fate);

@@ -122,7 +122,10 @@ async fn f18_a_full_redis_serves_hits_and_stores_nothing() {
     node.wait_until_well().await;
     assert_eq!(node.said("takes writes again"), 1);
     assert!(node.ask(&asks("f18 after", 0).1).await.header("cache-status").contains("; stored"));
-    say(&format!("F18: OOM {}; 5 runs skipped, hit served, degraded without a gap for 1 s", redis.info("errorstat_OOM")));
+    say(&format!(
+        "F18: OOM {}; 5 runs skipped, hit served, degraded without a gap for 1 s",
+        redis.info("errorstat_OOM")
+    ));
 }
 
 /// F19: an evicted lease has lapsed, whoever held it; warned about at the start.
