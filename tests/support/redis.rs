@@ -69,6 +69,13 @@ impl RedisServer {
         line(&mut self.send(command).unwrap())
     }
 
+    /// The same after a log-on with the default user's password.
+    pub fn tell_as(&self, password: &str, command: &str) -> String {
+        let mut reader = self.send(&format!("AUTH \"{password}\"\r\n{command}")).unwrap();
+        assert_eq!(line(&mut reader), "+OK", "AUTH");
+        line(&mut reader)
+    }
+
     /// The value of a field of INFO.
     pub fn info(&self, field: &str) -> String {
         let mut reader = self.send("INFO everything").unwrap();
@@ -141,7 +148,9 @@ impl RedisServer {
     }
 
     async fn wait(&self) {
-        let is_up = || self.send("PING").is_ok_and(|mut reader| line(&mut reader) == "+PONG");
+        // One that wants a password is up as well.
+        let answers = |text: &str| text == "+PONG" || text.starts_with("-NOAUTH");
+        let is_up = || self.send("PING").is_ok_and(|mut reader| answers(&line(&mut reader)));
         until("redis-server answers", Duration::from_secs(10), async || is_up()).await;
     }
 }

@@ -13,6 +13,7 @@ use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -76,6 +77,8 @@ pub struct BoltOrigin {
     pools: Arc<Pools>,
     slots: Semaphore,
     verifies: Semaphore,
+    /// Until when Neo4j, which refused this node's own credentials, is not asked to accept them again.
+    refused_until: Mutex<Option<Instant>>,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -98,6 +101,7 @@ impl BoltOrigin {
         Self {
             slots: Semaphore::new(settings.max_concurrent),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
+            refused_until: Mutex::default(),
             settings,
             pools,
             _sweeper: AbortOnDropHandle::new(sweeper),
@@ -126,10 +130,11 @@ impl BoltOrigin {
         match connection.run(&bolt_run).await {
             Ok(finished) => Ok(finished),
             Err(error) => {
-                let error = fault::of_run(error);
+                let mut error = fault::of_run(error);
                 if matches!(error.kind, OriginFault::Unauthorized(_)) {
                     lent.close();
                     self.pools.forget(&self.fingerprint(&run.identity));
+                    error.kind = self.blamed(error.kind);
                 }
                 Err(error)
             }
@@ -149,6 +154,7 @@ impl BoltOrigin {
     }
 
     async fn connection_of(&self, identity: &Identity, deadline: Instant) -> Result<Lent, OriginFault> {
+        self.check_own_login()?;
         let whose = self.fingerprint(identity);
         let lending = self.pools.lend(&whose, || self.auth(identity), self.settings.wait);
         match timeout_at(deadline, lending).await {
@@ -162,12 +168,31 @@ impl BoltOrigin {
             LendError::Full => OriginFault::Overloaded,
             LendError::Open(error) => {
                 let fault = fault::of_open(error);
-                if matches!(fault, OriginFault::Unauthorized(_)) {
-                    self.pools.forget(whose);
+                if !matches!(fault, OriginFault::Unauthorized(_)) {
+                    return fault;
                 }
-                fault
+                self.pools.forget(whose);
+                self.blamed(fault)
             }
         }
+    }
+
+    /// A refusal of the node's own credentials is nobody's who asks: for them Neo4j cannot be had. It is
+    /// remembered, since three wrong tries within five seconds have Neo4j lock the user out.
+    fn blamed(&self, refusal: OriginFault) -> OriginFault {
+        match self.settings.login {
+            Login::Passthrough => refusal,
+            Login::Service(_) => {
+                let pause = Duration::from_millis(limits::ORIGIN_WATCH_REFUSED_MS);
+                *self.refused_until.lock() = Some(Instant::now() + pause);
+                own_login_refused()
+            }
+        }
+    }
+
+    fn check_own_login(&self) -> Result<(), OriginFault> {
+        let is_refused = self.refused_until.lock().is_some_and(|until| Instant::now() < until);
+        if is_refused { Err(own_login_refused()) } else { Ok(()) }
     }
 
     /// Logs on anew on a connection of the pool, where one is free: a new one was checked when it was
@@ -205,6 +230,10 @@ impl BoltOrigin {
         };
         auth_of(credentials)
     }
+}
+
+fn own_login_refused() -> OriginFault {
+    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
 }
 
 fn auth_of(credentials: &Credentials) -> Auth {
@@ -254,6 +283,7 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
+        self.check_own_login()?;
         let _permit = self.take(&self.verifies, deadline).await?;
         if let Some(answer) = self.verify_in_pool(identity).await {
             return answer.map_err(OriginError::from);
@@ -275,6 +305,7 @@ impl Origin for BoltOrigin {
         };
         match (self.pools.open_apart(auth).await, &self.settings.login) {
             (Ok(connection), _) => {
+                *self.refused_until.lock() = None;
                 connection.close().await;
                 Ok(())
             }

@@ -27,10 +27,10 @@ impl Trouble {
     pub fn of(error: &StoreError) -> Self {
         let StoreError::Refused(text) = error else { return Self::Absent };
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        // "ACL failure in script" is how Redis 7 says NOPERM from inside a script.
+        // From inside a script Redis 7.0 and 7.2 say NOPERM in words of their own.
         if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
             Self::LogOn
-        } else if says(&["NOPERM", "no permissions", "ACL failure"]) {
+        } else if says(&["NOPERM", "no permissions", "ACL failure", "can't run this command"]) {
             Self::Rights
         } else if says(&["OOM"]) {
             Self::Full
@@ -80,6 +80,10 @@ mod tests {
             Trouble::Rights
         );
         assert_eq!(said("ACL failure in script: User weak has no permissions"), Trouble::Rights);
+        assert_eq!(
+            said("The user executing the script can't run this command or subcommand"),
+            Trouble::Rights
+        );
         assert_eq!(said("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
         assert_eq!(said("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
         assert_eq!(said("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);

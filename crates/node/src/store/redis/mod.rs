@@ -275,8 +275,10 @@ fn look_at_policy(policy: Arc<Mutex<Option<String>>>) -> Greeting {
             command.arg("memory");
             let info = match connection.query_at::<String>(None, &command).await {
                 Ok(info) => info,
-                // A connection that broke is none.
-                Err(error) if ends_connection(&error) => return Err(error),
+                // A connection that broke is none, and neither is one to a server that wants a password.
+                Err(error) if ends_connection(&error) || error.code() == Some("NOAUTH") => {
+                    return Err(error);
+                }
                 // The right to ask may be missing.
                 Err(_) => return Ok(()),
             };
