@@ -44,6 +44,11 @@ async fn f21_a_grant_whose_answer_is_lost_is_still_ours() {
     let reply = client.await.unwrap().remove(0).unwrap();
     assert_eq!((reply.value(), wire.broken()), (json!("f21 commit 0."), 4));
     assert_eq!(redis.keys(&format!("hopcache:*{key}*:e")).len(), 1, "the commit was carried out");
+    assert!(
+        reply.header("cache-status").contains("; stored"),
+        "its own first commit fenced the second: {reply}"
+    );
+    assert_eq!(node.count(COMMITS, "outcome=\"fenced\"").await, 0.0);
     say(
         "F21: 3 grants whose answers were lost or cut: 1 run each, stored; 1 commit whose answer was lost: kept in Redis",
     );

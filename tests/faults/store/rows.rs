@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{BREAKER, COMMITS, PATIENCE, asks, counting_proxy, run_arrives};
+use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::http;
 use crate::support::lone::{Lone, Spec};
 use crate::support::redis::{Options, RedisServer};
@@ -49,6 +50,51 @@ async fn f15_a_redis_that_restarts_empty_costs_one_run_for_each_key() {
     }
     assert!(node.ask(&request).await.header("cache-status").contains("; stored"));
     say("F15: 10 keys, 2 runs each (1 + 1 store loss); late commit fenced: 1");
+}
+
+/// F15, F2, I3: the holder sleeps while Redis loses everything and another node stores a newer value under a lease of the
+/// new Redis: its late commit, on a new connection, is refused, and its old value is not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f15_a_holder_that_slept_over_the_restart_is_refused() {
+    let label = OwnLabel::new("Restart");
+    at_neo4j(&format!("CREATE (:{} {{value: 'old'}})", label.0)).await;
+    let mut cluster = Cluster::of(Plan { started: 2, seeded: 2, ..Plan::default() }).await;
+    let statement = format!("MATCH (n:{}) RETURN n.value AS value", label.0);
+    let request = http::query(&statement, &json!({}));
+    cluster.proxy.delay_runs(&statement, Duration::from_millis(300));
+    let place = cluster.owner(&statement, &json!({})).await;
+    let own = tokio::spawn(http::crowd(vec![(cluster.nodes[place].addrs.client, request.clone())]));
+    run_arrives(&cluster.proxy, &statement, 1).await;
+    cluster.nodes[place].signal("STOP");
+    let quiet = Duration::from_millis(100);
+    until("Neo4j has answered the holder", PATIENCE, async || {
+        cluster.proxy.seen(&statement)[0].answered.is_some_and(|at| at.elapsed() > quiet)
+    })
+    .await;
+    at_neo4j(&format!("MATCH (n:{}) SET n.value = 'new'", label.0)).await;
+    let life = cluster.redis.info("run_id");
+    cluster.redis.kill();
+    cluster.redis.restart().await;
+    assert_ne!(cluster.redis.info("run_id"), life);
+    let (holder, other) = (&cluster.nodes[place], &cluster.nodes[1 - place]);
+    until("the newer value is stored", PATIENCE, async || {
+        let reply = other.ask(&request).await;
+        assert_eq!(reply.value(), "new");
+        cluster.redis.keys("hopcache:*:e").len() == 1
+    })
+    .await;
+    holder.signal("CONT");
+    let late = own.await.unwrap().remove(0).unwrap();
+    assert_eq!(late.value(), "old", "it had not read before the change: {late}");
+    until("the late commit is counted as fenced", PATIENCE, async || {
+        holder.metric(COMMITS, FENCED).await == Some(1.0)
+    })
+    .await;
+    holder.wait_for_members(2).await;
+    for node in [holder, other] {
+        assert_eq!(node.ask(&request).await.value(), "new", "{} gives the old value", node.name);
+    }
+    say("F15: holder stopped over the restart: late commit fenced, newer value on both nodes");
 }
 
 /// F17: 2 s slow. Each command has its deadline, the breaker opens, flights in memory collapse.
