@@ -10,7 +10,8 @@
 //! costs each caller a bounded wait and soon none. The node starts without Redis and finds it by
 //! itself. Small commands and bodies over 64 KiB have a connection each, so that a body never
 //! delays a renewal. There is no retry: a command whose answer was lost may have been carried out, and
-//! a second `get_or_lease` would meet the first one's lease (F21).
+//! a second `get_or_lease` would meet the first one's lease (F21). Such a loss is told as a silence, and the engine
+//! knows what to ask then.
 //!
 //! What the server's ACL has to allow, and nothing else:
 //! `~hopcache:v1:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
@@ -19,7 +20,8 @@
 //! `+info` the warning about `maxmemory-policy` is lost and nothing else.
 //!
 //! An evicting `maxmemory-policy` throws leases away with entries (THEORY "Leases": of 500 leases 1 was
-//! left), which costs repeated origin runs; it is warned about at each connect. Use `noeviction`.
+//! left), the `volatile-*` ones too since every lease and entry has an expiry. That costs repeated origin
+//! runs; it is warned about at each connect. Use `noeviction`.
 
 mod gate;
 mod line;
