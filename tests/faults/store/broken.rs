@@ -152,7 +152,6 @@ async fn f17_a_long_body_on_a_slow_line_delays_no_renewal() {
     }
     let reply = client.await.unwrap().remove(0).unwrap();
     assert!(reply.header("cache-status").contains("; stored"), "its lease was lost: {reply}");
-    assert_eq!(node.count(COMMITS, "outcome=\"fenced\"").await, 0.0);
     let slept = wire.slept();
     assert!(slept > Duration::from_millis(500), "no body was slow: {slept:?}");
     say(&format!(
