@@ -135,7 +135,11 @@ impl Gate {
 
     fn tell(&self, error: &StoreError) {
         let trouble = Trouble::of(error);
-        if self.told.lock().replace(trouble) != Some(trouble) {
+        let mut told = self.told.lock();
+        // A server that is slow to refuse a log-on is still told by the refusal alone.
+        let is_less = trouble == Trouble::Absent && *told == Some(Trouble::LogOn);
+        if !is_less && told.replace(trouble) != Some(trouble) {
+            drop(told);
             tracing::warn!(%error, "{}", trouble.advice());
         }
     }
