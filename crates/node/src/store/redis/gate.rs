@@ -75,6 +75,8 @@ impl Gate {
         match call.await {
             Ok(answer) => {
                 ticket.report = CallReport::Answered;
+                // Told at the first refusal, perhaps before the breaker opened: then no closing ends it.
+                self.ends(&[Trouble::LogOn]);
                 Ok(answer)
             }
             Err(missed) => {
@@ -122,14 +124,17 @@ impl Gate {
                     self.tell(&error);
                 }
             }
-            BreakerState::Closed => {
-                let mut told = self.told.lock();
-                if matches!(*told, Some(Trouble::Absent | Trouble::LogOn)) {
-                    *told = None;
-                    tracing::info!("the store answers again");
-                }
-            }
+            BreakerState::Closed => self.ends(&[Trouble::Absent, Trouble::LogOn]),
             BreakerState::HalfOpen => {}
+        }
+    }
+
+    fn ends(&self, troubles: &[Trouble]) {
+        let mut told = self.told.lock();
+        if told.is_some_and(|trouble| troubles.contains(&trouble)) {
+            *told = None;
+            drop(told);
+            tracing::info!("the store answers again");
         }
     }
 
