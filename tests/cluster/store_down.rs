@@ -33,6 +33,14 @@ async fn without_redis_requests_are_answered_and_collapse() {
         })
         .await;
         assert_eq!(node.metric("hopcache_degraded", "part=\"store\"").await, Some(1.0));
+        let why = node.admin("/readyz").await.unwrap().json()["why"]["store"].to_string();
+        assert!(why.contains("cannot be reached"), "{why}");
+        until("its breaker opens", Duration::from_secs(10), async || {
+            node.metric("hopcache_breaker_transitions_total", "to=\"open\"")
+                .await
+                .is_some_and(|count| count >= 1.0)
+        })
+        .await;
     }
 
     cluster.redis.restart().await;
@@ -41,6 +49,8 @@ async fn without_redis_requests_are_answered_and_collapse() {
             node.admin("/readyz").await.unwrap().json()["degraded"] == json!([])
         })
         .await;
+        let closed = node.metric("hopcache_breaker_transitions_total", "to=\"closed\"").await;
+        assert!(closed.is_some_and(|count| count >= 1.0), "{}: {closed:?}", node.name);
     }
     let again = http::query("RETURN 'the store is back' AS what", &json!({}));
     let reply = cluster.nodes[0].ask(&again).await;

@@ -1,1 +1,42 @@
 //! F15 to F22 and F24: a Redis that is slow, gone, empty, full, read-only or lying, under load.
+//!
+//! `store_contract/faults.rs` has the adapter alone under most of these; here it is a `hopcache serve` process, its
+//! clients and its operators. `load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60` (default 2) is how long
+//! Redis is stopped, and gone, in it.
+
+mod broken;
+mod clock;
+mod load;
+mod replicas;
+mod rights;
+mod rows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::bolt_proxy::BoltProxy;
+use crate::support::http;
+
+const BREAKER: &str = "hopcache_breaker_transitions_total";
+const COMMITS: &str = "hopcache_commits_total";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The statement of key `k` of a test, and its request. The text is the test's own, for the proxy that
+/// counts; it names its key, so that an answer shows whose it is.
+fn asks(test: &str, k: usize) -> (String, Arc<[u8]>) {
+    let statement = format!("RETURN '{test} {k}.' AS what");
+    let request = http::query(&statement, &json!({}));
+    (statement, request)
+}
+
+async fn counting_proxy() -> BoltProxy {
+    let upstream = crate::support::environment("HOPCACHE_TEST_NEO4J_BOLT");
+    BoltProxy::start(upstream.trim_start_matches("bolt://").trim_end_matches('/')).await.unwrap()
+}
+
+async fn run_arrives(proxy: &BoltProxy, statement: &str, runs: usize) {
+    let arrived = proxy.wait_until(statement, PATIENCE, |seen| seen.len() >= runs).await;
+    assert!(arrived, "run {runs} of {statement} did not arrive");
+}

@@ -25,10 +25,10 @@ pub struct Plan {
     pub seeded: usize,
     /// Lines of `[entry]`.
     pub entry: &'static str,
-    /// More lines of `[origin]`.
-    pub origin: &'static str,
     /// `node.drain`.
     pub drain: &'static str,
+    /// More lines of `[origin]`.
+    pub origin: &'static str,
 }
 
 impl Default for Plan {
@@ -51,14 +51,21 @@ impl Cluster {
         Self::of(Plan::default()).await
     }
 
-    /// Nodes as planned; each of the started ones is ready and sees the others.
+    /// Nodes as planned, on a Redis of their own.
     pub async fn of(plan: Plan) -> Self {
+        let redis = RedisServer::start().await;
+        let uri = redis.uri();
+        Self::on(plan, redis, &uri).await
+    }
+
+    /// Nodes as planned on this Redis, which they find at `store`; each of the started ones is ready and
+    /// sees the others.
+    pub async fn on(plan: Plan, redis: RedisServer, store: &str) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         raise_open_files();
         let upstream = environment("HOPCACHE_TEST_NEO4J_BOLT");
         let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
         let proxy = BoltProxy::start(upstream).await.unwrap();
-        let redis = RedisServer::start().await;
         let dir = tempfile::tempdir().unwrap();
         let addrs = Addrs::free(plan.seeded);
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
@@ -70,7 +77,7 @@ impl Cluster {
             seeds.join(", "),
             proxy.addr(),
             plan.origin,
-            redis.uri(),
+            store,
             plan.entry
         );
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));

@@ -4,9 +4,11 @@ pub mod bolt_bytes;
 pub mod bolt_proxy;
 pub mod cluster;
 pub mod http;
+pub mod lone;
 pub mod process;
 pub mod redis;
 pub mod scripted_neo4j;
+pub mod tcp_proxy;
 
 use std::io::Write;
 use std::time::{Duration, Instant};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -13,15 +14,77 @@ pub struct RedisServer {
     child: Child,
     port: u16,
     dir: tempfile::TempDir,
+    options: Options,
+}
+
+/// What a server is started with otherwise than usual.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Arguments of `redis-server`.
+    pub args: Vec<String>,
+    /// Its configuration file; a Sentinel writes to it.
+    pub conf: String,
+    /// A library that is loaded before all others, and a variable for it.
+    pub preload: Option<(PathBuf, (String, PathBuf))>,
+    /// The port, where it has to be a known one.
+    pub port: Option<u16>,
+}
+
+impl Options {
+    pub fn args(args: &[&str]) -> Self {
+        Self { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..Self::default() }
+    }
 }
 
 impl RedisServer {
     pub async fn start() -> Self {
+        Self::with(Options::default()).await
+    }
+
+    pub async fn with(options: Options) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = free_ports(1)[0];
-        let server = Self { child: spawn(port, &dir), port, dir };
+        let port = options.port.unwrap_or_else(|| free_ports(1)[0]);
+        let server = Self { child: spawn(port, &dir, &options), port, dir, options };
         server.wait().await;
         server
+    }
+
+    /// A Sentinel that watches the server at `leader` as `main`; `quorum` of them elect another one when it
+    /// was silent for half a second.
+    pub async fn sentinel(leader: SocketAddr, quorum: usize) -> Self {
+        let port = leader.port();
+        let conf = format!(
+            "sentinel monitor main 127.0.0.1 {port} {quorum}\nsentinel down-after-milliseconds main 500\n\
+             sentinel failover-timeout main 4000\n"
+        );
+        Self::with(Options { conf, ..Options::args(&["--sentinel"]) }).await
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// One command, inline; the first line of its reply.
+    pub fn tell(&self, command: &str) -> String {
+        line(&mut self.send(command).unwrap())
+    }
+
+    /// The same after a log-on with the default user's password.
+    pub fn tell_as(&self, password: &str, command: &str) -> String {
+        let mut reader = self.send(&format!("AUTH \"{password}\"\r\n{command}")).unwrap();
+        assert_eq!(line(&mut reader), "+OK", "AUTH");
+        line(&mut reader)
+    }
+
+    /// The value of a field of INFO.
+    pub fn info(&self, field: &str) -> String {
+        let mut reader = self.send("INFO everything").unwrap();
+        let length: usize = line(&mut reader).trim_start_matches('$').parse().unwrap();
+        let mut text = vec![0; length];
+        reader.read_exact(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(name, _)| *name == field).map(|(_, value)| value.to_owned()).unwrap_or_default()
     }
 
     pub fn uri(&self) -> String {
@@ -41,8 +104,15 @@ impl RedisServer {
 
     /// Starts again on the same port, empty.
     pub async fn restart(&mut self) {
-        self.child = spawn(self.port, &self.dir);
+        self.child = spawn(self.port, &self.dir, &self.options);
         self.wait().await;
+    }
+
+    /// The text under a key.
+    pub fn get(&self, key: &str) -> String {
+        let mut reader = self.send(&format!("GET {key}")).unwrap();
+        line(&mut reader);
+        line(&mut reader)
     }
 
     /// Keys that match a pattern.
@@ -78,7 +148,9 @@ impl RedisServer {
     }
 
     async fn wait(&self) {
-        let is_up = || self.send("PING").is_ok_and(|mut reader| line(&mut reader) == "+PONG");
+        // One that wants a password is up as well.
+        let answers = |text: &str| text == "+PONG" || text.starts_with("-NOAUTH");
+        let is_up = || self.send("PING").is_ok_and(|mut reader| answers(&line(&mut reader)));
         until("redis-server answers", Duration::from_secs(10), async || is_up()).await;
     }
 }
@@ -96,13 +168,15 @@ fn line(reader: &mut impl BufRead) -> String {
     text.trim_end().to_owned()
 }
 
-fn spawn(port: u16, dir: &tempfile::TempDir) -> Child {
-    Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-        .arg("--dir")
-        .arg(dir.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("redis-server is not installed: run cargo xtask test")
+fn spawn(port: u16, dir: &tempfile::TempDir, options: &Options) -> Child {
+    let file = dir.path().join("redis.conf");
+    std::fs::write(&file, &options.conf).unwrap();
+    let mut command = Command::new("redis-server");
+    command.arg(file).args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.args(["--appendonly", "no", "--dir"]).arg(dir.path()).args(&options.args);
+    if let Some((library, (name, value))) = &options.preload {
+        command.env("LD_PRELOAD", library).env(name, value);
+    }
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    child.expect("redis-server is not installed: run cargo xtask test")
 }

@@ -301,3 +301,7 @@ const _: () = assert!(ORIGIN_WAITING_MAX < FLIGHTS_MAX);
 /// Largest body that is read before its sender's credentials are looked at, in bytes. No request with a
 /// larger one can be among the remembered ones, for which looking first would cost time.
 pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;
+/// Pause between two looks whether the origin accepts this node's own log-on, until it was asked once.
+pub const ORIGIN_WATCH_MS: u64 = 1_000;
+/// The same while it refuses it: Neo4j locks a user out after three wrong passwords within five seconds.
+pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;

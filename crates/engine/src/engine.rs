@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
 use hopcache_core::entry::ChecksumKey;
@@ -23,7 +22,7 @@ use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landing;
 use crate::outcome::Event;
-use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store};
+use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
 use crate::route::Hop;
 use crate::setbacks::Setbacks;
 
@@ -97,7 +96,8 @@ pub struct Engine {
     pub(crate) costs: Mutex<Costs>,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
-    store_reachable: AtomicBool,
+    /// What is wrong with the store, by its last answers.
+    store_trouble: Mutex<Option<StoreError>>,
 }
 
 impl Engine {
@@ -123,7 +123,7 @@ impl Engine {
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
             setbacks: Setbacks::new(),
-            store_reachable: AtomicBool::new(true),
+            store_trouble: Mutex::default(),
         })
     }
 
@@ -169,10 +169,16 @@ impl Engine {
         self.holdings.len()
     }
 
-    /// Whether the store answered the last command that was sent to it.
+    /// Whether the store answers and takes writes.
     #[must_use]
     pub fn store_is_reachable(&self) -> bool {
-        self.store_reachable.load(Ordering::Relaxed)
+        self.store_trouble.lock().is_none()
+    }
+
+    /// What is wrong with the store; nothing when it answers and takes writes.
+    #[must_use]
+    pub fn store_trouble(&self) -> Option<StoreError> {
+        self.store_trouble.lock().clone()
     }
 
     /// Waits for flights to land, then gives back whatever leases are left. Nothing is started
@@ -203,11 +209,28 @@ impl Engine {
         self.ports.observer.note(event);
     }
 
-    pub(crate) fn saw_store<T>(&self, answer: &Result<T, crate::ports::StoreError>) {
-        self.store_reachable.store(answer.is_ok(), Ordering::Relaxed);
-        if answer.is_err() {
-            self.note(Event::StoreFault);
+    /// A store that refuses (full, a replica) still answers reads, so a refusal stays until a ping, which
+    /// writes, is answered ([`Engine::ask_refusing_store`]).
+    pub(crate) fn saw_store<T>(&self, answer: &Result<T, StoreError>) {
+        let mut trouble = self.store_trouble.lock();
+        match answer {
+            Ok(_) if matches!(*trouble, Some(StoreError::Refused(_))) => {}
+            Ok(_) => *trouble = None,
+            Err(error) => {
+                *trouble = Some(error.clone());
+                drop(trouble);
+                self.note(Event::StoreFault);
+            }
         }
+    }
+
+    /// Asks a store that refused whether it still does.
+    pub(crate) async fn ask_refusing_store(&self) {
+        if !matches!(*self.store_trouble.lock(), Some(StoreError::Refused(_))) {
+            return;
+        }
+        let answer = self.ports.store.ping().await;
+        *self.store_trouble.lock() = answer.err();
     }
 
     /// A number in [0, 1).

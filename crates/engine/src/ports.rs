@@ -62,7 +62,7 @@ pub trait Store: Send + Sync + 'static {
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError>;
     /// Entry and lease under a key, changing nothing (for `explain`).
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError>;
-    /// Whether the store answers at all.
+    /// Whether the store answers and takes writes.
     async fn ping(&self) -> Result<(), StoreError>;
 }
 
@@ -98,8 +98,9 @@ pub enum StoreError {
     /// Not reachable, refused, reset, or its breaker is open.
     #[error("the store cannot be reached: {0}")]
     Unreachable(String),
-    /// No answer within the command's deadline. The command may have been carried out.
-    #[error("the store did not answer in time")]
+    /// No answer within the command's deadline, or its connection broke before. The command may have been
+    /// carried out.
+    #[error("the store did not answer")]
     TimedOut,
     /// It answered, and refused to write: full, read-only, or not permitted.
     #[error("the store refused: {0}")]
@@ -115,6 +116,10 @@ pub trait Origin: Send + Sync + 'static {
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError>;
     /// Whether the server accepts these credentials now.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError>;
+    /// Whether the server is there and, where this node has credentials of its own, accepts them.
+    async fn reach(&self) -> Result<(), OriginError> {
+        Ok(())
+    }
     /// Runs under way on this node.
     fn in_flight(&self) -> usize;
     /// Whether it answered when it was last asked anything, a probe included.

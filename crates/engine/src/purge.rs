@@ -98,6 +98,7 @@ impl Engine {
                 cursor = page.next;
                 is_first = false;
             }
+            self.ask_refusing_store().await;
             self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)).await;
         }
     }

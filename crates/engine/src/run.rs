@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::entry::Entry;
-use hopcache_core::lease::{Commit, Token};
+use hopcache_core::lease::{Commit, SlotView, Token};
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
@@ -199,9 +199,24 @@ impl Engine {
         }
         match answer {
             Ok(Commit::Stored) => (Kept::Stored, None),
-            // After a silence this may be our own first commit: what it stored cannot be known.
-            Ok(Commit::Fenced) if was_silent => (Kept::Skipped, Some(Detail::Degraded)),
+            Ok(Commit::Fenced) if was_silent => self.whose_commit(query, token).await,
             Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
+            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        }
+    }
+
+    /// A commit after a silent one was refused: by the first one, which was carried out and ended the lease, or
+    /// because the lease was lost. What is stored tells.
+    async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
+        let seen = self.ports.store.peek(&query.key).await;
+        self.saw_store(&seen);
+        match seen {
+            Ok(SlotView { entry: Some(stored), .. })
+                if self.decode_stored(&query.key, &stored).is_some_and(|copy| copy.token == Some(token)) =>
+            {
+                (Kept::Stored, None)
+            }
+            Ok(_) => (Kept::Fenced, Some(Detail::Fenced)),
             Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
         }
     }

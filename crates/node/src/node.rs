@@ -36,12 +36,14 @@ use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
+use crate::origin::own_login::OwnLogin;
 use crate::patience::Patience;
 use crate::peer::auth::ClusterKey;
 use crate::peer::client::PeerClient;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
 use crate::routing::{MemberRouting, Members, ring_of};
+use crate::store::trouble::Trouble;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
@@ -72,6 +74,8 @@ pub struct Standing {
     pub virtual_nodes: u32,
     /// Told to leave.
     pub leaving: CancellationToken,
+    /// Whether the origin takes this node's own log-on.
+    pub own_login: OwnLogin,
 }
 
 impl Standing {
@@ -88,15 +92,15 @@ impl Standing {
         reasons
     }
 
-    /// What works less well than it should; the node serves all the same.
+    /// What works less well than it should, and why; the node serves all the same.
     #[must_use]
-    pub fn degraded(&self) -> Vec<&'static str> {
+    pub fn degraded(&self) -> Vec<(&'static str, &'static str)> {
         let mut parts = Vec::new();
-        if !self.engine.store_is_reachable() {
-            parts.push("store");
+        if let Some(error) = self.engine.store_trouble() {
+            parts.push(("store", Trouble::of(&error).advice()));
         }
-        if !self.origin.is_reachable() {
-            parts.push("origin");
+        if let Some(advice) = self.own_login.trouble(&*self.origin) {
+            parts.push(("origin", advice));
         }
         parts
     }
@@ -162,6 +166,7 @@ impl Node {
             report,
             virtual_nodes,
             leaving: CancellationToken::new(),
+            own_login: OwnLogin::default(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let prober = Prober::new(members, link, &seeds);
@@ -241,6 +246,8 @@ impl Node {
         self.spawn(async move { match engine.follow_invalidations().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
+        let standing = Arc::clone(&self.standing);
+        self.spawn(async move { match standing.own_login.watch(&*standing.origin).await {} });
     }
 
     fn start_listeners(

@@ -67,11 +67,24 @@ fn an_unknown_key_fails_with_a_suggestion() {
 fn a_sound_configuration_passes_and_serve_refuses_an_unsound_one() {
     assert_eq!(hopcache(&["config", "check"], &[]).status.code(), Some(0));
     let refused = hopcache(&["serve", "--set", "refresh.workers=0"], &[]);
-    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(refused.status.code(), Some(2), "a flag is usage");
     assert_eq!(
         text(&refused.stderr),
         "hopcache: refresh.workers: 0 is not allowed (read from flag --set); allowed: a whole number, from 1 to 256\n"
     );
+}
+
+/// What the command line says is usage; what file or environment say is a start that failed.
+#[test]
+fn a_wrong_flag_is_usage_and_a_wrong_file_or_variable_a_failure() {
+    let file = file("[refresh]\nworkers = 0\n");
+    let path = file.path().to_str().unwrap();
+    let of = |args: &[&str], environment: &[(&str, &str)]| hopcache(args, environment).status.code();
+    assert_eq!(of(&["config", "check", "--set", "refresh.workers"], &[]), Some(2));
+    assert_eq!(of(&["config", "check", "--set", "refresh.wrokers=1"], &[]), Some(2));
+    assert_eq!(of(&["config", "check"], &[("HOPCACHE_REFRESH__WORKERS", "0")]), Some(1));
+    assert_eq!(of(&["config", "check", "--config", path], &[]), Some(1));
+    assert_eq!(of(&["config", "check", "--config", path, "--set", "refresh.beta=9"], &[]), Some(1));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a node says of itself, and how it is told to leave.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -22,12 +23,16 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let reasons = admin.standing.reasons_not_ready();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let word = if reasons.is_empty() { "ready" } else { "not ready" };
-    answer(status, &json!({"status": word, "reasons": reasons, "degraded": admin.standing.degraded()}))
+    let degraded = admin.standing.degraded();
+    let parts: Vec<&str> = degraded.iter().map(|(part, _)| *part).collect();
+    let why: BTreeMap<&str, &str> = degraded.into_iter().collect();
+    answer(status, &json!({"status": word, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
 pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let standing = &admin.standing;
     let degraded = standing.degraded();
+    let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
     let (entries, entry_bytes) = standing.memory.size();
     let ring = standing.engine.view();
     let text = standing.meters.render(Readings {
@@ -40,8 +45,8 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         refreshes: standing.engine.refreshes_under_way(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
-        is_store_degraded: degraded.contains(&"store"),
-        is_origin_degraded: degraded.contains(&"origin"),
+        is_store_degraded: is_degraded("store"),
+        is_origin_degraded: is_degraded("origin"),
     });
     let mut response = Response::new(Body::from(text));
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4");

@@ -133,9 +133,15 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Exit code of wrong usage; clap's own as well.
+const USAGE: u8 = 2;
+
 fn failed(error: &anyhow::Error) -> ExitCode {
     say(&format!("hopcache: {error:#}"));
-    ExitCode::FAILURE
+    match error.downcast_ref::<config::ConfigErrors>() {
+        Some(errors) if errors.is_usage() => ExitCode::from(USAGE),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// Talk, on stderr. A closed stderr is nobody's failure.

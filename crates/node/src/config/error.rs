@@ -114,6 +114,20 @@ fn hint(suggestion: Option<&str>) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<Problem>);
 
+impl ConfigErrors {
+    /// Whether the command line alone is wrong (its flags `--set`): wrong usage, not a failed start.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        self.0.iter().all(|problem| match problem {
+            Problem::MalformedSet(_) => true,
+            Problem::UnknownKey { source_of, .. }
+            | Problem::WrongValue { source_of, .. }
+            | Problem::Together { source_of, .. } => matches!(source_of, Source::Flag(_)),
+            Problem::Unreadable { .. } | Problem::Syntax { .. } | Problem::UnknownVariable { .. } => false,
+        })
+    }
+}
+
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();

@@ -16,6 +16,7 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -84,6 +85,8 @@ pub struct BoltOrigin {
     slots: Slots<Fingerprint>,
     verifies: Semaphore,
     gate: Arc<Gate>,
+    /// Until when Neo4j, which refused this node's own credentials, is not asked to accept them again.
+    refused_until: Mutex<Option<Instant>>,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
 }
@@ -115,6 +118,7 @@ impl BoltOrigin {
         Self {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
+            refused_until: Mutex::default(),
             settings,
             pools,
             gate,
@@ -130,12 +134,13 @@ impl BoltOrigin {
         let whose = self.fingerprint(&run.identity);
         // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
         // may have gone meanwhile.
+        self.check_own_login()?;
         self.gate.check()?;
         let _slot = self.take(&whose, deadline).await?;
         let ticket = self.gate.admit()?;
         let ended = self.run_in_slot(run, mode, text, deadline).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
-        ended
+        ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
 
     async fn run_in_slot(
@@ -218,6 +223,25 @@ impl BoltOrigin {
         }
     }
 
+    /// A refusal of the node's own credentials is nobody's who asks: for them Neo4j cannot be had. It is
+    /// remembered, since three wrong tries within five seconds have Neo4j lock the user out. The gate has
+    /// heard of it as the answer that it is.
+    fn blamed(&self, fault: OriginFault) -> OriginFault {
+        match (&self.settings.login, &fault) {
+            (Login::Service(_), OriginFault::Unauthorized(_)) => {
+                let pause = Duration::from_millis(limits::ORIGIN_WATCH_REFUSED_MS);
+                *self.refused_until.lock() = Some(Instant::now() + pause);
+                own_login_refused()
+            }
+            _ => fault,
+        }
+    }
+
+    fn check_own_login(&self) -> Result<(), OriginFault> {
+        let is_refused = self.refused_until.lock().is_some_and(|until| Instant::now() < until);
+        if is_refused { Err(own_login_refused()) } else { Ok(()) }
+    }
+
     /// Logs on anew on a connection of the pool, where one is free: a new one was checked when it was
     /// opened. `None`: none is free, or it broke, and the question is still open.
     async fn verify_in_pool(&self, identity: &Identity) -> Option<Result<(), OriginFault>> {
@@ -265,13 +289,21 @@ impl BoltOrigin {
             Login::Passthrough => &identity.credentials,
             Login::Service(credentials) => credentials,
         };
-        match credentials {
-            Credentials::None => Auth::None,
-            Credentials::Basic { user, password } => {
-                Auth::Basic { user: user.clone(), password: password.clone().into() }
-            }
-            Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
+        auth_of(credentials)
+    }
+}
+
+fn own_login_refused() -> OriginFault {
+    OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
+}
+
+fn auth_of(credentials: &Credentials) -> Auth {
+    match credentials {
+        Credentials::None => Auth::None,
+        Credentials::Basic { user, password } => {
+            Auth::Basic { user: user.clone(), password: password.clone().into() }
         }
+        Credentials::Bearer { token } => Auth::Bearer { token: token.clone().into() },
     }
 }
 
@@ -312,12 +344,39 @@ impl Origin for BoltOrigin {
     /// are ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
+        self.check_own_login()?;
         self.gate.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
         let ticket = self.gate.admit()?;
         let verified = self.verify_now(identity).await;
         ticket.report(verified.as_ref().err());
-        verified.map_err(OriginError::from)
+        verified.map_err(|fault| self.blamed(fault).into())
+    }
+
+    /// Without credentials of this node's own, a server that refuses to talk to nobody is there.
+    async fn reach(&self) -> Result<(), OriginError> {
+        let auth = match &self.settings.login {
+            Login::Passthrough => Auth::None,
+            Login::Service(credentials) => auth_of(credentials),
+        };
+        let ticket = self.gate.admit()?;
+        let opened = match self.pools.open_apart(auth).await {
+            Ok(connection) => {
+                connection.close().await;
+                Ok(())
+            }
+            Err(LendError::Full) => Err(OriginFault::Overloaded),
+            Err(LendError::Open(error)) => Err(fault::of_open(error)),
+        };
+        ticket.report(opened.as_ref().err());
+        match (opened, &self.settings.login) {
+            (Err(OriginFault::Unauthorized(_) | OriginFault::Failed(_)), Login::Passthrough) => Ok(()),
+            (Ok(()), Login::Service(_)) => {
+                *self.refused_until.lock() = None;
+                Ok(())
+            }
+            (ended, _) => ended.map_err(OriginError::from),
+        }
     }
 
     fn in_flight(&self) -> usize {

@@ -4,5 +4,6 @@
 pub mod bolt;
 pub(crate) mod fault;
 mod gate;
+pub mod own_login;
 mod pools;
 pub(crate) mod turns;

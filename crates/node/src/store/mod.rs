@@ -8,3 +8,4 @@
 mod log;
 pub mod memory;
 pub mod redis;
+pub mod trouble;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hopcache::store::redis::{RedisSettings, RedisStore};
+use hopcache::store::trouble::Trouble;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk};
 use hopcache_core::time::Millis;
@@ -224,6 +225,37 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
         "the log could not be written, so the caller is told"
     );
     assert_eq!(store.peek(&key(1)).await.unwrap().entry, None, "and the entry is gone all the same");
+}
+
+/// A full server answers reads; a ping writes, so it tells.
+#[tokio::test]
+async fn a_ping_says_whether_writes_are_taken_and_leaves_nothing() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let store = server.store();
+    comes_back(&store).await;
+    assert_eq!(server.tell("DBSIZE"), ":0");
+    assert_eq!(server.tell("CONFIG SET maxmemory 1"), "+OK");
+    assert!(matches!(store.ping().await, Err(StoreError::Refused(text)) if text.contains("OOM")));
+    assert_eq!(server.tell("CONFIG SET maxmemory 0"), "+OK");
+    assert_eq!(store.ping().await, Ok(()));
+}
+
+/// A log-on that is refused opens the breaker, and the reason stays the log-on's while it is open.
+#[tokio::test]
+async fn a_refused_log_on_opens_the_breaker() {
+    let server = RedisServer::start(&[]);
+    assert_eq!(server.tell("ACL SETUSER default >secret"), "+OK");
+    for uri in [server.uri(), format!("redis://:wrong@127.0.0.1:{}", server.port)] {
+        let store = RedisStore::open(&uri, RedisSettings::default()).unwrap();
+        until(Duration::from_secs(10), "the breaker opens", || async {
+            assert!(store.peek(&key(1)).await.is_err());
+            (store.breaker() == BreakerState::Open).then_some(())
+        })
+        .await;
+        let refused = store.peek(&key(1)).await;
+        assert!(matches!(&refused, Err(StoreError::Refused(_))), "{refused:?}");
+        assert_eq!(Trouble::of(&refused.unwrap_err()), Trouble::LogOn);
+    }
 }
 
 /// F19.

@@ -1,7 +1,11 @@
-//! The breaker around every call to the store.
+//! The breaker around every call to the store, and what is said of the store in the log.
 //!
-//! Unreachable and timed-out calls count against it; a refusal is an answer. A call that is dropped
+//! Unreachable and timed-out calls count against it; a refusal is an answer, unless it was the log-on
+//! that was refused: a wrong password must not become a connection for each request. A call that is dropped
 //! reports so on its way out, or a dropped probe would keep the breaker half open.
+//!
+//! Each trouble is told once, when it begins, and its end once. A refusal to be written to ends when a
+//! write is taken ([`Gate::takes_writes`]), since reads are answered meanwhile.
 
 use std::sync::Arc;
 
@@ -11,19 +15,48 @@ use hopcache_engine::ports::StoreError;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::store::trouble::Trouble;
+
 /// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 
-/// A breaker with its clock and its listener.
+/// A breaker with its clock and its listeners.
 pub(super) struct Gate {
     breaker: Mutex<Breaker>,
     started: Instant,
     hook: Option<BreakerHook>,
+    /// Why the last call that failed did.
+    last: Mutex<Option<StoreError>>,
+    told: Mutex<Option<Trouble>>,
+}
+
+/// Why a call had no answer.
+#[derive(Debug)]
+pub(super) enum Missed {
+    /// There was no connection to make it on.
+    Connection(StoreError),
+    /// It was made.
+    Exchange(StoreError),
+}
+
+impl Missed {
+    fn split(self) -> (StoreError, CallReport) {
+        match self {
+            Self::Exchange(error @ StoreError::Refused(_)) => (error, CallReport::Answered),
+            Self::Connection(error) | Self::Exchange(error) => (error, CallReport::Failed),
+        }
+    }
 }
 
 impl Gate {
     pub(super) fn new(settings: BreakerSettings, hook: Option<BreakerHook>) -> Self {
-        Self { breaker: Mutex::new(Breaker::new(settings)), started: Instant::now(), hook }
+        Self {
+            breaker: Mutex::new(Breaker::new(settings)),
+            started: Instant::now(),
+            hook,
+            last: Mutex::default(),
+            told: Mutex::default(),
+        }
     }
 
     pub(super) fn state(&self) -> BreakerState {
@@ -33,27 +66,86 @@ impl Gate {
     /// Makes the call unless the breaker is open.
     pub(super) async fn pass<T>(
         &self,
-        call: impl Future<Output = Result<T, StoreError>>,
+        call: impl Future<Output = Result<T, Missed>>,
     ) -> Result<T, StoreError> {
         let (admission, changed) = self.breaker.lock().admit(self.now());
-        self.tell(changed);
-        let admission = admission.ok_or_else(|| StoreError::Unreachable("the breaker is open".to_owned()))?;
+        self.moved(changed);
+        let Some(admission) = admission else { return Err(self.turned_away()) };
         let mut ticket = Ticket { gate: self, admission, report: CallReport::Abandoned };
-        let outcome = call.await;
-        ticket.report = match &outcome {
-            Err(StoreError::Unreachable(_) | StoreError::TimedOut) => CallReport::Failed,
-            Ok(_) | Err(StoreError::Refused(_)) => CallReport::Answered,
-        };
-        outcome
+        match call.await {
+            Ok(answer) => {
+                ticket.report = CallReport::Answered;
+                // Told at the first refusal, perhaps before the breaker opened: then no closing ends it.
+                self.ends(&[Trouble::LogOn]);
+                Ok(answer)
+            }
+            Err(missed) => {
+                let (error, report) = missed.split();
+                ticket.report = report;
+                *self.last.lock() = Some(error.clone());
+                if matches!(error, StoreError::Refused(_)) {
+                    self.tell(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A write was taken.
+    pub(super) fn takes_writes(&self) {
+        if self.told.lock().take().is_some() {
+            tracing::info!("the store takes writes again");
+        }
+    }
+
+    /// While the breaker is open the reason is that of the call before. A silence becomes an absence:
+    /// nobody has to wonder whether this call was carried out.
+    fn turned_away(&self) -> StoreError {
+        match self.last.lock().clone() {
+            Some(error @ StoreError::Refused(_)) => error,
+            Some(error) => StoreError::Unreachable(format!("the breaker is open: {error}")),
+            None => StoreError::Unreachable("the breaker is open".to_owned()),
+        }
     }
 
     fn now(&self) -> MonoTime {
         MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
-    fn tell(&self, changed: Option<BreakerState>) {
-        if let (Some(state), Some(hook)) = (changed, &self.hook) {
+    fn moved(&self, changed: Option<BreakerState>) {
+        let Some(state) = changed else { return };
+        if let Some(hook) = &self.hook {
             hook(state);
+        }
+        match state {
+            BreakerState::Open => {
+                let last = self.last.lock().clone();
+                if let Some(error) = last {
+                    self.tell(&error);
+                }
+            }
+            BreakerState::Closed => self.ends(&[Trouble::Absent, Trouble::LogOn]),
+            BreakerState::HalfOpen => {}
+        }
+    }
+
+    fn ends(&self, troubles: &[Trouble]) {
+        let mut told = self.told.lock();
+        if told.is_some_and(|trouble| troubles.contains(&trouble)) {
+            *told = None;
+            drop(told);
+            tracing::info!("the store answers again");
+        }
+    }
+
+    fn tell(&self, error: &StoreError) {
+        let trouble = Trouble::of(error);
+        let mut told = self.told.lock();
+        // A server that is slow to refuse a log-on is still told by the refusal alone.
+        let is_less = trouble == Trouble::Absent && *told == Some(Trouble::LogOn);
+        if !is_less && told.replace(trouble) != Some(trouble) {
+            drop(told);
+            tracing::warn!(%error, "{}", trouble.advice());
         }
     }
 }
@@ -68,6 +160,6 @@ struct Ticket<'gate> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let changed = self.gate.breaker.lock().report(self.gate.now(), self.admission, self.report);
-        self.gate.tell(changed);
+        self.gate.moved(changed);
     }
 }

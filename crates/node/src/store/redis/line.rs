@@ -16,19 +16,21 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use hopcache_core::limits::STORE_BREAKER_APART_MS;
 use hopcache_engine::ports::StoreError;
 use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Value};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::reply::store_error;
 use super::url::Target;
 
 /// Runs once on each new connection, before anybody uses it.
-pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, RedisResult<()>> + Send + Sync>;
 
 /// A line that is lazily connected.
 pub(super) struct Line {
@@ -66,6 +68,9 @@ enum Phase {
     Idle,
     Connecting(Connecting),
     Live(Live),
+    /// The last attempt failed; for a moment its outcome is everybody's, or a server that refuses at once would
+    /// get an attempt for each request until the breaker opens.
+    Failed(StoreError, Instant),
 }
 
 impl Line {
@@ -80,7 +85,8 @@ impl Line {
             match &state.phase {
                 Phase::Live(live) => return Ok(live.clone()),
                 Phase::Connecting(connecting) => connecting.clone(),
-                Phase::Idle => {
+                Phase::Failed(error, until) if Instant::now() < *until => return Err(error.clone()),
+                Phase::Idle | Phase::Failed(..) => {
                     state.generation += 1;
                     let connecting = self.start(state.generation);
                     state.phase = Phase::Connecting(connecting.clone());
@@ -106,7 +112,7 @@ impl Line {
             let attempt = async {
                 let connection = connect(&target, limit).await.map_err(|error| store_error(&error))?;
                 if let Some(greet) = greeting {
-                    greet(connection.clone()).await;
+                    greet(connection.clone()).await.map_err(|error| store_error(&error))?;
                 }
                 Ok(Live { connection, generation })
             };
@@ -124,10 +130,14 @@ fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, Stor
     let Some(state) = state.upgrade() else { return };
     let mut state = state.lock();
     if state.generation == generation {
-        let before = std::mem::replace(
-            &mut state.phase,
-            outcome.as_ref().map_or(Phase::Idle, |live| Phase::Live(live.clone())),
-        );
+        let phase = match outcome {
+            Ok(live) => Phase::Live(live.clone()),
+            Err(error) => {
+                let pause = Duration::from_millis(STORE_BREAKER_APART_MS);
+                Phase::Failed(error.clone(), Instant::now() + pause)
+            }
+        };
+        let before = std::mem::replace(&mut state.phase, phase);
         drop(state);
         // Holds this very task's handle where nobody waits: dropped last, when there is nothing to abort.
         drop(before);

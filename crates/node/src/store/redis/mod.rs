@@ -10,7 +10,8 @@
 //! costs each caller a bounded wait and soon none. The node starts without Redis and finds it by
 //! itself. Small commands and bodies over 64 KiB have a connection each, so that a body never
 //! delays a renewal. There is no retry: a command whose answer was lost may have been carried out, and
-//! a second `get_or_lease` would meet the first one's lease (F21).
+//! a second `get_or_lease` would meet the first one's lease (F21). Such a loss is told as a silence, and the engine
+//! knows what to ask then.
 //!
 //! What the server's ACL has to allow, and nothing else:
 //! `~hopcache:v1:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
@@ -19,7 +20,8 @@
 //! `+info` the warning about `maxmemory-policy` is lost and nothing else.
 //!
 //! An evicting `maxmemory-policy` throws leases away with entries (THEORY "Leases": of 500 leases 1 was
-//! left), which costs repeated origin runs; it is warned about at each connect. Use `noeviction`.
+//! left), the `volatile-*` ones too since every lease and entry has an expiry. That costs repeated origin
+//! runs; it is warned about at each connect. Use `noeviction`.
 
 mod gate;
 mod line;
@@ -48,10 +50,10 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 use tokio::time::Instant;
 
 pub use self::gate::BreakerHook;
-use self::gate::Gate;
+use self::gate::{Gate, Missed};
 use self::line::{Connection, Greeting, Line};
-use self::reply::{Answer, Fields, ends_connection, store_error};
-use self::scripts::{LOG_KEY, Lua, Scripts, slot_keys};
+use self::reply::{Answer, Fields, ends_connection, exchange_error};
+use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys};
 pub use self::url::BadStoreUrl;
 use self::url::Target;
 use super::log::{LogPlace, log_id, scope_from_text};
@@ -159,18 +161,18 @@ impl RedisStore {
         self.gate
             .pass(async {
                 let live = tokio::time::timeout_at(deadline, line.live()).await;
-                let live = live.map_err(|_| StoreError::TimedOut)??;
+                let live = live.unwrap_or(Err(StoreError::TimedOut)).map_err(Missed::Connection)?;
                 match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
                     Ok(Ok(answer)) => Ok(answer),
                     Ok(Err(error)) => {
                         if ends_connection(&error) {
                             line.give_up(&live);
                         }
-                        Err(store_error(&error))
+                        Err(Missed::Exchange(exchange_error(&error)))
                     }
                     Err(_) => {
                         line.give_up(&live);
-                        Err(StoreError::TimedOut)
+                        Err(Missed::Exchange(StoreError::TimedOut))
                     }
                 }
             })
@@ -273,7 +275,15 @@ fn look_at_policy(policy: Arc<Mutex<Option<String>>>) -> Greeting {
         async move {
             let mut command = redis::cmd("INFO");
             command.arg("memory");
-            let Ok(info) = connection.query_at::<String>(None, &command).await else { return };
+            let info = match connection.query_at::<String>(None, &command).await {
+                Ok(info) => info,
+                // A connection that broke is none, and neither is one to a server that wants a password.
+                Err(error) if ends_connection(&error) || error.code() == Some("NOAUTH") => {
+                    return Err(error);
+                }
+                // The right to ask may be missing.
+                Err(_) => return Ok(()),
+            };
             let found = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
             let evicting = found.map(str::trim).filter(|name| *name != "noeviction").map(str::to_owned);
             if let Some(name) = &evicting {
@@ -283,6 +293,7 @@ fn look_at_policy(policy: Arc<Mutex<Option<String>>>) -> Greeting {
                 );
             }
             *policy.lock() = evicting;
+            Ok(())
         }
         .boxed()
     })
@@ -357,9 +368,9 @@ impl Store for RedisStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        let exchange = |mut connection: Connection| async move {
-            connection.query_at::<String>(None, &redis::cmd("PING")).await.map(drop)
-        };
-        self.call(Load::Small, exchange).await
+        // By a write that leaves nothing: a server that is full or a replica answers PING all the same.
+        self.run::<i64>(Load::Small, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
+        self.gate.takes_writes();
+        Ok(())
     }
 }

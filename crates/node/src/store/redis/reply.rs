@@ -35,6 +35,14 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
     }
 }
 
+/// The same for a command that was sent: where its connection broke, it may have been carried out, as after
+/// a silence. Who sees that asks again, on a new connection; a server that is gone refuses that one.
+pub(super) fn exchange_error(error: &RedisError) -> StoreError {
+    // A reply that ends in its middle is an error of parsing.
+    let is_broken = matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse);
+    if is_broken { StoreError::TimedOut } else { store_error(error) }
+}
+
 /// Whether the connection is of no more use: broken, or to a server that no longer leads.
 pub(super) fn ends_connection(error: &RedisError) -> bool {
     let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);

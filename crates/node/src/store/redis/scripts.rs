@@ -17,6 +17,9 @@ pub(super) const SLOT_PATTERN: &str = "hopcache:v1:{*}:[el]";
 /// The invalidation log.
 pub(super) const LOG_KEY: &str = "hopcache:v1:log";
 
+/// What a ping writes and removes.
+pub(super) const PING_KEY: &str = "hopcache:v1:ping";
+
 /// The query key in a key's name.
 pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
     let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v1:{")?;
@@ -67,6 +70,7 @@ pub(super) struct Scripts {
     pub(super) invalidate: Lua,
     pub(super) log_append: Lua,
     pub(super) log_since: Lua,
+    pub(super) ping: Lua,
 }
 
 impl Scripts {
@@ -80,6 +84,7 @@ impl Scripts {
             invalidate: slot_script!("invalidate.lua"),
             log_append: Lua::new(include_str!("lua/log_append.lua")),
             log_since: Lua::new(include_str!("lua/log_since.lua")),
+            ping: Lua::new(include_str!("lua/ping.lua")),
         }
     }
 }

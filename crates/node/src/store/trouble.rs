@@ -1,0 +1,91 @@
+//! What is wrong with the store, in words for operators: one list for the log and for `readyz`.
+//!
+//! The words are fixed, because `readyz` is answered to anybody; what the server said stands in the log only.
+
+use hopcache_engine::ports::StoreError;
+
+/// A kind of trouble with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It does not answer, or not in time.
+    Absent,
+    /// It does not accept this node's user and password.
+    LogOn,
+    /// Its ACL denies what the scripts need.
+    Rights,
+    /// It has no memory left.
+    Full,
+    /// It is a replica.
+    ReadOnly,
+    /// It refuses for another reason.
+    Refuses,
+}
+
+impl Trouble {
+    /// Of an error.
+    #[must_use]
+    pub fn of(error: &StoreError) -> Self {
+        let StoreError::Refused(text) = error else { return Self::Absent };
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        // From inside a script Redis 7.0 and 7.2 say NOPERM in words of their own.
+        if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
+            Self::LogOn
+        } else if says(&["NOPERM", "no permissions", "ACL failure", "can't run this command"]) {
+            Self::Rights
+        } else if says(&["OOM"]) {
+            Self::Full
+        } else if says(&["READONLY", "read only replica"]) {
+            Self::ReadOnly
+        } else {
+            Self::Refuses
+        }
+    }
+
+    /// What it is, and what to do.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Absent => {
+                "the store cannot be reached, or does not answer in time; it is tried again by itself"
+            }
+            Self::LogOn => "the store refuses this node's log-on: check user and password in store.uri",
+            Self::Rights => {
+                "the store denies commands that the node needs: give its user the rights in docs/OPERATING.md"
+            }
+            Self::Full => "the store is full: hits are served, nothing is stored; give it more memory",
+            Self::ReadOnly => {
+                "the store is a read-only replica: nothing is stored; name the primary, or use redis+sentinel://"
+            }
+            Self::Refuses => "the store refuses; the node's log has its words",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_told_apart() {
+        let said = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
+        assert_eq!(Trouble::of(&StoreError::TimedOut), Trouble::Absent);
+        assert_eq!(Trouble::of(&StoreError::Unreachable("NOAUTH".to_owned())), Trouble::Absent);
+        assert_eq!(
+            said("\"WRONGPASS\": invalid username-password pair or user is disabled."),
+            Trouble::LogOn
+        );
+        assert_eq!(said("\"NOAUTH\": Authentication required."), Trouble::LogOn);
+        assert_eq!(
+            said("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
+            Trouble::Rights
+        );
+        assert_eq!(said("ACL failure in script: User weak has no permissions"), Trouble::Rights);
+        assert_eq!(
+            said("The user executing the script can't run this command or subcommand"),
+            Trouble::Rights
+        );
+        assert_eq!(said("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
+        assert_eq!(said("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
+        assert_eq!(said("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
+    }
+}

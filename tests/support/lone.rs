@@ -1,0 +1,115 @@
+//! One node that is ready as soon as it serves, whatever of its surroundings can be reached.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::process::{Addrs, NodeProcess};
+use super::{environment, until};
+
+/// What a lone node is started with.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// Further lines of `[node]`.
+    pub node: String,
+    /// Lines of `[origin]`.
+    pub origin: String,
+    /// `store.uri`.
+    pub store: String,
+    /// Lines of `[entry]`.
+    pub entry: String,
+}
+
+impl Spec {
+    /// On the real Neo4j and this store.
+    pub fn on(store: &str) -> Self {
+        let uri = environment("HOPCACHE_TEST_NEO4J_BOLT");
+        Self {
+            node: "drain = \"2s\"".to_owned(),
+            origin: format!("uri = \"{uri}\"\ntimeout = \"10s\""),
+            store: store.to_owned(),
+            entry: "ttl = \"10m\"".to_owned(),
+        }
+    }
+
+    /// With its Neo4j at another address.
+    pub fn behind(self, bolt: std::net::SocketAddr) -> Self {
+        Self { origin: format!("uri = \"bolt://{bolt}\"\ntimeout = \"10s\""), ..self }
+    }
+}
+
+/// A node and its directory.
+pub struct Lone {
+    pub node: NodeProcess,
+    _dir: tempfile::TempDir,
+}
+
+impl std::ops::Deref for Lone {
+    type Target = NodeProcess;
+    fn deref(&self) -> &NodeProcess {
+        &self.node
+    }
+}
+
+impl Lone {
+    pub async fn start(spec: &Spec) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let Spec { node, origin, store, entry } = spec;
+        let config = format!("{node}\n[origin]\n{origin}\n[store]\nuri = \"{store}\"\n[entry]\n{entry}\n");
+        let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
+        node.start();
+        let lone = Self { node, _dir: dir };
+        lone.wait_for_members(1).await;
+        lone
+    }
+
+    /// SIGKILL and a new start: its memory is empty then.
+    pub async fn again(&mut self) {
+        self.node.kill();
+        self.node.start();
+        self.node.wait_for_members(1).await;
+    }
+
+    /// What readyz says; the node has to be ready.
+    pub async fn ready(&self) -> Value {
+        let reply = self.admin("/readyz").await.unwrap();
+        assert_eq!(reply.status, 200, "{reply}");
+        reply.json()
+    }
+
+    /// Waits until nothing is degraded.
+    pub async fn wait_until_well(&self) {
+        until("nothing is degraded", Duration::from_secs(20), async || {
+            self.ready().await["degraded"] == serde_json::json!([])
+        })
+        .await;
+    }
+
+    /// Waits until a part is degraded; why, in the node's words.
+    pub async fn wait_until_degraded(&self, part: &str) -> String {
+        until(&format!("{part} is degraded"), Duration::from_secs(20), async || {
+            self.ready().await["degraded"] == serde_json::json!([part])
+        })
+        .await;
+        self.ready().await["why"][part].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// A counter, 0 where there is none.
+    pub async fn count(&self, name: &str, labels: &str) -> f64 {
+        self.metric(name, labels).await.unwrap_or(0.0)
+    }
+
+    /// How often its log has a text.
+    pub fn said(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+}
+
+impl Drop for Lone {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let log = self.node.log();
+            assert!(!log.contains("panicked"), "the node panicked (I13): {log}");
+        }
+    }
+}
