@@ -17,6 +17,8 @@ const UNREACHABLE: &str = "Hopcache.TransientError.OriginUnreachable";
 const MOVES: &str = "hopcache_breaker_transitions_total";
 const KEPT: &str = "RETURN 'F25 kept' AS what";
 const COLD: &str = "RETURN $k AS k, 'F25 cold' AS what";
+/// TTL and grace are 22 s here, and what comes before the absence's measured part takes less than 12.
+const WITHIN_GRACE: Duration = Duration::from_secs(10);
 /// From the end of the absence to the node's knowing: a probe under way, a pause, a probe.
 const FOUND_AGAIN: Duration = Duration::from_secs(10);
 
@@ -35,6 +37,14 @@ async fn two_hundred(cluster: &Cluster, round: usize) -> (Vec<Reply>, Vec<Reply>
     let (kept, cold): (Vec<_>, Vec<_>) = replies.partition(|(client, _)| client % 2 == 0);
     let replies = |some: Vec<(usize, Reply)>| some.into_iter().map(|(_, reply)| reply).collect();
     (replies(kept), replies(cold))
+}
+
+/// Else the first run could still go out on a connection that is about to break, which is F28.
+async fn until_all_is_cut(cluster: &Cluster) {
+    until("connections that stood are cut", Duration::from_secs(5), async || {
+        cluster.proxy.open_connections() == 0
+    })
+    .await;
 }
 
 fn is_stale(reply: &Reply) -> bool {
@@ -71,6 +81,7 @@ async fn a_refusing_neo4j_leaves_stale_answers_and_quick_refusals() {
     let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "").await;
     assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
     cluster.proxy.refuse();
+    until_all_is_cut(&cluster).await;
     assert!(tokio::net::TcpStream::connect(cluster.proxy.addr()).await.is_err(), "the fault happens");
     assert_failed(&ask(&cluster, "RETURN 'F25 first' AS what").await, 503, UNREACHABLE);
     until("what was kept is stale", Duration::from_secs(10), async || is_stale(&ask(&cluster, KEPT).await))
@@ -108,6 +119,7 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     let known = cluster.nodes[0].ask(&http::query(COLD, &json!({ "k": -1 }))).await;
     assert_eq!(known.value(), -1);
     cluster.proxy.set_manner(Manner::Swallow);
+    until_all_is_cut(&cluster).await;
     let before = cluster.proxy.connections();
     let (_, first) = two_hundred(&cluster, 0).await;
     first.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
@@ -121,7 +133,9 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     while began.elapsed() < absence() {
         let (kept, cold) = two_hundred(&cluster, 1 + asked).await;
         cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-        assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
+        if began.elapsed() < WITHIN_GRACE {
+            assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
+        }
         stale += kept.iter().filter(|reply| is_stale(reply)).count();
         worst = worst.max(slowest(&cold)).max(slowest(&kept));
         open_at_once = open_at_once.max(cluster.proxy.open_connections());

@@ -96,7 +96,7 @@ impl Gate {
     /// Whether the server answered.
     async fn probe_once(&self, probe: &Probe) -> bool {
         let (admission, changed) = self.breaker.lock().admit(self.now());
-        self.tell(changed, "");
+        self.tell(changed);
         let Some(admission) = admission else { return false };
         match probe().await {
             Ok(()) => {
@@ -120,16 +120,21 @@ impl Gate {
             CallReport::Failed => self.is_answered.store(false, Ordering::Relaxed),
             CallReport::Abandoned => {}
         }
-        let changed = self.breaker.lock().report(self.now(), admission, report);
-        self.tell(changed, reason);
+        let (before, changed) = {
+            let mut breaker = self.breaker.lock();
+            (breaker.state(), breaker.report(self.now(), admission, report))
+        };
+        // Once for an absence, not for each probe in it.
+        if (before, changed) == (BreakerState::Closed, Some(BreakerState::Open)) {
+            tracing::warn!(reason, "Neo4j cannot be reached; runs are refused");
+        }
+        self.tell(changed);
     }
 
-    fn tell(&self, changed: Option<BreakerState>, reason: &str) {
+    fn tell(&self, changed: Option<BreakerState>) {
         let Some(state) = changed else { return };
-        match state {
-            BreakerState::Open => tracing::warn!(reason, "Neo4j cannot be reached; runs are refused"),
-            BreakerState::Closed => tracing::info!("Neo4j can be reached again"),
-            BreakerState::HalfOpen => {}
+        if state == BreakerState::Closed {
+            tracing::info!("Neo4j can be reached again");
         }
         (self.hook)(state);
     }
