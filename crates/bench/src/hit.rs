@@ -51,7 +51,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let common =
         format!("[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
     let binary = hopcache_binary()?;
-    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common };
+    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
     let nodes = start_cluster(&plan, 2).await?;
     let request = query_request(STATEMENT, 0, "");
     let (owner, body) =

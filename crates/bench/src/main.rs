@@ -1,6 +1,7 @@
 //! Benchmarks of hopcache, side by side with something. Knows hopcache by its HTTP interface only.
 
 mod bare;
+mod bolt_origin;
 #[path = "../../../tests/support/bolt_proxy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use all of it")]
 mod bolt_proxy;
@@ -8,6 +9,7 @@ mod cold;
 mod cold_clients;
 mod hit;
 mod load;
+mod memory;
 mod process;
 mod report;
 
@@ -33,6 +35,8 @@ enum Bench {
     /// One process' share of the clients of `cold`.
     #[command(hide = true)]
     ColdClients(cold_clients::Options),
+    /// Resident memory of a node that holds many entries.
+    Memory(memory::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -42,5 +46,6 @@ fn main() -> anyhow::Result<()> {
         Bench::Bare(options) => runtime.block_on(bare::run(&options)),
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
+        Bench::Memory(options) => runtime.block_on(memory::run(&options)),
     }
 }

@@ -27,6 +27,11 @@ impl Process {
         Ok(Self { child })
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time used so far, user and system, all threads.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
@@ -89,6 +94,8 @@ pub(crate) struct ClusterPlan<'a> {
     pub(crate) dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
     pub(crate) common: &'a str,
+    /// Further lines of `[node]`.
+    pub(crate) node: &'a str,
 }
 
 /// Starts nodes that know each other and waits until each is ready and sees all of them.
@@ -104,7 +111,8 @@ pub(crate) async fn start_cluster(
     for node in 0..nodes {
         let [client, peer, admin] = [addrs[node * 3], addrs[node * 3 + 1], addrs[node * 3 + 2]];
         let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}",
+            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}",
+            plan.node,
             seeds.join(", "),
             key_file.display(),
             plan.common
