@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod process;
 mod report;
+mod soak;
 
 use clap::{Parser, Subcommand};
 
@@ -37,6 +38,8 @@ enum Bench {
     ColdClients(cold_clients::Options),
     /// Resident memory of a node that holds many entries.
     Memory(memory::Options),
+    /// Mixed load with faults on a timer; then the counters' identities.
+    Soak(soak::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -47,5 +50,6 @@ fn main() -> anyhow::Result<()> {
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
+        Bench::Soak(options) => runtime.block_on(soak::run(&options)),
     }
 }

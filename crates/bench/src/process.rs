@@ -69,21 +69,18 @@ pub(crate) fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
 /// A `redis-server` of this run's own, and its address.
 pub(crate) fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     let addr = free_addrs(1)?[0];
-    let mut command = Command::new("redis-server");
-    command.args([
-        "--port",
-        &addr.port().to_string(),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-    ]);
-    let process = Process::start(&mut command, &dir.join("redis.log"))
-        .context("redis-server is needed: apt-get install redis-server")?;
+    let process = start_redis_at(addr, dir)?;
     wait_until("redis answers", || std::net::TcpStream::connect(addr).is_ok())?;
     Ok((process, addr))
+}
+
+/// An empty `redis-server` that will listen there.
+pub(crate) fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--save", "", "--appendonly", "no"]);
+    Process::start(&mut command, &dir.join("redis.log"))
+        .context("redis-server is needed: apt-get install redis-server")
 }
 
 /// What a benchmark's nodes share.
@@ -130,7 +127,7 @@ pub(crate) async fn start_cluster(
     Ok(started)
 }
 
-async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let wanted = format!("hopcache_ring_members {members}");
     loop {

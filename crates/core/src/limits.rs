@@ -233,3 +233,16 @@ pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// Largest body that is read before its sender's credentials are looked at, in bytes.
 pub const STRANGERS_BODY_BYTES_MAX: u64 = 64 << 10;
+
+/// Share of `node.memory`, in percent, above which a principal's new copies take the place of its own older
+/// ones once memory is full: whoever asks for ever new keys pushes nobody else out (F37).
+pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
+/// Share of `node.memory`, in percent, from which on memory counts as full.
+pub const MEMORY_FULL_PERCENT: u64 = 95;
+/// What a copy in memory costs beside its bodies: its struct, its reference count, and its place in moka
+/// (key, map, two queues, timer wheel, frequency sketch). Measured: `docs/benchmarks/2026-11-21-memory`.
+pub const COPY_OVERHEAD_BYTES: usize = 900;
+/// What each body of a copy costs beside its bytes and the allocator's rounding: a reference count.
+pub const BODY_OVERHEAD_BYTES: usize = 48;
+/// Result bytes that a run may read without asking for room (see `RESULT_ROOM_BYTES`).
+pub const RESULT_BYTES_UNRESERVED: usize = 1 << 20;
