@@ -102,6 +102,14 @@ impl NodeProcess {
         signal(self.child.as_ref().expect("the node runs").id(), name);
     }
 
+    /// Resident memory of the process, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let id = self.child.as_ref().expect("the node runs").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10
+    }
+
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = self.child.as_mut().expect("the node runs");

@@ -135,11 +135,7 @@ fn ratio(of: u64, to: u64) -> f64 {
 }
 
 /// Asks every key of a range once, over some connections.
-async fn ask_all(
-    addr: SocketAddr,
-    options: &Options,
-    keys: std::ops::Range<usize>,
-) -> anyhow::Result<()> {
+async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usize>) -> anyhow::Result<()> {
     let (next, end) = (Arc::new(AtomicUsize::new(keys.start)), keys.end);
     let mut loops = tokio::task::JoinSet::new();
     let accepts: &'static [&'static str] = if options.typed_too { &["", TYPED] } else { &[""] };
@@ -193,6 +189,7 @@ async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
 /// The whole number behind a name at the start of a line.
 pub(crate) fn number_behind(text: &str, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let number = line.and_then(|rest| rest.split_whitespace().next()).with_context(|| format!("no {name}"))?;
+    let number =
+        line.and_then(|rest| rest.split_whitespace().next()).with_context(|| format!("no {name}"))?;
     Ok(number.parse()?)
 }

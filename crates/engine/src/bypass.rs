@@ -32,7 +32,7 @@ impl Engine {
             }
             let result = ended.map_err(Failure::from)?;
             let bookmarks: Vec<String> = result.bookmark.clone().into_iter().collect();
-            body_of(&result, form, &bookmarks).map_err(|_| Failure::from(FailureKind::BadResult))
+            body_of(&result, form, &bookmarks).map_err(|error| Failure::from(FailureKind::from(error)))
         });
         let left = ask.deadline.since(self.now());
         let answer = tokio::select! {

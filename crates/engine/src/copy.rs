@@ -7,10 +7,12 @@ use bytes::Bytes;
 use hopcache_core::entry::Entry;
 use hopcache_core::key::{DatabaseTag, PrincipalScope};
 use hopcache_core::lease::Token;
-use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, RESULT_BYTES_UNRESERVED};
+use hopcache_core::limits::{
+    BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX, RESULT_BYTES_UNRESERVED,
+};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
 #[derive(Debug)]
@@ -270,11 +272,7 @@ const fn slot_of(form: Form) -> usize {
 
 /// Renders a result with the bookmarks that belong to this answer. The member is always there, as in
 /// the server's own answers; a hit has none to give, so its list is empty.
-fn render_result(
-    result: &ResultSet,
-    form: Form,
-    bookmarks: &[String],
-) -> Result<Vec<u8>, RenderError> {
+fn render_result(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Vec<u8>, RenderError> {
     let view = ResultView {
         fields: &result.fields,
         records: &result.records,
@@ -282,7 +280,7 @@ fn render_result(
         bookmarks,
         errors: &[],
     };
-    let mut body = render(&view, form)?;
+    let mut body = render_within(&view, form, PASS_THROUGH_BYTES_MAX)?;
     if bookmarks.is_empty() && body.pop() == Some(b'}') {
         body.extend_from_slice(b",\"bookmarks\":[]}");
     }

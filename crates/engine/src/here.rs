@@ -275,7 +275,7 @@ impl Engine {
 fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
     match copy.rendering(ask.form) {
         Ok(body) => Answer::Body(body),
-        Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+        Err(error) => Answer::Failed(FailureKind::from(error).into()),
     }
 }
 

@@ -74,16 +74,15 @@ impl Memory for MokaMemory {
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
         let mut is_counted = false;
-        let replaced = self.copies.entry(key).and_compute_with(|held| {
-            match held.map(moka::Entry::into_value) {
+        let replaced =
+            self.copies.entry(key).and_compute_with(|held| match held.map(moka::Entry::into_value) {
                 Some(held) if Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes => {
                     is_counted = true;
                     self.shares.lock().add(copy.owner(), key, bytes.into(), |_| true);
                     Op::Put(Kept { copy: Arc::clone(copy), life_ms, bytes })
                 }
                 _ => Op::Nop,
-            }
-        });
+            });
         if is_counted && !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
             self.shares.lock().remove(copy.owner(), bytes.into());
         }
@@ -167,4 +166,4 @@ impl Hasher for FirstBytes {
 }
 
 #[cfg(test)]
-mod tests;
+mod share_tests;

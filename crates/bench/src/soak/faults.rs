@@ -40,17 +40,14 @@ pub(super) struct Done {
 
 impl Done {
     pub(super) fn told(&self) -> String {
-        let told: Vec<String> = self.counts.iter().map(|(fault, count)| format!("{count} × {fault:?}")).collect();
+        let told: Vec<String> =
+            self.counts.iter().map(|(fault, count)| format!("{count} × {fault:?}")).collect();
         told.join(", ")
     }
 }
 
 /// Breaks one thing after the other until told to stop; the fault under way is healed first.
-pub(super) async fn run(
-    scene: Arc<Scene>,
-    pause: Duration,
-    stop: CancellationToken,
-) -> anyhow::Result<Done> {
+pub(super) async fn run(scene: Arc<Scene>, pause: Duration, stop: CancellationToken) -> anyhow::Result<Done> {
     let mut done = Done::default();
     for fault in ROUND.iter().copied().cycle() {
         tokio::select! {

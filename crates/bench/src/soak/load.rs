@@ -92,7 +92,12 @@ pub(super) fn start(
     for number in 0..options.clients {
         let (scene, ledger, stop) = (Arc::clone(scene), Arc::clone(ledger), stop.clone());
         clients.spawn(async move {
-            let mut client = Client { node: number % NODES, principal: number / NODES % 2, dice: Dice::new(number), connection: None };
+            let mut client = Client {
+                node: number % NODES,
+                principal: number / NODES % 2,
+                dice: Dice::new(number),
+                connection: None,
+            };
             while !stop.is_cancelled() {
                 client.ask(&scene, &ledger).await;
                 tokio::time::sleep(pause).await;
@@ -174,13 +179,23 @@ impl Client {
             }
             870..890 => request("syntax error", "RETUR $n", hot, login, ""),
             890..905 => request("runtime error", "RETURN 1 / ($n - $n) AS x", hot, login, ""),
-            905..915 => Request { kind: "bad JSON", bytes: raw("{\"statement\": ", login), contains: String::new() },
-            915..925 => request("wrong password", &read, hot, wrong_login, ""),
-            925..955 => {
-                request("only-if-cached", &read, hot, &format!("{login}cache-control: only-if-cached\r\n"), &mine)
+            905..915 => {
+                Request { kind: "bad JSON", bytes: raw("{\"statement\": ", login), contains: String::new() }
             }
-            955..965 => request("no-cache", &read, hot, &format!("{login}cache-control: no-cache\r\n"), &mine),
-            965..975 => request("no-store", &read, hot, &format!("{login}cache-control: no-store\r\n"), &mine),
+            915..925 => request("wrong password", &read, hot, wrong_login, ""),
+            925..955 => request(
+                "only-if-cached",
+                &read,
+                hot,
+                &format!("{login}cache-control: only-if-cached\r\n"),
+                &mine,
+            ),
+            955..965 => {
+                request("no-cache", &read, hot, &format!("{login}cache-control: no-cache\r\n"), &mine)
+            }
+            965..975 => {
+                request("no-store", &read, hot, &format!("{login}cache-control: no-store\r\n"), &mine)
+            }
             _ => {
                 let large = format!("UNWIND range(1, 2000) AS x RETURN x, $n AS n, '{mine}' AS whose");
                 request("200 KB", &large, hot % 50, login, &mine)
@@ -243,7 +258,12 @@ impl Dice {
     }
 
     /// 1 to `keys`, the k-th about as often as 1/k: the inverse of the harmonic sum's logarithm.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )]
     fn zipf(&mut self, keys: u64) -> u64 {
         let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         (((keys as f64 + 1.0).ln() * unit).exp() as u64).clamp(1, keys)

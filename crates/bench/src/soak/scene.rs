@@ -70,11 +70,11 @@ impl Scene {
             proxy.addr()
         );
         let binary = hopcache_binary()?;
-        let plan =
-            ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "memory = \"48MiB\"\n" };
+        let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "memory = \"48MiB\"\n" };
         let started = start_cluster(&plan, NODES).await?;
         let addrs = started.iter().map(|(_, addrs)| *addrs).collect();
-        let lives = started.into_iter().map(|(process, _)| Mutex::new(Life { process: Some(process), number: 0 }));
+        let lives =
+            started.into_iter().map(|(process, _)| Mutex::new(Life { process: Some(process), number: 0 }));
         let scene = Self {
             proxy,
             addrs,

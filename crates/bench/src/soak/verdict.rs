@@ -54,7 +54,9 @@ impl Verdict {
             ));
             self.point(
                 requests == hits + misses + bypasses,
-                format!("node {node}: {requests} requests = {hits} hits + {misses} misses + {bypasses} bypasses"),
+                format!(
+                    "node {node}: {requests} requests = {hits} hits + {misses} misses + {bypasses} bypasses"
+                ),
             );
             self.point(rest.flights == 0, format!("node {node}: {} flights at rest", rest.flights));
             self.point(rest.leases == 0, format!("node {node}: {} leases held at rest", rest.leases));
@@ -70,7 +72,10 @@ impl Verdict {
             }
         }
         let wrong = ledger.wrong();
-        self.point(wrong.is_empty(), format!("answers that must not be: {} {}", wrong.len(), wrong.join("; ")));
+        self.point(
+            wrong.is_empty(),
+            format!("answers that must not be: {} {}", wrong.len(), wrong.join("; ")),
+        );
         Ok(())
     }
 
@@ -98,14 +103,21 @@ impl Verdict {
         let seen = u64::try_from(scene.proxy.runs("") - proxied)?;
         let (runs, requests) = (after.runs - before.runs, after.requests - before.requests);
         let unsent = after.unsent - before.unsent;
-        let (sent, answered): (u64, u64) =
-            (0..NODES).map(|node| (ledger.sent(node), ledger.answered(node))).fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+        let (sent, answered): (u64, u64) = (0..NODES)
+            .map(|node| (ledger.sent(node), ledger.answered(node)))
+            .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
         report.line(&format!(
             "\nwithout faults, {} s: {sent} sent, {answered} answered, {requests} counted; {runs} runs counted, of them {unsent} that never reached Neo4j, {seen} seen by the proxy",
             EXACT.as_secs()
         ));
-        self.point(sent == answered && answered == requests, format!("without faults: {sent} sent = {answered} answered = {requests} counted"));
-        self.point(runs - unsent.min(runs) == seen, format!("without faults: {runs} − {unsent} runs counted = {seen} seen before Neo4j"));
+        self.point(
+            sent == answered && answered == requests,
+            format!("without faults: {sent} sent = {answered} answered = {requests} counted"),
+        );
+        self.point(
+            runs - unsent.min(runs) == seen,
+            format!("without faults: {runs} − {unsent} runs counted = {seen} seen before Neo4j"),
+        );
         Ok(())
     }
 
@@ -134,7 +146,14 @@ impl Verdict {
                 // A short life of few samples says nothing; entries come and go with purges.
                 if name != "entries" && line.points >= 12 {
                     let rise = line.rise();
-                    self.point(rise <= RISE_MAX, format!("node {node}: {name} rises by {:.1} % over {:.0} s", rise * 100.0, line.span_s));
+                    self.point(
+                        rise <= RISE_MAX,
+                        format!(
+                            "node {node}: {name} rises by {:.1} % over {:.0} s",
+                            rise * 100.0,
+                            line.span_s
+                        ),
+                    );
                 }
             }
         }

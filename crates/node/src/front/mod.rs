@@ -5,6 +5,7 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`] | whether its sender is who it says |
+//! | [`room`] | how many bytes of large bodies are read at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
@@ -13,6 +14,7 @@ pub mod answer;
 pub mod ask;
 pub mod credentials;
 pub mod remembered;
+mod room;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +59,7 @@ pub struct Front {
     reader: AskReader,
     remembered: RememberedRequests,
     credentials: Credentials,
+    bodies: room::BodyRoom,
 }
 
 impl Front {
@@ -68,6 +71,7 @@ impl Front {
             reader: AskReader::new(&engine, settings),
             remembered: RememberedRequests::new(SystemDice.u64()),
             credentials: Credentials::new(settings.entry.stale_if_error),
+            bodies: room::BodyRoom::new(),
             engine,
             standing,
             clock,
@@ -113,6 +117,10 @@ impl Front {
         {
             return self.refuse(refusal);
         }
+        let _room = match self.bodies.for_body(&body).await {
+            Ok(room) => room,
+            Err(refusal) => return self.refuse(refusal),
+        };
         let body = match read_body(body).await {
             Ok(body) => body,
             Err(refusal) => return self.refuse(refusal),

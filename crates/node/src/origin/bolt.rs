@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
+use super::room::ResultRoom;
 
 /// Whose credentials a run logs on with.
 #[derive(Debug, Clone)]
@@ -76,6 +77,7 @@ pub struct BoltOrigin {
     pools: Arc<Pools>,
     slots: Semaphore,
     verifies: Semaphore,
+    room: ResultRoom,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -98,6 +100,7 @@ impl BoltOrigin {
         Self {
             slots: Semaphore::new(settings.max_concurrent),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
+            room: ResultRoom::new(settings.wait),
             settings,
             pools,
             _sweeper: AbortOnDropHandle::new(sweeper),
@@ -123,8 +126,9 @@ impl BoltOrigin {
             bytes_max: run.bytes_max,
         };
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
-        match connection.run(&bolt_run).await {
-            Ok(finished) => Ok(finished),
+        let place = self.room.place();
+        match connection.run_in(&bolt_run, &place).await {
+            Ok(finished) => Ok(Finished { records: place.keep(finished.records), ..finished }),
             Err(error) => {
                 let error = fault::of_run(error);
                 if matches!(error.kind, OriginFault::Unauthorized(_)) {

@@ -4,3 +4,4 @@
 pub mod bolt;
 mod fault;
 mod pools;
+mod room;
