@@ -8,7 +8,7 @@
 //! | what | bound |
 //! |---|---|
 //! | copies, renderings, their overhead | `node.memory` (weighed as the allocator counts; ± 20 %) |
-//! | entries of the store `memory:` | as much again |
+//! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
 //! | results on their way, and their bodies | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
 //! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one |
 //! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
