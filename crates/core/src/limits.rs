@@ -13,6 +13,7 @@
 //! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one |
 //! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
+//! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: copies that were evicted while slow readers still take them, and answers of
@@ -65,6 +66,8 @@ pub const COMPETE_ROUNDS_MAX: u32 = 16;
 
 /// Statements of which the server's word (read or write) is remembered.
 pub const VERDICTS_MAX: usize = 20_000;
+/// Longest text of which it is remembered, in bytes: together at most 80 MiB.
+pub const VERDICT_TEXT_BYTES_MAX: usize = 4 << 10;
 /// Raw requests of which the parsed form is remembered (the shortest way to a hit).
 pub const PARSED_REQUESTS_MAX: usize = 16_384;
 /// Largest raw request that is remembered, in bytes. With what it was parsed into, about four times
