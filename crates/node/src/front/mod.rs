@@ -5,7 +5,7 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`] | whether its sender is who it says |
-//! | [`room`] | how many bytes of large bodies are read at a time |
+//! | `room` | how many bytes of large bodies are read at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
