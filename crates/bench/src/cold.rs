@@ -63,7 +63,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     );
     let binary = hopcache_binary()?;
     let nodes =
-        start_cluster(&ClusterPlan { binary: &binary, dir: &dir, common: &common }, options.nodes).await?;
+        start_cluster(&ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" }, options.nodes)
+            .await?;
     let addrs: Vec<SocketAddr> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
     let mut report = Report::open("Cold key benchmark");
     report.line(&format!(

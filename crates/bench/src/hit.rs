@@ -139,7 +139,7 @@ impl Subject {
     ) -> anyhow::Result<Self> {
         let common =
             format!("[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
-        let nodes = start_cluster(&ClusterPlan { binary, dir, common: &common }, 2).await?;
+        let nodes = start_cluster(&ClusterPlan { binary, dir, common: &common, node: "" }, 2).await?;
         let clients: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
         let (owner, body) = find_owner(&clients, &query_request(STATEMENT, 0, "")).await?;
         let many = keys_forwarded(clients[1 - owner], keys).await?;

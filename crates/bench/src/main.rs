@@ -1,6 +1,7 @@
 //! Benchmarks of hopcache, side by side with something. Knows hopcache by its HTTP interface only.
 
 mod bare;
+mod bolt_origin;
 #[path = "../../../tests/support/bolt_proxy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use all of it")]
 mod bolt_proxy;
@@ -8,10 +9,12 @@ mod cold;
 mod cold_clients;
 mod hit;
 mod load;
+mod memory;
 mod paced;
 mod process;
 mod report;
 mod slow_clients;
+mod soak;
 
 use clap::{Parser, Subcommand};
 
@@ -37,6 +40,10 @@ enum Bench {
     ColdClients(cold_clients::Options),
     /// Hits at a fixed rate, without and with slow clients beside them, alternated.
     SlowClients(slow_clients::Options),
+    /// Resident memory of a node that holds many entries.
+    Memory(memory::Options),
+    /// Mixed load with faults on a timer; then the counters' identities.
+    Soak(soak::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -47,5 +54,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Cold(options) => runtime.block_on(cold::run(&options)),
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
+        Bench::Memory(options) => runtime.block_on(memory::run(&options)),
+        Bench::Soak(options) => runtime.block_on(soak::run(&options)),
     }
 }

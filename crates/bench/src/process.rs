@@ -27,6 +27,11 @@ impl Process {
         Ok(Self { child })
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// CPU time used so far, user and system, all threads.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
@@ -64,21 +69,18 @@ pub(crate) fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
 /// A `redis-server` of this run's own, and its address.
 pub(crate) fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     let addr = free_addrs(1)?[0];
-    let mut command = Command::new("redis-server");
-    command.args([
-        "--port",
-        &addr.port().to_string(),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-    ]);
-    let process = Process::start(&mut command, &dir.join("redis.log"))
-        .context("redis-server is needed: apt-get install redis-server")?;
+    let process = start_redis_at(addr, dir)?;
     wait_until("redis answers", || std::net::TcpStream::connect(addr).is_ok())?;
     Ok((process, addr))
+}
+
+/// An empty `redis-server` that will listen there.
+pub(crate) fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
+    let mut command = Command::new("redis-server");
+    command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1"]);
+    command.args(["--save", "", "--appendonly", "no"]);
+    Process::start(&mut command, &dir.join("redis.log"))
+        .context("redis-server is needed: apt-get install redis-server")
 }
 
 /// What a benchmark's nodes share.
@@ -89,6 +91,8 @@ pub(crate) struct ClusterPlan<'a> {
     pub(crate) dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
     pub(crate) common: &'a str,
+    /// Further lines of `[node]`.
+    pub(crate) node: &'a str,
 }
 
 /// Starts nodes that know each other and waits until each is ready and sees all of them.
@@ -104,7 +108,8 @@ pub(crate) async fn start_cluster(
     for node in 0..nodes {
         let [client, peer, admin] = [addrs[node * 3], addrs[node * 3 + 1], addrs[node * 3 + 2]];
         let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}",
+            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}",
+            plan.node,
             seeds.join(", "),
             key_file.display(),
             plan.common
@@ -122,7 +127,7 @@ pub(crate) async fn start_cluster(
     Ok(started)
 }
 
-async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let wanted = format!("hopcache_ring_members {members}");
     loop {

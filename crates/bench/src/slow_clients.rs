@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let binary = hopcache_binary()?;
     let common = "[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n";
-    let mut nodes = start_cluster(&ClusterPlan { binary: &binary, dir: &dir, common }, 1).await?;
+    let mut nodes = start_cluster(&ClusterPlan { binary: &binary, dir: &dir, common, node: "" }, 1).await?;
     let (process, addrs) = nodes.pop().context("one node")?;
     let small_len = warm(addrs.client, SMALL).await?;
     let large_len = warm(addrs.client, LARGE).await?;

@@ -77,6 +77,9 @@ pub enum RunFault {
         /// The bound, in bytes.
         limit_bytes: usize,
     },
+    /// No room for the records came free; the statement may have been carried out.
+    #[error("no room for a result of this size")]
+    NoRoom,
     /// The server broke the protocol; the statement may have been carried out.
     #[error("the Bolt server broke the protocol: {0}")]
     Protocol(String),

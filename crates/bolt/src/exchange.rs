@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
 use crate::message::{self, Response};
-use crate::run::{Finished, Run};
+use crate::run::{Finished, Room, Run, Unbounded};
 use crate::transport::Duplex;
 
 /// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up
@@ -35,6 +35,15 @@ impl Connection {
     /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure
     /// has the records before it.
     pub async fn run(&mut self, run: &Run<'_>) -> Result<Finished, RunError> {
+        self.run_in(run, &Unbounded).await
+    }
+
+    /// The same, asking for room as the records come. While it waits for some nothing is read, so the
+    /// server waits too.
+    ///
+    /// # Errors
+    /// As [`Connection::run`], and [`RunFault::NoRoom`].
+    pub async fn run_in(&mut self, run: &Run<'_>, room: &dyn Room) -> Result<Finished, RunError> {
         if !self.is_ready() {
             return Err(RunFault::NotReady.into());
         }
@@ -45,8 +54,14 @@ impl Connection {
         // A timeout past the end of the clock is as good as a day.
         let deadline = Instant::now().checked_add(run.timeout).unwrap_or_else(|| Instant::now() + DAY);
         let mut fields = None;
-        let mut records = Records { bytes: Vec::new(), rows: 0, columns: 0, bytes_max: run.bytes_max };
-        let outcome = timeout_at(deadline, self.run_and_pull(run, &mut fields, &mut records)).await;
+        let mut records = Records {
+            bytes: Vec::new(),
+            rows: 0,
+            columns: 0,
+            bytes_max: run.bytes_max,
+            allowed_bytes: room.free_bytes(),
+        };
+        let outcome = timeout_at(deadline, self.run_and_pull(run, room, &mut fields, &mut records)).await;
         let fault = match outcome {
             Ok(Ok(finished)) => {
                 self.state = State::Ready;
@@ -65,6 +80,7 @@ impl Connection {
     async fn run_and_pull(
         &mut self,
         run: &Run<'_>,
+        room: &dyn Room,
         named: &mut Option<Vec<String>>,
         records: &mut Records,
     ) -> Result<Finished, RunFault> {
@@ -75,7 +91,7 @@ impl Connection {
         *named = Some(fields.clone());
         records.columns = fields.len();
         loop {
-            let end = self.read_batch(records).await?;
+            let end = self.read_batch(records, room).await?;
             if end.get("has_more") != Some(&Value::Bool(true)) {
                 return finish(fields, records, metadata, end);
             }
@@ -98,8 +114,11 @@ impl Connection {
     }
 
     /// Reads records up to the SUCCESS that ends one PULL, and returns its metadata.
-    async fn read_batch(&mut self, records: &mut Records) -> Result<Value, RunFault> {
+    async fn read_batch(&mut self, records: &mut Records, room: &dyn Room) -> Result<Value, RunFault> {
         loop {
+            if records.bytes.len() > records.allowed_bytes {
+                records.allowed_bytes = room.widen(records.bytes.len()).await.ok_or(RunFault::NoRoom)?;
+            }
             let bytes = read_message(&mut self.stream, records.message_bytes_max()).await;
             let bytes = bytes.map_err(|fault| match fault {
                 StreamFault::Cut(reason) => RunFault::Cut(reason),
@@ -121,6 +140,8 @@ struct Records {
     rows: u64,
     columns: usize,
     bytes_max: usize,
+    /// Up to here the room that was asked for so far is enough.
+    allowed_bytes: usize,
 }
 
 impl Records {
@@ -162,9 +183,11 @@ fn finish(
     first: Value,
     last: Value,
 ) -> Result<Finished, RunFault> {
+    // Without the room to grow: it would be kept as long as the records.
+    let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
     let mut finished = Finished {
         fields,
-        records: std::mem::take(&mut records.bytes).into(),
+        records: bytes.into(),
         rows: records.rows,
         statement_type: None,
         bookmark: None,

@@ -29,4 +29,4 @@ mod transport;
 pub use address::{Address, AddressError, Security};
 pub use connection::{Auth, Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
-pub use run::{Finished, Mode, Run};
+pub use run::{Finished, Mode, Room, Run};

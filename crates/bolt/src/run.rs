@@ -1,5 +1,6 @@
 //! One auto-commit statement, and what a complete run of it gives.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,4 +56,25 @@ pub struct Finished {
     /// All other metadata of RUN and of the last PULL (`stats`, `notifications`, `plan`, `profile`, `db`,
     /// `t_first`, `t_last`, …), a map; where both have a name, the later one.
     pub summary: Value,
+}
+
+/// Room for records, asked for as they come: what keeps many large results at a time within bounds.
+pub trait Room: Send + Sync {
+    /// Records may grow to so many bytes without asking.
+    fn free_bytes(&self) -> usize;
+    /// Waits for room for more than `held_bytes`; to how many bytes they may grow then. `None`: there is none.
+    fn widen(&self, held_bytes: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>>;
+}
+
+/// As much room as there is memory.
+pub(crate) struct Unbounded;
+
+impl Room for Unbounded {
+    fn free_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    fn widen(&self, _: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
+        Box::pin(async { Some(usize::MAX) })
+    }
 }

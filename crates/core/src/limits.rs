@@ -1,5 +1,23 @@
 //! Every bound of the process, in one place (promise I9), with the reason for its size. What an
 //! operator may change is in the configuration; its allowed range is here.
+//!
+//! # Worst case of memory
+//!
+//! What a node may take beyond what it takes when idle (about 35 MiB), with default settings:
+//!
+//! | what | bound |
+//! |---|---|
+//! | copies, renderings, their overhead | `node.memory` (weighed as the allocator counts; ± 20 %) |
+//! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
+//! | results on their way, and their bodies | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
+//! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one |
+//! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
+//! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
+//! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
+//! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
+//!
+//! Not bounded in bytes here: copies that were evicted while slow readers still take them, and answers of
+//! peers on their way (each at most [`PEER_ANSWER_BYTES_MAX`], which the peer's own room has let through).
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
 pub const NODE_NAME_LEN_MAX: usize = 64;
@@ -51,6 +69,8 @@ pub const COMPETE_ROUNDS_MAX: u32 = 16;
 
 /// Statements of which the server's word (read or write) is remembered.
 pub const VERDICTS_MAX: usize = 20_000;
+/// Longest text of which it is remembered, in bytes: together at most 80 MiB.
+pub const VERDICT_TEXT_BYTES_MAX: usize = 4 << 10;
 /// Raw requests of which the parsed form is remembered (the shortest way to a hit).
 pub const PARSED_REQUESTS_MAX: usize = 16_384;
 /// Largest raw request that is remembered, in bytes. With what it was parsed into, about four times
@@ -90,7 +110,8 @@ pub const INVALIDATION_POLL_MS: u64 = 500;
 /// Invalidations kept in the store's log; a node that is further behind drops all its copies.
 pub const INVALIDATION_LOG_LEN_MAX: usize = 1_000;
 
-/// Result bytes that are passed through at the most; above it the run is refused.
+/// Result bytes that are passed through at the most; above it the run is refused. So is a body that becomes
+/// larger than this, as JSON of small packed numbers may: a peer could not take it (`PEER_ANSWER_BYTES_MAX`).
 pub const PASS_THROUGH_BYTES_MAX: usize = 64 << 20;
 /// Entry bodies below this many bytes are stored uncompressed.
 pub const COMPRESS_BYTES_MIN: usize = 1 << 10;
@@ -305,3 +326,40 @@ pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;
 pub const ORIGIN_WATCH_MS: u64 = 1_000;
 /// The same while it refuses it: Neo4j locks a user out after three wrong passwords within five seconds.
 pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;
+
+/// Share of `node.memory`, in percent, above which a principal's new copies take the place of its own older
+/// ones once memory is full: whoever asks for ever new keys pushes nobody else out (F37).
+pub const MEMORY_SHARE_PERCENT_MAX: u64 = 50;
+/// Share of `node.memory`, in percent, from which on memory counts as full.
+pub const MEMORY_FULL_PERCENT: u64 = 95;
+/// What a copy in memory costs beside its bodies: its struct, its reference count, and its place in moka
+/// (key, map, two queues, timer wheel, frequency sketch). Measured: `docs/benchmarks/2026-11-21-memory`.
+pub const COPY_OVERHEAD_BYTES: usize = 1_100;
+/// What each body of a copy costs beside its bytes and the allocator's rounding: a reference count.
+pub const BODY_OVERHEAD_BYTES: usize = 48;
+/// Result bytes that a run may read without asking for room. With its body, twice this for each run slot.
+pub const RESULT_BYTES_UNRESERVED: usize = 1 << 20;
+/// Result bytes that a run may read from a place for medium results: what is usually stored.
+pub const RESULT_BYTES_MEDIUM: usize = 8 << 20;
+/// Places for medium results. Each is held until the last reader of the result's body is done.
+pub const RESULTS_MEDIUM_MAX: usize = 8;
+/// Places for large results, up to [`PASS_THROUGH_BYTES_MAX`]; for their bodies as well.
+pub const RESULTS_LARGE_MAX: usize = 2;
+/// Runs that wait for a place for large results at a time, each with what it has read so far; the next one
+/// is refused at once. Fewer than the places for medium results, which they hold meanwhile.
+pub const RESULTS_LARGE_WAITING_MAX: usize = 4;
+const _: () = assert!(RESULTS_LARGE_WAITING_MAX < RESULTS_MEDIUM_MAX);
+const _: () = assert!(RESULT_BYTES_UNRESERVED < RESULT_BYTES_MEDIUM);
+const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
+/// Bytes of results and their bodies (about as large again) that are on their way at the most, beside what
+/// [`RESULT_BYTES_UNRESERVED`] gives each run slot.
+pub const RESULT_ROOM_BYTES: usize =
+    2 * (RESULTS_MEDIUM_MAX * RESULT_BYTES_MEDIUM + RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
+const _: () = assert!(RESULT_ROOM_BYTES <= 384 << 20);
+/// Bytes of request bodies over [`BODY_BYTES_UNRESERVED`] that are being read and answered at a time.
+pub const BODY_ROOM_BYTES: usize = 64 << 20;
+/// Request bodies up to this many bytes need no room. Such a body arrives with its head or soon after.
+pub const BODY_BYTES_UNRESERVED: usize = 64 << 10;
+/// How long a large request waits for room for its body.
+pub const BODY_ROOM_WAIT_MS: u64 = 1_000;
+const _: () = assert!(BODY_ROOM_BYTES >= 8 * REQUEST_BODY_BYTES_MAX);

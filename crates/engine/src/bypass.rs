@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 
 use crate::ask::{Ask, RequestBypass, RunBounds};
-use crate::copy::render_result;
+use crate::copy::body_of;
 use crate::engine::Engine;
 use crate::outcome::{Answer, Cause, Event, Failure, FailureKind, FaultWord, How, Outcome, Reason};
 use crate::ports::OriginRun;
@@ -33,9 +32,7 @@ impl Engine {
             }
             let result = ended.map_err(Failure::from)?;
             let bookmarks: Vec<String> = result.bookmark.clone().into_iter().collect();
-            render_result(&result, form, &bookmarks)
-                .map(Bytes::from)
-                .map_err(|_| Failure::from(FailureKind::BadResult))
+            body_of(&result, form, &bookmarks).map_err(|error| Failure::from(FailureKind::from(error)))
         });
         let left = ask.deadline.since(self.now());
         let answer = tokio::select! {

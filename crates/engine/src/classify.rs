@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hopcache_core::cypher::verdict::Lexed;
-use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICTS_MAX};
+use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -48,7 +48,11 @@ impl ServerWords {
         self.words.lock().get(&word_key(query)).copied()
     }
 
+    /// A long text is asked about each time: remembered, twenty thousand of a megabyte each would be 20 GB.
     pub(crate) fn set(&self, query: &Query, kind: StatementKind) {
+        if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
+            return;
+        }
         self.words.lock().put(word_key(query), kind);
     }
 }
@@ -108,5 +112,41 @@ impl Engine {
         let kind = self.ports.origin.kind(&query.reading(bounds, None)).await?;
         self.words.set(query, kind);
         Ok(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+
+    use super::*;
+    use crate::ask::QueryParts;
+    use crate::identity::{Credentials, Identity};
+
+    fn query(statement: &str) -> Query {
+        let hasher = KeyHasher::new(b"");
+        let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
+        let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
+        let parts = QueryParts {
+            database: "neo4j".into(),
+            statement: statement.into(),
+            params: Bytes::from_static(&[0xA0]),
+            impersonated: None,
+            identity: Arc::new(identity),
+        };
+        Query::read(parts, &hasher, &[])
+    }
+
+    /// I9, F36: what is remembered of statements is bounded in bytes as well.
+    #[test]
+    fn a_long_statement_is_not_remembered() {
+        let words = ServerWords::new();
+        let (short, long) =
+            (query("RETURN 1"), query(&format!("RETURN '{}'", "x".repeat(VERDICT_TEXT_BYTES_MAX))));
+        for each in [&short, &long] {
+            words.set(each, StatementKind::Read);
+        }
+        assert_eq!((words.get(&short), words.get(&long)), (Some(StatementKind::Read), None));
     }
 }

@@ -5,17 +5,19 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use hopcache_core::entry::Entry;
-use hopcache_core::key::DatabaseTag;
+use hopcache_core::key::{DatabaseTag, PrincipalScope};
 use hopcache_core::lease::Token;
+use hopcache_core::limits::{
+    BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX, RESULT_BYTES_UNRESERVED,
+};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
 #[derive(Debug)]
 pub struct MemoryCopy {
-    /// The result.
-    pub result: ResultSet,
+    content: Content,
     /// When the origin read began: what age counts from (promise I4).
     pub read_started: MonoTime,
     /// End of the soft TTL.
@@ -28,9 +30,21 @@ pub struct MemoryCopy {
     pub token: Option<Token>,
     /// Database it came from.
     pub database_tag: DatabaseTag,
+    /// Whose it is: what the share of one principal in memory is counted by.
+    owner: ScopeTag,
     renderings: [OnceLock<Bytes>; 4],
     /// In microseconds of the node's clock; a failed refresh is not tried again before.
     refresh_after: AtomicU64,
+}
+
+/// What a copy is rendered from.
+#[derive(Debug)]
+enum Content {
+    /// The stored form ([`ResultSet::to_bytes`]) in one allocation: as a tree of names and summary a small
+    /// result takes half as much again.
+    Stored(Bytes),
+    /// As the origin sent it, for those who wait, and never kept: a large result is not copied for them.
+    Passing(ResultSet),
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
@@ -58,20 +72,21 @@ pub struct CopyTimes {
 }
 
 impl MemoryCopy {
-    /// A copy of a result that this node has just read.
+    /// A copy of a result that this node has just read and may keep. It shares no allocation with the result.
     #[must_use]
-    pub fn new(result: ResultSet, times: CopyTimes, token: Option<Token>, database_tag: DatabaseTag) -> Self {
-        Self {
-            result,
-            read_started: times.read_started,
-            fresh_until: times.read_started + times.soft_ms,
-            dead_at: times.read_started + times.physical_ms,
-            cost_ms: times.cost_ms,
-            token,
-            database_tag,
-            renderings: Default::default(),
-            refresh_after: AtomicU64::new(0),
-        }
+    pub fn new(
+        result: &ResultSet,
+        times: CopyTimes,
+        token: Option<Token>,
+        database_tag: DatabaseTag,
+    ) -> Self {
+        Self::of(Content::Stored(exact(result.to_bytes())), times, token, database_tag)
+    }
+
+    /// A copy of a result that is handed to those who wait for it and then forgotten.
+    #[must_use]
+    pub fn passing(result: ResultSet, times: CopyTimes, database_tag: DatabaseTag) -> Self {
+        Self::of(Content::Passing(result), times, None, database_tag)
     }
 
     /// A copy of a stored entry of which `left_ms` of its physical life is left now.
@@ -89,8 +104,55 @@ impl MemoryCopy {
             physical_ms: entry.physical,
             cost_ms: entry.cost,
         };
-        let result = ResultSet::from_bytes(&entry.body)?;
-        Ok(Self::new(result, times, Some(entry.token), entry.database))
+        ResultSet::from_bytes(&entry.body)?;
+        let content = Content::Stored(entry.body.clone());
+        Ok(Self::of(content, times, Some(entry.token), entry.database))
+    }
+
+    fn of(content: Content, times: CopyTimes, token: Option<Token>, database_tag: DatabaseTag) -> Self {
+        Self {
+            content,
+            read_started: times.read_started,
+            fresh_until: times.read_started + times.soft_ms,
+            dead_at: times.read_started + times.physical_ms,
+            cost_ms: times.cost_ms,
+            token,
+            database_tag,
+            owner: ScopeTag::default(),
+            renderings: Default::default(),
+            refresh_after: AtomicU64::new(0),
+        }
+    }
+
+    /// The same content with other times and no token.
+    #[must_use]
+    pub fn with_times(&self, times: CopyTimes) -> Self {
+        let content = match &self.content {
+            Content::Stored(body) => Content::Stored(body.clone()),
+            Content::Passing(result) => Content::Passing(result.clone()),
+        };
+        Self { owner: self.owner, ..Self::of(content, times, None, self.database_tag) }
+    }
+
+    /// The same copy, known to be this principal's.
+    #[must_use]
+    pub fn of_principal(self, scope: PrincipalScope) -> Self {
+        Self { owner: ScopeTag::of(scope), ..self }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn owner(&self) -> ScopeTag {
+        self.owner
+    }
+
+    /// The stored form.
+    #[must_use]
+    pub fn stored_form(&self) -> Bytes {
+        match &self.content {
+            Content::Stored(body) => body.clone(),
+            Content::Passing(result) => exact(result.to_bytes()),
+        }
     }
 
     /// How it stands at `now`.
@@ -131,8 +193,26 @@ impl MemoryCopy {
         if let Some(body) = kept.get() {
             return Ok(body.clone());
         }
-        let body = Bytes::from(render_result(&self.result, form, &[])?);
+        let body = match &self.content {
+            Content::Stored(body) => {
+                // Checked when the copy was made; bytes that are no result have no rendering.
+                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::Record)?;
+                exact(render_result(&result, form, &[])?)
+            }
+            Content::Passing(result) => body_of(result, form, &[])?,
+        };
         Ok(kept.get_or_init(|| body).clone())
+    }
+
+    /// The body for those whom the run itself answers: with its bookmark, which covers what they read.
+    ///
+    /// # Errors
+    /// As [`MemoryCopy::rendering`].
+    pub(crate) fn live_body(&self, form: Form, bookmark: Option<&str>) -> Result<Bytes, RenderError> {
+        match (&self.content, bookmark) {
+            (Content::Passing(result), Some(bookmark)) => body_of(result, form, &[bookmark.to_owned()]),
+            _ => Ok(with_bookmark(self.rendering(form)?, bookmark)),
+        }
     }
 
     /// Whether this form has been made already.
@@ -141,16 +221,42 @@ impl MemoryCopy {
         self.renderings[slot_of(form)].get().is_some()
     }
 
-    /// Bytes kept alive: the result and all renderings made so far.
+    /// Bytes kept alive: the result and all renderings made so far, each with what the allocator adds.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        let renderings: usize = self.renderings.iter().filter_map(OnceLock::get).map(Bytes::len).sum();
-        self.result.weight_bytes() + renderings + size_of::<Self>() + OVERHEAD_BYTES
+        let content = match &self.content {
+            Content::Stored(body) => body.len(),
+            Content::Passing(result) => result.weight_bytes(),
+        };
+        let renderings = self.renderings.iter().filter_map(OnceLock::get);
+        let renderings: usize = renderings.map(|body| allocated_bytes(body.len())).sum();
+        allocated_bytes(content) + renderings + COPY_OVERHEAD_BYTES
     }
 }
 
-/// What the map, the reference counts and the allocator add to a copy, by measurement of resident memory.
-const OVERHEAD_BYTES: usize = 400;
+/// What one body in memory costs beside its bytes: its reference count, and what the allocator rounds up to
+/// (the next of four steps to the next power of two, so an eighth on average).
+const fn allocated_bytes(len: usize) -> usize {
+    len + len / 8 + BODY_OVERHEAD_BYTES
+}
+
+/// Whose a copy is, in short: enough to count by, not to decide by. Two principals of one tag share a share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ScopeTag(pub u32);
+
+impl ScopeTag {
+    /// The tag of a principal's scope.
+    #[must_use]
+    pub fn of(scope: PrincipalScope) -> Self {
+        let [a, b, c, d, ..] = scope.0;
+        Self(u32::from_le_bytes([a, b, c, d]))
+    }
+}
+
+/// Bytes without the room that a vector keeps for more: it would be kept for as long as the copy.
+fn exact(bytes: Vec<u8>) -> Bytes {
+    bytes.into_boxed_slice().into()
+}
 
 const fn slot_of(form: Form) -> usize {
     let encoding = match form.encoding {
@@ -166,11 +272,7 @@ const fn slot_of(form: Form) -> usize {
 
 /// Renders a result with the bookmarks that belong to this answer. The member is always there, as in
 /// the server's own answers; a hit has none to give, so its list is empty.
-pub(crate) fn render_result(
-    result: &ResultSet,
-    form: Form,
-    bookmarks: &[String],
-) -> Result<Vec<u8>, RenderError> {
+fn render_result(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Vec<u8>, RenderError> {
     let view = ResultView {
         fields: &result.fields,
         records: &result.records,
@@ -178,11 +280,33 @@ pub(crate) fn render_result(
         bookmarks,
         errors: &[],
     };
-    let mut body = render(&view, form)?;
+    let mut body = render_within(&view, form, PASS_THROUGH_BYTES_MAX)?;
     if bookmarks.is_empty() && body.pop() == Some(b'}') {
         body.extend_from_slice(b",\"bookmarks\":[]}");
     }
     Ok(body)
+}
+
+/// The body of a result that is not kept. A large one keeps the records alive for as long as somebody
+/// reads it: the room that was taken for both when the records were read (`RESULT_BYTES_UNRESERVED`)
+/// comes back when the last reader is done, not before.
+pub(crate) fn body_of(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Bytes, RenderError> {
+    let body = render_result(result, form, bookmarks)?;
+    if result.records.len() <= RESULT_BYTES_UNRESERVED {
+        return Ok(exact(body));
+    }
+    Ok(Bytes::from_owner(Tied { body, _records: result.records.clone() }))
+}
+
+struct Tied {
+    body: Vec<u8>,
+    _records: Bytes,
+}
+
+impl AsRef<[u8]> for Tied {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// Shared by everything that serves it.
@@ -190,7 +314,7 @@ pub type SharedCopy = Arc<MemoryCopy>;
 
 /// The body with the run's bookmark, for those who were answered by that run. A body without ends
 /// in an empty list of bookmarks.
-pub(crate) fn with_bookmark(body: Bytes, bookmark: Option<&str>) -> Bytes {
+fn with_bookmark(body: Bytes, bookmark: Option<&str>) -> Bytes {
     let (Some(bookmark), Some(head)) = (bookmark, body.strip_suffix(b"[]}")) else { return body };
     if !bookmark.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\') {
         return body;

@@ -104,8 +104,9 @@ impl Engine {
     }
 
     /// A copy of a stored entry whose checksum holds.
-    pub(crate) fn decode_stored(&self, key: &QueryKey, stored: &StoredEntry) -> Option<SharedCopy> {
-        let entry = Entry::decode(&stored.bytes, &self.checksum_key, key).ok()?;
-        MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok().map(Arc::new)
+    pub(crate) fn decode_stored(&self, query: &Query, stored: &StoredEntry) -> Option<SharedCopy> {
+        let entry = Entry::decode(&stored.bytes, &self.checksum_key, &query.key).ok()?;
+        let copy = MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok()?;
+        Some(Arc::new(copy.of_principal(query.identity.scope)))
     }
 }

@@ -197,7 +197,7 @@ impl Engine {
         let seen = self.ports.store.peek(&ask.query.key).await;
         self.saw_store(&seen);
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
-            && let Some(copy) = self.decode_stored(&ask.query.key, &stored)
+            && let Some(copy) = self.decode_stored(&ask.query, &stored)
             && matches!(copy.life(self.now()), Life::Fresh(_))
             && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {
@@ -245,7 +245,7 @@ impl Engine {
         if is_new_form {
             // The copy became heavier: weigh it again.
             let life_ms = copy.dead_at.since(self.now());
-            self.ports.memory.put(ask.query.key, Arc::clone(copy), life_ms);
+            self.ports.memory.weigh_again(ask.query.key, copy, life_ms);
         }
         Outcome { answer, how: self.how(copy, Class::Hit, detail), answered_by: None, key: ask.query.key }
     }
@@ -286,7 +286,7 @@ impl Engine {
 fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
     match copy.rendering(ask.form) {
         Ok(body) => Answer::Body(body),
-        Err(_) => Answer::Failed(FailureKind::BadResult.into()),
+        Err(error) => Answer::Failed(FailureKind::from(error).into()),
     }
 }
 

@@ -6,6 +6,7 @@ use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_queryapi::render::RenderError;
 
 use crate::ports::{Neo4jFailure, OriginError, OriginFault};
 
@@ -199,6 +200,15 @@ impl FailureKind {
 impl From<FailureKind> for Failure {
     fn from(kind: FailureKind) -> Self {
         Self { kind, fields: None, records: Bytes::new() }
+    }
+}
+
+impl From<RenderError> for FailureKind {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
+            _ => Self::BadResult,
+        }
     }
 }
 

@@ -244,8 +244,15 @@ pub trait Routing: Send + Sync + 'static {
 pub trait Memory: Send + Sync + 'static {
     /// The copy under a key.
     fn get(&self, key: &QueryKey) -> Option<SharedCopy>;
-    /// Keeps a copy until it is dead at the latest; called again, it weighs the copy again.
+    /// Keeps a copy until it is dead at the latest.
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis);
+    /// A copy has become heavier by a rendering. Where it is not held any more it is not put back: a
+    /// purge may have come between the look and this.
+    fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
+        if self.get(&key).is_some_and(|held| Arc::ptr_eq(&held, copy)) {
+            self.put(key, Arc::clone(copy), life_ms);
+        }
+    }
     /// Forgets one copy; whether there was one.
     fn remove(&self, key: &QueryKey) -> bool;
     /// Forgets every copy that `covers` says; how many.

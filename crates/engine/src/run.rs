@@ -15,7 +15,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
 use crate::ask::{Hints, Query, RunBounds};
-use crate::copy::{CopyTimes, MemoryCopy, SharedCopy, with_bookmark};
+use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::holdings::Held;
 use crate::lead::{Errand, Landing};
@@ -121,7 +121,7 @@ impl Engine {
         let times = self.times(errand.hints, reading);
         let is_read = result.kind == Some(StatementKind::Read) && !result.has_updates();
         let too_large = result.weight_bytes() > self.policy.entry_bytes_max;
-        let copy = Arc::new(MemoryCopy::new(result, times, token, query.database_tag));
+        let bookmark = result.bookmark.clone();
         let skip = if !is_read {
             // The server vouched for a read and then reported a change: never again by its word.
             self.words.set(query, StatementKind::ReadWrite);
@@ -136,17 +136,21 @@ impl Engine {
         };
         if skip.is_some() {
             self.note(Event::Commit(Kept::Skipped));
-            let live = live_body(&copy, errand.form);
+            let copy = Arc::new(MemoryCopy::passing(result, times, query.database_tag));
+            let live = live_body(&copy, errand.form, bookmark.as_deref());
             let landing = Landing::Ran { copy, live, kept: Kept::Skipped, detail: skip };
             return self.land_without(query, token, landing).await;
         }
+        let copy = MemoryCopy::new(&result, times, token, query.database_tag);
+        let copy = Arc::new(copy.of_principal(query.identity.scope));
+        drop(result);
         let (kept, detail) = match token {
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(token) => self.commit(query, token, &copy, times).await,
         };
         self.note(Event::Commit(kept));
         let copy = if detail == Some(Detail::Degraded) { self.brief(&copy) } else { copy };
-        let live = live_body(&copy, errand.form);
+        let live = live_body(&copy, errand.form, bookmark.as_deref());
         Landing::Ran { copy, live, kept, detail }
     }
 
@@ -161,7 +165,7 @@ impl Engine {
             physical_ms: life_ms,
             cost_ms: copy.cost_ms,
         };
-        Arc::new(MemoryCopy::new(copy.result.clone(), times, None, copy.database_tag))
+        Arc::new(copy.with_times(times))
     }
 
     async fn commit(
@@ -178,7 +182,7 @@ impl Engine {
             token,
             database: query.database_tag,
             stored_by: self.me.node.clone(),
-            body: copy.result.to_bytes().into(),
+            body: copy.stored_form(),
         };
         let Ok(bytes) = entry.encode(&self.checksum_key, &query.key) else {
             let _ = self.ports.store.release(&query.key, token).await;
@@ -212,7 +216,7 @@ impl Engine {
         self.saw_store(&seen);
         match seen {
             Ok(SlotView { entry: Some(stored), .. })
-                if self.decode_stored(&query.key, &stored).is_some_and(|copy| copy.token == Some(token)) =>
+                if self.decode_stored(query, &stored).is_some_and(|copy| copy.token == Some(token)) =>
             {
                 (Kept::Stored, None)
             }
@@ -253,9 +257,8 @@ impl Engine {
 }
 
 /// One body for all whom this run answers: its bookmark covers what they read.
-fn live_body(copy: &MemoryCopy, form: Form) -> Option<(Form, Bytes)> {
-    let body = copy.rendering(form).ok()?;
-    Some((form, with_bookmark(body, copy.result.bookmark.as_deref())))
+fn live_body(copy: &MemoryCopy, form: Form, bookmark: Option<&str>) -> Option<(Form, Bytes)> {
+    Some((form, copy.live_body(form, bookmark).ok()?))
 }
 
 /// When a run began and how long it took.

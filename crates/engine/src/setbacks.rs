@@ -89,7 +89,7 @@ impl Engine {
         self.saw_store(&seen);
         let held_back = Landing::HeldBack { left_ms };
         let landing = match seen {
-            Ok(SlotView { entry: Some(stored), .. }) => match self.decode_stored(key, &stored) {
+            Ok(SlotView { entry: Some(stored), .. }) => match self.decode_stored(&errand.query, &stored) {
                 Some(copy) => {
                     let now = self.now();
                     let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);

@@ -115,7 +115,7 @@ impl Engine {
     /// round finds none (I10, F39).
     async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Result<SharedCopy, Corrupt> {
         let key = &errand.query.key;
-        if let Some(copy) = self.decode_stored(key, stored) {
+        if let Some(copy) = self.decode_stored(&errand.query, stored) {
             return Ok(copy);
         }
         tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
@@ -128,7 +128,7 @@ impl Engine {
     /// take the lease with it, ours or the holder's, and the next commit replaces it anyway.
     fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
         match (stored, errand.stale_use) {
-            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query.key, &stored),
+            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query, &stored),
             _ => None,
         }
     }

@@ -1,9 +1,14 @@
 //! The memory layer: moka, weighed in bytes, each copy with its own end of life.
 //!
-//! moka decides what to evict (W-TinyLFU) and when a copy has outlived itself on its own clock; what
+//! moka decides what to evict (W-TinyLFU; `shares` sees to it that one principal's flood of new keys pushes
+//! out its own copies and nobody else's, F37, which moka alone does not: a working set that is asked for
+//! less often than its victims' turn comes is lost to it) and when a copy has outlived itself on its own clock; what
 //! is fresh or stale is decided by the engine from the copy's times.
 
+mod shares;
+
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hopcache_core::key::QueryKey;
@@ -11,29 +16,42 @@ use hopcache_core::time::Millis;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::ports::Memory;
 use moka::Expiry;
+use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
+use parking_lot::Mutex;
+
+use shares::Shares;
 
 /// Copies in moka.
 pub struct MokaMemory {
     copies: Cache<QueryKey, Kept, KeyBits>,
+    shares: Arc<Mutex<Shares>>,
 }
 
 #[derive(Clone)]
 struct Kept {
     copy: SharedCopy,
     life_ms: Millis,
+    /// What it weighed when it was put here: a rendering made since is counted when it is put again.
+    bytes: u32,
 }
 
 impl MokaMemory {
-    /// Room for `bytes_max` of copies, renderings included.
+    /// Room for `bytes_max` of copies, renderings and overhead included.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
+        let shares = Arc::new(Mutex::new(Shares::new(bytes_max)));
+        let counted = Arc::clone(&shares);
         let copies = Cache::builder()
             .max_capacity(bytes_max)
-            .weigher(|_: &QueryKey, kept: &Kept| u32::try_from(kept.copy.weight_bytes()).unwrap_or(u32::MAX))
+            .weigher(|_: &QueryKey, kept: &Kept| kept.bytes)
             .expire_after(EndOfLife)
+            // Called once for every copy that was put here: replaced, expired, removed, or not admitted.
+            .eviction_listener(move |_, kept: Kept, _| {
+                counted.lock().remove(kept.copy.owner(), kept.bytes.into());
+            })
             .build_with_hasher(KeyBits { secret: rand::random() });
-        Self { copies }
+        Self { copies, shares }
     }
 }
 
@@ -43,7 +61,31 @@ impl Memory for MokaMemory {
     }
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
-        self.copies.insert(key, Kept { copy, life_ms });
+        let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
+        let is_held = |key: &QueryKey| self.copies.contains_key(key);
+        let gives_way = self.shares.lock().add(copy.owner(), key, bytes.into(), is_held);
+        // Outside the lock: moka may call the listener from here.
+        if let Some(oldest) = gives_way {
+            self.copies.invalidate(&oldest);
+        }
+        self.copies.insert(key, Kept { copy, life_ms, bytes });
+    }
+
+    fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
+        let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
+        let mut is_counted = false;
+        let replaced =
+            self.copies.entry(key).and_compute_with(|held| match held.map(moka::Entry::into_value) {
+                Some(held) if Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes => {
+                    is_counted = true;
+                    self.shares.lock().add(copy.owner(), key, bytes.into(), |_| true);
+                    Op::Put(Kept { copy: Arc::clone(copy), life_ms, bytes })
+                }
+                _ => Op::Nop,
+            });
+        if is_counted && !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
+            self.shares.lock().remove(copy.owner(), bytes.into());
+        }
     }
 
     fn remove(&self, key: &QueryKey) -> bool {
@@ -156,3 +198,6 @@ mod tests {
         assert_ne!(one, other);
     }
 }
+
+#[cfg(test)]
+mod share_tests;

@@ -145,7 +145,7 @@ impl Node {
         });
         let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone()));
         let meters = backends.meters;
-        let memory = Arc::new(MokaMemory::new(settings.node.memory_bytes));
+        let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),

@@ -68,11 +68,21 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
     })
 }
 
-/// A store in this process' memory, as large as the memory for entries.
+/// A store in this process' memory: what of `node.memory` the copies leave it.
 #[must_use]
 pub fn memory_store(settings: &Settings) -> Arc<dyn Store> {
-    let bytes = usize::try_from(settings.node.memory_bytes).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(settings.node.memory_bytes - copies_bytes(settings)).unwrap_or(usize::MAX);
     Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), bytes))
+}
+
+/// What of `node.memory` is for copies: all of it, or half where the store is in this process too, so that
+/// both together keep to it (I9).
+#[must_use]
+pub fn copies_bytes(settings: &Settings) -> u64 {
+    match settings.store {
+        StoreUri::Memory => settings.node.memory_bytes / 2,
+        StoreUri::Redis(_) => settings.node.memory_bytes,
+    }
 }
 
 /// The configured graph database.

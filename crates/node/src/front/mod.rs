@@ -5,6 +5,7 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
+//! | `room` | how many bytes of large bodies are read at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
@@ -14,6 +15,7 @@ pub mod ask;
 pub mod belief;
 pub mod credentials;
 pub mod remembered;
+mod room;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -61,6 +63,7 @@ pub struct Front {
     reader: AskReader,
     remembered: Arc<RememberedRequests>,
     credentials: Credentials,
+    bodies: room::BodyRoom,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -81,6 +84,7 @@ impl Front {
                 Arc::clone(&standing.origin),
                 believers,
             ),
+            bodies: room::BodyRoom::new(),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             standing,
@@ -131,6 +135,10 @@ impl Front {
         {
             return self.refuse(refusal);
         }
+        let _room = match self.bodies.for_body(&body).await {
+            Ok(room) => room,
+            Err(refusal) => return self.refuse(refusal),
+        };
         let body = match read_body(body).await {
             Ok(body) => body,
             Err(refusal) => return self.refuse(refusal),

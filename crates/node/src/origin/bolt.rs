@@ -25,6 +25,7 @@ use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::Gate;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
+use super::room::ResultRoom;
 use super::turns::{NoSlot, Slot, Slots};
 
 /// Whose credentials a run logs on with.
@@ -87,6 +88,7 @@ pub struct BoltOrigin {
     gate: Arc<Gate>,
     /// Until when Neo4j, which refused this node's own credentials, is not asked to accept them again.
     refused_until: Mutex<Option<Instant>>,
+    room: ResultRoom,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
 }
@@ -119,6 +121,7 @@ impl BoltOrigin {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refused_until: Mutex::default(),
+            room: ResultRoom::new(settings.wait),
             settings,
             pools,
             gate,
@@ -164,8 +167,9 @@ impl BoltOrigin {
             bytes_max: run.bytes_max,
         };
         let Some(connection) = lent.connection() else { return Err(OriginFault::Overloaded.into()) };
-        match connection.run(&bolt_run).await {
-            Ok(finished) => Ok(finished),
+        let place = self.room.place();
+        match connection.run_in(&bolt_run, &place).await {
+            Ok(finished) => Ok(Finished { records: place.keep(finished.records), ..finished }),
             Err(error) => {
                 let error = fault::of_run(error);
                 // Also where the server noticed the deadline first and said so: what it does with a statement

@@ -34,6 +34,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         RunFault::Failed(failure) => of_failure(failure),
         RunFault::Cut(reason) | RunFault::Protocol(reason) => OriginFault::Cut(reason),
         RunFault::TimedOut => OriginFault::TimedOut,
+        RunFault::NoRoom => OriginFault::Overloaded,
         RunFault::TooLarge { limit_bytes } => OriginFault::TooLarge { limit_bytes },
         fault @ RunFault::BadParameters => OriginFault::Failed(Neo4jFailure {
             code: "Neo.ClientError.Request.Invalid".to_owned(),

@@ -6,4 +6,5 @@ pub(crate) mod fault;
 mod gate;
 pub mod own_login;
 mod pools;
+mod room;
 pub(crate) mod turns;

@@ -74,6 +74,12 @@ pub enum RenderError {
     /// A part of the summary that does not have Bolt's shape.
     #[error("result: the summary's {0} has an unknown shape")]
     Summary(&'static str),
+    /// The body is larger than the caller takes.
+    #[error("the body of the result is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The bound, in bytes.
+        limit_bytes: usize,
+    },
 }
 
 /// Writes the body for `view`.
@@ -81,9 +87,19 @@ pub enum RenderError {
 /// # Errors
 /// [`RenderError`] when the bytes are not a result of Bolt 5.
 pub fn render(view: &ResultView<'_>, form: Form) -> Result<Vec<u8>, RenderError> {
+    render_within(view, form, usize::MAX)
+}
+
+/// The same, of a body that may have so many bytes of records: a typed body can be thirty times its
+/// packed form. Looked at after each record.
+///
+/// # Errors
+/// As [`render`], and [`RenderError::TooLarge`].
+pub fn render_within(view: &ResultView<'_>, form: Form, limit_bytes: usize) -> Result<Vec<u8>, RenderError> {
     // A typed value is about four times its packed form, a plain one about one and a half.
     let growth = if form.encoding == Encoding::Typed { 5 } else { 2 };
-    let mut out = Vec::with_capacity(view.records.len().saturating_mul(growth).saturating_add(256));
+    let expected_bytes = view.records.len().saturating_mul(growth).saturating_add(256);
+    let mut out = Vec::with_capacity(expected_bytes.min(limit_bytes));
     out.extend_from_slice(b"{\"data\":{\"fields\":");
     strings(&mut out, view.fields);
     out.extend_from_slice(b",\"values\":[");
@@ -94,6 +110,9 @@ pub fn render(view: &ResultView<'_>, form: Form) -> Result<Vec<u8>, RenderError>
         let Token::List(len) = reader.token()? else { return Err(RenderError::Record) };
         renderer.comma(&mut first);
         renderer.items(&mut reader, len, 1)?;
+        if renderer.out.len() > limit_bytes {
+            return Err(RenderError::TooLarge { limit_bytes });
+        }
     }
     out.extend_from_slice(b"]}");
     // A failed run has no summary: the server shows neither counters nor notifications then.

@@ -1,0 +1,195 @@
+//! Resident memory of a node that holds many entries: what its byte budget means to the machine it runs
+//! on (promise I9). A scripted Bolt server makes the results, so that a million take minutes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::bolt_origin::BoltOrigin;
+use crate::hit::tempdir;
+use crate::load::{Connection, query_request};
+use crate::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis};
+use crate::report::Report;
+
+/// Options of the memory benchmark.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Different queries asked, one after the other.
+    #[arg(long, default_value_t = 100_000)]
+    entries: usize,
+    /// Bytes of each result.
+    #[arg(long, default_value_t = 1_024)]
+    bytes: usize,
+    /// `node.memory` in MiB.
+    #[arg(long, default_value_t = 256)]
+    budget_mib: u64,
+    /// `redis` (one of this run's own) or `memory` (in the node's process).
+    #[arg(long, default_value = "redis")]
+    store: String,
+    /// Connections that ask.
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    /// The node's binary, where it is not beside this one.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Asks each key in both renderings.
+    #[arg(long)]
+    typed_too: bool,
+    /// Where the report is kept.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+const STATEMENT: &str = "MATCH (n:Thing {id: $n}) RETURN n.text AS text";
+
+/// What a node says of itself, and the kernel of it.
+struct Sample {
+    rss_kib: u64,
+    peak_kib: u64,
+    entries: u64,
+    bytes: u64,
+}
+
+/// Runs it.
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let origin = BoltOrigin::start(options.bytes).await?;
+    let dir = tempdir()?;
+    let (_redis, store) = match options.store.as_str() {
+        "memory" => (None, "memory:".to_owned()),
+        _ => start_redis(&dir).map(|(process, addr)| (Some(process), format!("redis://{addr}")))?,
+    };
+    let common = format!(
+        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n",
+        origin.addr()
+    );
+    let binary = options.binary.clone().map_or_else(hopcache_binary, Ok)?;
+    let plan = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: &budget(options.budget_mib) };
+    let nodes = start_cluster(&plan, 1).await?;
+    let (process, addrs) = nodes.first().context("a node")?;
+    let look = async || sample(process.id(), addrs.admin).await;
+    let mut report = Report::open("Memory benchmark");
+    report.line(&format!(
+        "{} different queries of {} bytes each{}; node.memory {} MiB; store {}; {} connections; origin: a scripted Bolt server\n",
+        options.entries,
+        options.bytes,
+        if options.typed_too { ", plain and typed" } else { "" },
+        options.budget_mib,
+        options.store,
+        options.connections
+    ));
+    report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node |");
+    report.line("|---|---|---|---|---|---|");
+    let idle = look().await?;
+    tell(&mut report, 0, &idle, &idle);
+    let started = Instant::now();
+    let steps = 10;
+    for step in 0..steps {
+        let (from, to) = (options.entries * step / steps, options.entries * (step + 1) / steps);
+        ask_all(addrs.client, options, from..to).await?;
+        tell(&mut report, to, &look().await?, &idle);
+    }
+    let took = started.elapsed();
+    // What the allocator or moka gives back by itself when nothing happens.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let last = look().await?;
+    tell(&mut report, options.entries, &last, &idle);
+    let bound_mib = options.budget_mib * 12 / 10;
+    report.line(&format!(
+        "\n{:.0} queries/s; runs at the origin: {}; idle RSS {} MiB; RSS beyond it: {} MiB at the end, {} MiB at the peak; budget + 20 %: {bound_mib} MiB: {}",
+        ratio(u64::try_from(options.entries)?, 1) / took.as_secs_f64(),
+        origin.runs(),
+        idle.rss_kib >> 10,
+        last.rss_kib.saturating_sub(idle.rss_kib) >> 10,
+        last.peak_kib.saturating_sub(idle.rss_kib) >> 10,
+        if last.peak_kib.saturating_sub(idle.rss_kib) >> 10 <= bound_mib { "kept" } else { "NOT KEPT" },
+    ));
+    if let Some(path) = &options.out {
+        report.write(path)?;
+    }
+    Ok(())
+}
+
+fn budget(mib: u64) -> String {
+    format!("memory = \"{mib}MiB\"\n")
+}
+
+fn tell(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
+    let beyond = now.rss_kib.saturating_sub(idle.rss_kib) << 10;
+    report.line(&format!(
+        "| {asked} | {} | {:.1} | {:.1} | {:.1} | {:.0} |",
+        now.entries,
+        ratio(now.bytes, 1 << 20),
+        ratio(now.rss_kib, 1 << 10),
+        ratio(now.peak_kib, 1 << 10),
+        ratio(beyond, now.entries.max(1))
+    ));
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn ratio(of: u64, to: u64) -> f64 {
+    of as f64 / to as f64
+}
+
+/// Asks every key of a range once, over some connections.
+async fn ask_all(addr: SocketAddr, options: &Options, keys: std::ops::Range<usize>) -> anyhow::Result<()> {
+    let (next, end) = (Arc::new(AtomicUsize::new(keys.start)), keys.end);
+    let mut loops = tokio::task::JoinSet::new();
+    let accepts: &'static [&'static str] = if options.typed_too { &["", TYPED] } else { &[""] };
+    for _ in 0..options.connections {
+        let next = Arc::clone(&next);
+        loops.spawn(async move {
+            let mut connection = Connection::open(addr).await?;
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= end {
+                    return anyhow::Ok(());
+                }
+                for accept in accepts {
+                    let answer = connection.ask(&request(n, accept)).await?;
+                    if answer.status() != 202 {
+                        bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
+                    }
+                }
+            }
+        });
+    }
+    while let Some(ended) = loops.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+const TYPED: &str = "application/vnd.neo4j.query";
+
+fn request(n: usize, accept: &str) -> Vec<u8> {
+    let request = query_request(STATEMENT, n, "");
+    if accept.is_empty() {
+        return request;
+    }
+    let text = String::from_utf8_lossy(&request);
+    text.replacen("accept: application/json", &format!("accept: {accept}"), 1).into_bytes()
+}
+
+async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
+    let metrics = get(admin, "/metrics").await?;
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let kib = |name: &str| number_behind(&status, name);
+    Ok(Sample {
+        rss_kib: kib("VmRSS:")?,
+        peak_kib: kib("VmHWM:")?,
+        entries: number_behind(&metrics, "hopcache_entries ")?,
+        bytes: number_behind(&metrics, "hopcache_entry_bytes ")?,
+    })
+}
+
+/// The whole number behind a name at the start of a line.
+pub(crate) fn number_behind(text: &str, name: &str) -> anyhow::Result<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number =
+        line.and_then(|rest| rest.split_whitespace().next()).with_context(|| format!("no {name}"))?;
+    Ok(number.parse()?)
+}

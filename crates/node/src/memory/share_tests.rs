@@ -1,0 +1,126 @@
+//! What moka keeps when one principal asks for ever new keys (F37), and that the budget holds (I9).
+
+use std::sync::Arc;
+
+use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope};
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::MonoTime;
+use hopcache_engine::copy::{CopyTimes, ScopeTag};
+use hopcache_packstream::Value;
+
+use super::*;
+
+const LIFE: Millis = Millis(600_000);
+
+fn principal(name: &str) -> PrincipalScope {
+    PrincipalScope::of(&KeyHasher::new(b""), "basic", name, None)
+}
+
+fn copy_of(who: &str, bytes: usize) -> SharedCopy {
+    let result = ResultSet {
+        fields: vec!["text".to_owned()],
+        records: vec![0x42; bytes].into(),
+        rows: 1,
+        kind: Some(StatementKind::Read),
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+    };
+    let times = CopyTimes { read_started: MonoTime(0), soft_ms: LIFE, physical_ms: LIFE, cost_ms: Millis(1) };
+    Arc::new(MemoryCopy::new(&result, times, None, DatabaseTag(1)).of_principal(principal(who)))
+}
+
+fn key(who: u8, n: u64) -> QueryKey {
+    let mut hash = *blake3::hash(&[&[who], &n.to_le_bytes()[..]].concat()).as_bytes();
+    hash[31] = who;
+    QueryKey(hash)
+}
+
+/// Asks as the engine does: a look, and where there is none, a new copy.
+fn ask(memory: &MokaMemory, who: u8, n: u64) -> bool {
+    let key = key(who, n);
+    let found = memory.get(&key).is_some();
+    if !found {
+        memory.put(key, copy_of(if who == 0 { "ann" } else { "eve" }, 1_000), LIFE);
+    }
+    found
+}
+
+/// F37: 1 MiB holds about four hundred copies. Ann has `hers`; for each of her requests Eve asks nine keys
+/// that nobody asked before, each so often. How many of Ann's requests of twenty rounds hit.
+fn hits_of_ann(memory: &MokaMemory, hers: u64, repeats: u64) -> (u64, u64) {
+    for n in (0..hers).chain(0..hers) {
+        ask(memory, 0, n);
+    }
+    let (mut hits, mut flood) = (0, 1_000_000);
+    for _ in 0..20 {
+        for n in 0..hers {
+            hits += u64::from(ask(memory, 0, n));
+            for _ in 0..9 {
+                flood += 1;
+                (0..repeats).for_each(|_| {
+                    ask(memory, 1, flood);
+                });
+            }
+        }
+    }
+    (hits, 20 * hers)
+}
+
+fn flooded(hers: u64, repeats: u64) {
+    let memory = MokaMemory::new(1 << 20);
+    let (hits, asked) = hits_of_ann(&memory, hers, repeats);
+    assert!(hits * 100 >= asked * 95, "{hits} of {asked} of Ann's requests hit");
+    memory.copies.run_pending_tasks();
+    let shares = memory.shares.lock();
+    // The fault happened: Eve fills what Ann leaves, and more than her share is queued to give way.
+    let (eve, ann) = (ScopeTag::of(principal("eve")), ScopeTag::of(principal("ann")));
+    assert!(shares.bytes_of(eve) > (1 << 20) * 4 / 10, "{} bytes are Eve's", shares.bytes_of(eve));
+    assert_eq!(shares.total_bytes(), memory.copies.weighted_size(), "what is counted is what is held");
+    assert_eq!(shares.total_bytes(), shares.bytes_of(eve) + shares.bytes_of(ann));
+    assert!(shares.queued() < 4 * 500, "{} keys are queued", shares.queued());
+}
+
+/// F37: without shares moka keeps 149 of 14,000 such hits where the working set is broad, and 70 of 8,000
+/// where the flood asks each of its keys twice (measured before there were any).
+#[test]
+fn a_flood_of_new_keys_takes_no_copy_of_others() {
+    flooded(170, 1);
+}
+
+#[test]
+fn a_flood_of_keys_asked_twice_takes_no_copy_of_others() {
+    flooded(170, 2);
+}
+
+#[test]
+fn one_principal_alone_may_use_all_of_it() {
+    let memory = MokaMemory::new(1 << 20);
+    (0..1_000).for_each(|n| {
+        ask(&memory, 0, n);
+    });
+    let (_, bytes) = memory.size();
+    assert!(bytes > (1 << 20) * 9 / 10 && bytes <= 1 << 20, "{bytes} bytes");
+}
+
+/// I9: whatever is put here, replaced, rendered again or removed, what is counted is what is held.
+#[test]
+fn shares_are_counted_to_the_last_byte() {
+    let memory = MokaMemory::new(1 << 20);
+    for n in 0..2_000 {
+        let copy = copy_of(if n % 3 == 0 { "ann" } else { "eve" }, 500 + n % 700);
+        let key = key(0, u64::try_from(n % 300).unwrap());
+        memory.put(key, Arc::clone(&copy), LIFE);
+        memory.weigh_again(key, &copy, LIFE);
+        if n % 7 == 0 {
+            memory.remove(&key);
+            memory.weigh_again(key, &copy, LIFE);
+            assert!(memory.get(&key).is_none(), "a purged copy was put back");
+        }
+    }
+    memory.copies.run_pending_tasks();
+    let held: u64 = memory.copies.iter().map(|(_, kept)| u64::from(kept.bytes)).sum();
+    assert_eq!(memory.shares.lock().total_bytes(), held);
+    memory.remove_where(&|_, _| true);
+    memory.copies.run_pending_tasks();
+    assert_eq!((memory.shares.lock().total_bytes(), memory.size()), (0, (0, 0)));
+}

@@ -1,0 +1,157 @@
+//! Room for large results: how many there may be in this process at a time, from the first byte read to
+//! the last byte that a client took (promise I9, F29). Waits, bounded; reads nothing itself.
+//!
+//! Small results need none. Over `RESULT_BYTES_UNRESERVED` a run takes one of the places for medium
+//! results, over `RESULT_BYTES_MEDIUM` one of those for large ones, and gives the medium one back only when
+//! it has it. Who waits for a large place holds a medium one; nobody with a large place waits for anything,
+//! so no two wait for each other, and since fewer may wait than there are medium places, medium results
+//! pass a queue of large ones.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hopcache_bolt::Room;
+use hopcache_core::limits::{
+    RESULT_BYTES_MEDIUM, RESULT_BYTES_UNRESERVED, RESULTS_LARGE_MAX, RESULTS_LARGE_WAITING_MAX,
+    RESULTS_MEDIUM_MAX,
+};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// All places.
+pub(super) struct ResultRoom {
+    medium: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    wait: Duration,
+}
+
+/// One run's place.
+pub(super) struct Place<'a> {
+    room: &'a ResultRoom,
+    held: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl ResultRoom {
+    /// Who asks for a place waits at most `wait`.
+    pub(super) fn new(wait: Duration) -> Self {
+        Self {
+            medium: Arc::new(Semaphore::new(RESULTS_MEDIUM_MAX)),
+            large: Arc::new(Semaphore::new(RESULTS_LARGE_MAX)),
+            waiting: Arc::new(Semaphore::new(RESULTS_LARGE_WAITING_MAX)),
+            wait,
+        }
+    }
+
+    /// A run that has asked for nothing yet.
+    pub(super) fn place(&self) -> Place<'_> {
+        Place { room: self, held: Mutex::new(None) }
+    }
+
+    async fn medium(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(self.wait, Arc::clone(&self.medium).acquire_owned()).await.ok()?.ok()
+    }
+
+    async fn large(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.large).try_acquire_owned() {
+            return Some(permit);
+        }
+        let _queued = self.waiting.try_acquire().ok()?;
+        timeout(self.wait, Arc::clone(&self.large).acquire_owned()).await.ok()?.ok()
+    }
+}
+
+impl Place<'_> {
+    /// The records, which hold the place until nobody has them any more.
+    pub(super) fn keep(self, records: Bytes) -> Bytes {
+        match self.held.into_inner() {
+            None => records,
+            Some(place) => Bytes::from_owner(Placed { records, _place: place }),
+        }
+    }
+}
+
+impl Room for Place<'_> {
+    fn free_bytes(&self) -> usize {
+        RESULT_BYTES_UNRESERVED
+    }
+
+    fn widen(&self, held_bytes: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>> {
+        Box::pin(async move {
+            let is_large = held_bytes > RESULT_BYTES_MEDIUM;
+            let permit = if is_large { self.room.large().await? } else { self.room.medium().await? };
+            *self.held.lock() = Some(permit);
+            Some(if is_large { usize::MAX } else { RESULT_BYTES_MEDIUM })
+        })
+    }
+}
+
+struct Placed {
+    records: Bytes,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Placed {
+    fn as_ref(&self) -> &[u8] {
+        &self.records
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room() -> ResultRoom {
+        ResultRoom::new(Duration::from_secs(10))
+    }
+
+    /// A run whose result has grown past the medium size.
+    async fn large(room: &ResultRoom) -> Option<Place<'_>> {
+        let place = room.place();
+        place.widen(RESULT_BYTES_UNRESERVED + 1).await?;
+        place.widen(RESULT_BYTES_MEDIUM + 1).await?;
+        Some(place)
+    }
+
+    /// F29: two are read, four wait, the others are told at once; medium ones pass them.
+    #[tokio::test(start_paused = true)]
+    async fn large_results_queue_and_medium_ones_pass_them() {
+        let shared = Arc::new(room());
+        let (first, second) = (large(&shared).await.unwrap(), large(&shared).await.unwrap());
+        let held = (first.keep(Bytes::from_static(b"a")), second.keep(Bytes::from_static(b"b")));
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..RESULTS_LARGE_WAITING_MAX {
+            let shared = Arc::clone(&shared);
+            waiting.spawn(async move { large(&shared).await.is_some() });
+        }
+        while shared.waiting.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let asked = tokio::time::Instant::now();
+        assert!(large(&shared).await.is_none(), "the queue is full");
+        assert_eq!(asked.elapsed(), Duration::ZERO, "and that is said at once");
+        assert!(shared.place().widen(RESULT_BYTES_UNRESERVED + 1).await.is_some(), "a medium one passes");
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        drop(held);
+        let served: Vec<bool> = waiting.join_all().await;
+        assert_eq!(served, vec![true; RESULTS_LARGE_WAITING_MAX], "places come free one after the other");
+        assert_eq!(shared.large.available_permits(), RESULTS_LARGE_MAX);
+        assert_eq!(shared.medium.available_permits(), RESULTS_MEDIUM_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_held_as_long_as_somebody_has_the_records() {
+        let room = room();
+        let records = large(&room).await.unwrap().keep(Bytes::from_static(b"records"));
+        let part = records.slice(2..);
+        drop(records);
+        assert_eq!(room.large.available_permits(), RESULTS_LARGE_MAX - 1);
+        drop(part);
+        assert_eq!(room.large.available_permits(), RESULTS_LARGE_MAX);
+        let _both = (large(&room).await, large(&room).await);
+        assert!(large(&room).await.is_none(), "nobody waits for ever");
+    }
+}
