@@ -119,7 +119,8 @@ pub async fn at_neo4j(statement: &str) -> Reply {
     reply
 }
 
-fn neo4j_http() -> SocketAddr {
+/// Where Neo4j's own Query API listens.
+pub fn neo4j_http() -> SocketAddr {
     let url = environment("HOPCACHE_TEST_NEO4J_HTTP");
     let addr = url.trim_start_matches("http://").trim_end_matches('/');
     std::net::ToSocketAddrs::to_socket_addrs(addr).unwrap().next().unwrap()

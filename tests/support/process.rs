@@ -102,6 +102,11 @@ impl NodeProcess {
         signal(self.child.as_ref().expect("the node runs").id(), name);
     }
 
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = self.child.as_mut().expect("the node runs");
