@@ -88,6 +88,8 @@ fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
     std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
     let status = Command::new("rustup")
         .current_dir(root)
+        // SQLite's own symbols are linked twice (its crate's object and its archive), which is no fault of ours.
+        .env("ASAN_OPTIONS", "detect_odr_violation=0")
         .args(["run", "nightly", "cargo", "fuzz", "run", target])
         // What is found is written to the first folder.
         .arg(&found)
