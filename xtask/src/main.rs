@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
 mod deny;
+mod fuzz;
 mod services;
 mod test_lane;
 mod tidy;
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks, services, tests and benchmarks of this repository")]
+#[command(name = "cargo xtask", about = "Checks, services, tests, fuzzing and benchmarks of this repository")]
 struct Cli {
     #[command(subcommand)]
     command: Task,
@@ -39,6 +40,18 @@ enum Task {
         /// Passed to `cargo test` after `--`.
         #[arg(last = true)]
         args: Vec<String>,
+    },
+    /// Run the fuzz targets with cargo-fuzz (libFuzzer, address sanitizer); needs a nightly toolchain.
+    Fuzz {
+        /// One target; all of them when none is named.
+        #[arg(long)]
+        target: Option<String>,
+        /// Inputs for each target.
+        #[arg(long, default_value_t = 1_000_000)]
+        runs: u64,
+        /// Seconds for each target at the most.
+        #[arg(long, default_value_t = 900)]
+        seconds: u64,
     },
     /// Run hopcache-bench in release mode with these arguments.
     Bench {
@@ -65,6 +78,9 @@ fn run(cli: Cli) -> Result<()> {
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
             test_lane::run(&root, scope, &args)
+        }
+        Task::Fuzz { target, runs, seconds } => {
+            fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Bench { args } => bench(&args),
     }

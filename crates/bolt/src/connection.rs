@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use hopcache_packstream::Value;
 use secrecy::SecretString;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::address::Address;
+use crate::address::{Address, Security};
 use crate::error::{Failure, OpenError};
 use crate::exchange::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
@@ -110,19 +110,7 @@ impl Connection {
     pub async fn open(address: &Address, auth: &Auth, options: &Options) -> Result<Self, OpenError> {
         let opening = async {
             let stream = transport::connect(address).await?;
-            let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
-            let minor = handshake(&mut stream, address).await?;
-            let mut connection = Self {
-                stream,
-                state: State::InExchange,
-                options: options.clone(),
-                minor,
-                server: String::new(),
-                auth: auth.clone(),
-            };
-            connection.greet().await?;
-            connection.state = State::Ready;
-            Ok(connection)
+            Self::agree(stream, address, auth, options).await
         };
         timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
     }
@@ -153,6 +141,38 @@ impl Connection {
         timeout(options.connect_timeout, probing).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
+    /// As [`Connection::open`] with a server at the other end of a pipe in memory, for fuzzing: a million
+    /// sockets would be a test of the kernel.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    #[doc(hidden)]
+    pub async fn open_piped(pipe: DuplexStream, auth: &Auth, options: &Options) -> Result<Self, OpenError> {
+        let address = Address { host: "pipe".to_owned(), port: 0, security: Security::Plain };
+        Self::agree(Box::new(pipe), &address, auth, options).await
+    }
+
+    async fn agree(
+        stream: Box<dyn Duplex>,
+        address: &Address,
+        auth: &Auth,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
+        let mut stream = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
+        let minor = handshake(&mut stream, address).await?;
+        let mut connection = Self {
+            stream,
+            state: State::InExchange,
+            options: options.clone(),
+            minor,
+            server: String::new(),
+            auth: auth.clone(),
+        };
+        connection.greet().await?;
+        connection.state = State::Ready;
+        Ok(connection)
+    }
+
     /// Bolt version agreed on, (major, minor).
     #[must_use]
     pub fn version(&self) -> (u8, u8) {
@@ -177,7 +197,7 @@ impl Connection {
         if !self.is_ready() || !self.stream.buffer().is_empty() {
             return false;
         }
-        let socket = self.stream.get_ref().socket();
+        let Some(socket) = self.stream.get_ref().socket() else { return true };
         poll_fn(|context| {
             let mut byte = [0; 1];
             Poll::Ready(socket.poll_peek(context, &mut ReadBuf::new(&mut byte)).is_pending())

@@ -14,21 +14,27 @@ use tokio_rustls::client::TlsStream;
 use crate::address::{Address, Security};
 use crate::error::OpenError;
 
-/// A byte stream over a TCP socket.
+/// A byte stream, as a rule over a TCP socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
-    /// The socket beneath.
-    fn socket(&self) -> &TcpStream;
+    /// The socket beneath, where there is one.
+    fn socket(&self) -> Option<&TcpStream>;
 }
 
 impl Duplex for TcpStream {
-    fn socket(&self) -> &TcpStream {
-        self
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self)
     }
 }
 
 impl Duplex for TlsStream<TcpStream> {
-    fn socket(&self) -> &TcpStream {
-        self.get_ref().0
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self.get_ref().0)
+    }
+}
+
+impl Duplex for tokio::io::DuplexStream {
+    fn socket(&self) -> Option<&TcpStream> {
+        None
     }
 }
 

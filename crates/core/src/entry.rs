@@ -244,9 +244,13 @@ impl Entry {
     }
 }
 
-/// Bounded twice: by what the header states and, whatever it states, by the limit of a body.
+/// One byte of an LZ4 block stands for 255 at the most (each byte of a length adds no more).
+const LZ4_GROWTH_MAX: usize = 255;
+
+/// Bounded three times: by what the header states and, whatever it states, by the limit of a body and by
+/// what so many bytes can become. The last is asked before anything is allocated.
 fn decompress(stored: &[u8], raw_len: usize) -> Result<Bytes, BadEntry> {
-    if raw_len > ENTRY_BODY_BYTES_MAX {
+    if raw_len > ENTRY_BODY_BYTES_MAX || raw_len > stored.len().saturating_mul(LZ4_GROWTH_MAX) {
         return Err(BadEntry::Fields);
     }
     let raw = lz4_flex::block::decompress(stored, raw_len).map_err(|_| BadEntry::Fields)?;

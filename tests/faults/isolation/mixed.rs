@@ -234,8 +234,8 @@ async fn nothing_is_told(place: &Place) {
     for node in &place.nodes {
         let metrics = http::ask(node.addrs.admin, &get("/metrics")).await.unwrap();
         let config = http::ask(node.addrs.admin, &get("/admin/v1/config")).await.unwrap();
-        let told = format!("{}{metrics}{config}", node.said());
-        assert!(told.contains("hopcache_requests_total") && !node.said().is_empty());
+        let told = format!("{}{metrics}{config}", node.log());
+        assert!(told.contains("hopcache_requests_total") && !node.log().is_empty());
         for secret in &secrets {
             assert!(!told.contains(secret.as_str()), "{} tells {secret}", node.name);
         }

@@ -28,6 +28,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("hopcache-sim", &["hopcache-core", "hopcache-engine", "hopcache-packstream", "hopcache-queryapi"]),
+    (
+        "hopcache-fuzzing",
+        &[
+            "hopcache",
+            "hopcache-bolt",
+            "hopcache-core",
+            "hopcache-engine",
+            "hopcache-packstream",
+            "hopcache-queryapi",
+        ],
+    ),
     ("hopcache-bench", &[]),
     ("xtask", &[]),
 ];

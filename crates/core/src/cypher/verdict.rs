@@ -90,9 +90,14 @@ impl Lexed {
     /// names. Takes time linear in the length of the text.
     #[must_use]
     pub fn of(text: &str, procedures: &[String]) -> Self {
-        let tokens: Vec<Token> = tokens(text).collect();
+        let mut tokens: Vec<Token> = tokens(text).collect();
         if let Some(reason) = tokens.iter().find_map(trouble) {
             return Self::Bypass(reason);
+        }
+        // The one `;` that the normal form drops: texts that share a form have to share the verdict.
+        let is_one = tokens.iter().filter(|token| token.is(';')).count() == 1;
+        if is_one && tokens.last().is_some_and(|last| last.is(';')) {
+            tokens.pop();
         }
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
         let view = View { tokens: &tokens, texts: &texts };

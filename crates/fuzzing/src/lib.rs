@@ -1,0 +1,58 @@
+//! What has to hold for any bytes from outside (promise I13), as functions that panic where it does not:
+//! the fuzz targets in `fuzz/` and the ordinary tests here run the same ones.
+//!
+//! Decides which properties each reader of outside bytes has, and which well-formed inputs a fuzzer starts
+//! from. Never part of the product: nothing depends on this crate but `fuzz/`, which is a workspace of its own.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a property that does not hold panics: that is how a fuzzer and a test are told"
+)]
+
+mod bolt;
+mod config;
+mod cypher;
+mod draw;
+mod entry;
+mod headers;
+pub mod mutate;
+mod packed;
+mod peer_frame;
+mod peer_message;
+mod render;
+mod request;
+
+/// A reader of outside bytes.
+pub struct Target {
+    /// Its name: of the fuzz target, and of its folder of inputs.
+    pub name: &'static str,
+    /// Panics when a property does not hold of these bytes.
+    pub check: fn(&[u8]),
+    /// Inputs of the right form, to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target.
+pub const TARGETS: [Target; 11] = [
+    Target { name: "request_body", check: request::check, seeds: request::seeds },
+    Target { name: "headers", check: headers::check, seeds: headers::seeds },
+    Target { name: "config", check: config::check, seeds: config::seeds },
+    Target { name: "cypher", check: cypher::check, seeds: cypher::seeds },
+    Target { name: "packstream", check: packed::check_value, seeds: packed::value_seeds },
+    Target { name: "result", check: packed::check_result, seeds: packed::result_seeds },
+    Target { name: "entry", check: entry::check, seeds: entry::seeds },
+    Target { name: "render", check: render::check, seeds: render::seeds },
+    Target { name: "bolt", check: bolt::check, seeds: bolt::seeds },
+    Target { name: "peer_message", check: peer_message::check, seeds: peer_message::seeds },
+    Target { name: "peer_frame", check: peer_frame::check, seeds: peer_frame::seeds },
+];
+
+/// Checks `bytes` against the target of that name.
+///
+/// # Panics
+/// When a property does not hold, or there is no such target.
+pub fn check(target: &str, bytes: &[u8]) {
+    let found = TARGETS.iter().find(|each| each.name == target);
+    (found.unwrap_or_else(|| panic!("no target {target}")).check)(bytes);
+}

@@ -1,0 +1,146 @@
+//! Messages between nodes (F10, F33): read as they were written, refused when changed or harmless.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::ring::RingEpoch;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::message::{
+    ForwardedAsk, Question, Reply, decode_question, decode_reply, encode_ask, encode_inspect, encode_purge,
+    encode_reply,
+};
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
+use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
+use hopcache_packstream::{Value, encode_canonical};
+use hopcache_queryapi::render::{Counters, Encoding, Form};
+
+use crate::draw::Draw;
+
+thread_local! {
+    static HASHER: KeyHasher = KeyHasher::new(b"a fuzzer's cluster key");
+}
+
+pub(crate) fn check(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    match draw.byte() % 3 {
+        0 => check_question(Bytes::copy_from_slice(draw.0)),
+        1 => check_reply(&Bytes::copy_from_slice(draw.0)),
+        _ => check_ask(&mut draw),
+    }
+}
+
+fn read(head: &ForwardedAsk) -> Option<Ask> {
+    HASHER.with(|hasher| head.read(hasher, &[], MonoTime(1_000)).ok())
+}
+
+fn check_question(bytes: Bytes) {
+    match decode_question(&bytes) {
+        Ok(Question::Ask(head)) => {
+            let Some(ask) = read(&head) else { return };
+            assert_eq!(ask.query.key, head.key, "what is run is the query of the key it came with");
+            let again = encode_ask(&ask, head.left_ms, head.epoch);
+            let Ok(Question::Ask(again)) = decode_question(&again) else { panic!("what is written is read") };
+            let again = read(&again).expect("what is written is read");
+            assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
+            assert_eq!(again.query.statement, ask.query.statement);
+        }
+        Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
+        Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn check_reply(bytes: &Bytes) {
+    let Ok(reply) = decode_reply(bytes) else { return };
+    let written = encode_reply(&reply);
+    let again = decode_reply(&written).expect("what is written is read");
+    assert_eq!(encode_reply(&again), written);
+}
+
+/// A client's request is read as it was sent; bent, it is refused or still the query of its key.
+fn check_ask(draw: &mut Draw<'_>) {
+    let sent = ask(draw);
+    let left = Millis(draw.number());
+    let bytes = encode_ask(&sent, left, RingEpoch(draw.number()));
+    let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("what is written is read") };
+    let got = read(&head).expect("what is written is read");
+    assert_eq!(got.query.key, sent.query.key);
+    assert_eq!(got.query.statement, sent.query.statement);
+    assert_eq!(got.query.identity, sent.query.identity);
+    assert_eq!((got.freshness, got.hints, got.session), (sent.freshness, sent.hints, sent.session));
+    if let Ok(Question::Ask(head)) = decode_question(&draw.bend(&bytes).into())
+        && let Some(got) = read(&head)
+    {
+        assert_eq!(got.query.key, head.key);
+    }
+}
+
+fn ask(draw: &mut Draw<'_>) -> Ask {
+    HASHER.with(|hasher| {
+        let (user, password) = (draw.text(), draw.text());
+        let identity = Identity {
+            scope: PrincipalScope::of(hasher, "basic", &user, None),
+            fingerprint: [draw.byte(); 32],
+            credentials: Credentials::Basic { user, password },
+        };
+        let params = Value::Map(vec![(draw.text(), Value::Int(i64::from(draw.byte())))]);
+        let parts = QueryParts {
+            database: draw.text().into(),
+            statement: draw.text().into(),
+            params: encode_canonical(&params).into(),
+            impersonated: (draw.byte() & 1 == 1).then(|| draw.text()),
+            identity: Arc::new(identity),
+        };
+        let age = draw.number();
+        Ask {
+            query: Arc::new(Query::read(parts, hasher, &[])),
+            form: Form { encoding: Encoding::Typed, counters: Counters::Include },
+            freshness: Freshness { age_max_ms: Some(Millis(age >> 1)), ..Freshness::default() },
+            hints: Hints { ttl_ms: Some(Millis(7)), volatility: Some(1.5), ..Hints::default() },
+            mode: AccessMode::Write,
+            bypass: None,
+            deadline: MonoTime(0),
+            traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
+            session: Some(SessionTag([4; 16])),
+        }
+    })
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    let question = |bytes: Bytes| [vec![0], bytes.to_vec()].concat();
+    let drawn: &[u8] = b"\x05neo4j\x06secret\x01\x01p\x07\x05neo4j\x10MATCH (n) RETURN n\0\0\0\0\0\0\0\0\x09";
+    let sample = ask(&mut Draw(drawn));
+    seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11))));
+    for scope in [Scope::Key(QueryKey([1; 32])), Scope::Database(DatabaseTag(7)), Scope::All] {
+        seeds.push(question(encode_purge(&scope)));
+    }
+    seeds.push(question(encode_inspect(&QueryKey([2; 32]))));
+    seeds.extend(replies().iter().map(|reply| [vec![1], encode_reply(reply).to_vec()].concat()));
+    seeds.push([&[2][..], drawn].concat());
+    seeds.push([&[2][..], drawn, &[0; 40], &[0, 0, 60, 255]].concat());
+    seeds
+}
+
+fn replies() -> Vec<Reply> {
+    let reply = |answer, class, detail| {
+        let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-1), detail };
+        Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) })
+    };
+    let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
+    let failed =
+        |kind| Answer::Failed(Failure { kind, fields: Some(vec!["f".to_owned()]), records: Bytes::new() });
+    let said = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
+    vec![
+        Reply::NotARead(Reason::Write),
+        reply(Answer::Body(Bytes::from_static(b"{}")), Class::Hit, None),
+        reply(Answer::Body(Bytes::from_static(b"{}")), miss, Some(Detail::Stale)),
+        reply(failed(FailureKind::Neo4j(said)), miss, None),
+        reply(failed(FailureKind::TooLarge { limit_bytes: 9 }), miss, Some(Detail::Failed)),
+    ]
+}

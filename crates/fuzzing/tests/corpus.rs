@@ -1,0 +1,80 @@
+//! Every fuzz target on its seeds, on the inputs that fuzzers found (`fuzz/corpus`), and on as many again,
+//! mutated from a seed: no bytes from outside panic (I13, F33, F39).
+//!
+//! `HOPCACHE_TEST_FUZZ_INPUTS=1000000` for more inputs, `HOPCACHE_TEST_FUZZ_SEED=7` for others.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "test code")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hopcache_fuzzing::mutate::{Dice, mutated};
+use hopcache_fuzzing::{TARGETS, Target};
+
+/// Mutated inputs for each target, where nobody asks for more.
+const INPUTS: u64 = 10_000;
+/// A slow machine may do fewer: eleven targets have to end in a CI run. What was done is said.
+const TIME_MAX: Duration = Duration::from_secs(6);
+const LEN_MAX: usize = 4_096;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn fuzz_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+fn found(target: &Target) -> Vec<Vec<u8>> {
+    let folder = fuzz_folder().join("corpus").join(target.name);
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} has no inputs", folder.display());
+    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+/// The panic's own message has been printed by then.
+fn check(target: &Target, input: &[u8], what: &str) {
+    if catch_unwind(AssertUnwindSafe(|| (target.check)(input))).is_err() {
+        panic!("{}: {what} breaks a property: b\"{}\"", target.name, input.escape_ascii());
+    }
+}
+
+fn run(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let mut inputs = (target.seeds)();
+    inputs.extend(found(target));
+    for (at, input) in inputs.iter().enumerate() {
+        check(target, input, &format!("input {at}"));
+    }
+    let wanted = variable("HOPCACHE_TEST_FUZZ_INPUTS");
+    let seed = variable("HOPCACHE_TEST_FUZZ_SEED").unwrap_or(1);
+    let mut dice = Dice::new(seed);
+    let (started, mut done) = (Instant::now(), 0);
+    while done < wanted.unwrap_or(INPUTS) && (wanted.is_some() || started.elapsed() < TIME_MAX) {
+        let input = mutated(&inputs, LEN_MAX, &mut dice);
+        check(target, &input, &format!("mutation {done} of seed {seed}"));
+        done += 1;
+    }
+    assert!(done > 0);
+    eprintln!("{name}: {} inputs, {done} mutated, {:?}", inputs.len(), started.elapsed());
+}
+
+macro_rules! targets {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { run(stringify!($name)); })*
+
+        /// The list here, the list of the library and the targets of cargo-fuzz are one.
+        #[test]
+        fn every_target_is_everywhere() {
+            let here = [$(stringify!($name)),*];
+            assert!(TARGETS.iter().map(|target| target.name).eq(here));
+            for name in here {
+                assert!(fuzz_folder().join(format!("fuzz_targets/{name}.rs")).is_file(), "{name}");
+            }
+        }
+    };
+}
+
+targets! { request_body headers config cypher packstream result entry render bolt peer_message peer_frame }

@@ -1,0 +1,112 @@
+//! `cargo xtask fuzz`: every fuzz target, one after another, from its seeds and from `fuzz/corpus`.
+//!
+//! Decides bounds and folders; what has to hold is in `crates/fuzzing`. What is found goes to `target/fuzz/found`,
+//! never into the repository: which inputs are kept is decided by hand (`fuzz/README.md`).
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Largest input, in bytes: every form of ours fits in, and a run stays fast.
+const INPUT_BYTES_MAX: u32 = 4096;
+/// Memory of a target with its corpus and sanitizer.
+const RESIDENT_MIB_MAX: u32 = 2048;
+/// Largest single allocation: over it a length was believed that nothing stands behind.
+const ALLOCATION_MIB_MAX: u32 = 256;
+/// One input takes no longer.
+const INPUT_SECONDS_MAX: u32 = 10;
+
+pub(crate) struct Plan<'a> {
+    pub(crate) target: Option<&'a str>,
+    pub(crate) runs: u64,
+    pub(crate) seconds: u64,
+}
+
+pub(crate) fn run(root: &Path, plan: &Plan<'_>) -> Result<()> {
+    check_tools()?;
+    let known = targets(root)?;
+    let wanted: Vec<&String> =
+        known.iter().filter(|name| plan.target.is_none_or(|target| target == *name)).collect();
+    if wanted.is_empty() {
+        bail!("no such target; there are: {}", known.join(", "));
+    }
+    let seeds = root.join("target/fuzz/seeds");
+    let status = Command::new("cargo")
+        .current_dir(root)
+        .args(["run", "--quiet", "--package", "hopcache-fuzzing", "--"])
+        .arg(&seeds)
+        .stdout(Stdio::null())
+        .status();
+    if !status.context("could not start cargo")?.success() {
+        bail!("the seeds could not be written");
+    }
+    let mut failed = Vec::new();
+    for target in wanted {
+        println!("== {target}: {} inputs, {} s at the most", plan.runs, plan.seconds);
+        if !one(root, target, plan)? {
+            failed.push(target.as_str());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("broken: {}; the inputs are under fuzz/artifacts", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Says exactly what is missing.
+fn check_tools() -> Result<()> {
+    let answers = |arguments: &[&str]| {
+        let status =
+            Command::new("rustup").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !answers(&["run", "nightly", "rustc", "--version"]) {
+        bail!("fuzzing needs a nightly toolchain: rustup toolchain install nightly --profile minimal");
+    }
+    if !answers(&["run", "nightly", "cargo", "fuzz", "--version"]) {
+        bail!("fuzzing needs cargo-fuzz: cargo install cargo-fuzz --locked");
+    }
+    Ok(())
+}
+
+fn targets(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join("fuzz/fuzz_targets");
+    let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut names = Vec::new();
+    for file in files {
+        let path = file.context("cannot read the targets")?.path();
+        names.extend(path.file_stem().and_then(|name| name.to_str()).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a target ended without a broken property.
+fn one(root: &Path, target: &str, plan: &Plan<'_>) -> Result<bool> {
+    let found = root.join("target/fuzz/found").join(target);
+    std::fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
+    let status = Command::new("rustup")
+        .current_dir(root)
+        // SQLite's own symbols are linked twice (its crate's object and its archive), which is no fault of ours.
+        .env("ASAN_OPTIONS", "detect_odr_violation=0")
+        .args(["run", "nightly", "cargo", "fuzz", "run", target])
+        // What is found is written to the first folder.
+        .arg(&found)
+        .arg(root.join("fuzz/corpus").join(target))
+        .arg(root.join("target/fuzz/seeds").join(target))
+        .arg("--")
+        .args([
+            format!("-runs={}", plan.runs),
+            format!("-max_total_time={}", plan.seconds),
+            format!("-max_len={INPUT_BYTES_MAX}"),
+            format!("-rss_limit_mb={RESIDENT_MIB_MAX}"),
+            format!("-malloc_limit_mb={ALLOCATION_MIB_MAX}"),
+            format!("-timeout={INPUT_SECONDS_MAX}"),
+            "-print_final_stats=1".to_owned(),
+            "-verbosity=0".to_owned(),
+        ])
+        .status()
+        .context("could not start cargo fuzz")?;
+    Ok(status.success())
+}
