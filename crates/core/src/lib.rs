@@ -15,4 +15,6 @@ pub mod membership;
 pub mod node;
 pub mod result;
 pub mod ring;
+#[cfg(hopcache_seeded)]
+pub mod seeded;
 pub mod time;

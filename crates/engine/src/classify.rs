@@ -42,6 +42,10 @@ impl ServerWords {
         Self { words: Mutex::new(LruCache::new(capacity)) }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.words.lock().len()
+    }
+
     fn get(&self, query: &Query) -> Option<StatementKind> {
         self.words.lock().get(&word_key(query)).copied()
     }

@@ -90,11 +90,17 @@ impl Engine {
                 }
                 Seat::Lead(leader) => {
                     let follower = leader.follow();
+                    #[cfg(hopcache_seeded)]
+                    let leader = self.seeded_lead(leader, ask).await;
                     self.launch(leader, Errand::of(ask, Cause::Miss));
                     (follower, Role::Led)
                 }
             };
-            let Wait::Landed(landing) = follower.wait().await else { continue };
+            let Wait::Landed(landing) = follower.wait().await else {
+                #[cfg(hopcache_seeded)]
+                self.seeded_unlocked(ask).await;
+                continue;
+            };
             // What the server says of the statement is everybody's answer. Any other failure was the
             // leader's luck: a follower tries once more before it takes it for its own.
             if role == Role::Joined && !retried && is_leaders_luck(&landing) {

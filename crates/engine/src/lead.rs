@@ -90,7 +90,7 @@ impl Engine {
         self.tasks.spawn(async move { engine.lead(leader, errand).await });
     }
 
-    async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
+    pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
         let landing = match self.win(&errand).await {
             Win::Value(copy) => Landing::Found(copy),
@@ -126,6 +126,8 @@ impl Engine {
             let errand = Errand { cause: Cause::Refresh, stale_use: StaleUse::Ignore, ..errand };
             engine.note(Event::Refresh(RefreshWord::Triggered));
             let landing = match engine.win(&errand).await {
+                #[cfg(hopcache_seeded)]
+                Win::NoStore if crate::seeded::refreshes_unlocked() => engine.run(&errand, None).await,
                 Win::Value(copy) | Win::BusyStale(copy) => Landing::Found(copy),
                 Win::Lease { token, lease_ms, .. } => engine.run_leased(&errand, token, lease_ms).await,
                 // Without a lease nobody refreshes: every node would.

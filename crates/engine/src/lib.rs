@@ -26,6 +26,9 @@ pub mod ports;
 pub mod purge;
 mod route;
 mod run;
+#[cfg(hopcache_seeded)]
+mod seeded;
+pub mod sizes;
 mod span;
 mod win;
 

@@ -66,6 +66,8 @@ impl Engine {
             }
         }
         let (ended, Reading { read_started, took_ms }) = self.run_counted(errand, bounds).await;
+        #[cfg(hopcache_seeded)]
+        let ended = crate::seeded::misread(ended);
         match ended {
             Err(error) => self.land_without(query, token, Landing::Failed(error)).await,
             Ok(result) => {
@@ -181,6 +183,8 @@ impl Engine {
         };
         // Age counts from the start of the read, so what the run took is already spent (I4).
         let left_ms = times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        #[cfg(hopcache_seeded)]
+        let left_ms = crate::seeded::life(left_ms, times.physical_ms);
         if left_ms == Millis::ZERO {
             let _ = self.land_without(query, Some(token), Landing::NotARead(Reason::Unknown)).await;
             return (Kept::Skipped, None);

@@ -89,6 +89,10 @@ impl Engine {
                     }
                 }
             }
+            #[cfg(hopcache_seeded)]
+            if crate::seeded::gives_up_waiting(wait_ms) {
+                return Win::NoStore;
+            }
             if self.now() >= give_up_at {
                 return Win::GaveUp;
             }
