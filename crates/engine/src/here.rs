@@ -192,10 +192,11 @@ impl Engine {
 
     /// `only-if-cached`: what memory does not have may still be in the store.
     async fn from_store(self: &Arc<Self>, ask: &Ask) -> Outcome {
+        let asked = self.now();
         let seen = self.ports.store.peek(&ask.query.key).await;
         self.saw_store(&seen);
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
-            && let Some(copy) = self.decode_stored(&ask.query.key, &stored)
+            && let Some(copy) = self.decode_stored(&ask.query.key, &stored, asked)
             && matches!(copy.life(self.now()), Life::Fresh(_))
             && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {

@@ -21,11 +21,30 @@ impl Holdings {
         self.held.lock().remove(&(*key, token.nonce));
     }
 
+    /// Takes a lease off the list when it is dropped.
+    pub(crate) fn while_held(&self, key: QueryKey, token: Token) -> Held<'_> {
+        Held { holdings: self, key, token }
+    }
+
     pub(crate) fn all(&self) -> Vec<(QueryKey, Token)> {
         self.held.lock().iter().map(|((key, _), token)| (*key, *token)).collect()
     }
 
     pub(crate) fn len(&self) -> usize {
         self.held.lock().len()
+    }
+}
+
+/// A lease that somebody works under.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    holdings: &'a Holdings,
+    key: QueryKey,
+    token: Token,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.holdings.remove(&self.key, self.token);
     }
 }

@@ -24,13 +24,13 @@ use crate::span::{jittered_ttl, scaled};
 
 impl Engine {
     pub(crate) async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
-        let landing = tokio::select! {
+        // Also where the run panics: nobody would ever take it off the list again (F4, I9).
+        let _held = self.holdings.while_held(errand.query.key, token);
+        tokio::select! {
             biased;
             landing = self.run(errand, Some(token)) => landing,
             never = self.renew_for_ever(errand, token, lease_ms) => match never {},
-        };
-        self.holdings.remove(&errand.query.key, token);
-        landing
+        }
     }
 
     /// Renews at a third of the lease, so that two renewals may be lost. A renewal that is refused
@@ -181,8 +181,10 @@ impl Engine {
             let _ = self.ports.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
-        // Age counts from the start of the read, so what the run took is already spent (I4).
-        let left_ms = times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent
+        // store took before the second try as well.
+        let left = || times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        let left_ms = left();
         #[cfg(hopcache_seeded)]
         let left_ms = crate::seeded::life(left_ms, times.physical_ms);
         if left_ms == Millis::ZERO {
@@ -193,7 +195,7 @@ impl Engine {
         self.saw_store(&answer);
         let was_silent = answer == Err(StoreError::TimedOut);
         if was_silent {
-            answer = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+            answer = self.ports.store.commit(&query.key, token, bytes, left()).await;
             self.saw_store(&answer);
         }
         match answer {

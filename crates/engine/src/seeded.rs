@@ -94,8 +94,8 @@ impl Engine {
             Box::pin(self.at_owner(ask)).await
         } else if has(Bug::ForwardedJoinsForward)
             && let Seat::Follow(follower) = self.forwards.join(&(ask.query.key, ask.form))
-            && let Wait::Landed(hop) = follower.wait().await
-            && let Hop::Answered(here) = &*hop
+            && let Wait::Landed(shared) = follower.wait().await
+            && let Hop::Answered(here) = &shared.hop
         {
             here.clone()
         } else {

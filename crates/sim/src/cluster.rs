@@ -153,7 +153,7 @@ impl Cluster {
     fn want(&self) -> Want {
         match self.dice.below(20) {
             0 => Want::Anew,
-            1 | 2 => Want::NoOlder(Millis(self.dice.below(TTL_MS))),
+            1 | 2 => Want::NoOlder(Millis(self.dice.between(1, TTL_MS))),
             3 => Want::Fresh,
             4 => Want::OnlyCached,
             5 => Want::Bypass,
@@ -370,5 +370,5 @@ fn served(outcome: &Outcome) -> Served {
         Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
         Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
     };
-    Served { told, is_body, failure, how: outcome.how }
+    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), failure, how: outcome.how }
 }

@@ -182,7 +182,7 @@ impl ScriptedOrigin {
         if state.mood != Mood::Well {
             return state.mood.clone();
         }
-        if run.statement.contains("FAILS") {
+        if run.statement.contains("FAILS") || run.statement.contains("BROKEN") {
             return Mood::Fault(OriginFault::Failed(said_of(run)));
         }
         if run.statement.contains("DRIFTS") {

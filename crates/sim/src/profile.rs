@@ -73,6 +73,9 @@ pub struct Profile {
 /// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
 pub const TTL_MS: u64 = 2_000;
 
+/// Longest way of a message beyond the usual.
+pub const NET_DELAY_MS_MAX: u64 = 200;
+
 impl Profile {
     /// The world of a seed.
     #[must_use]
@@ -135,7 +138,7 @@ impl Profile {
         if !self.has(Kind::NetWeather) {
             return NetWeather::default();
         }
-        NetWeather { delay_ms_max: dice.between(0, 200), lost: dice.below(100), doubled: dice.below(200) }
+        NetWeather { delay_ms_max: dice.between(0, NET_DELAY_MS_MAX), lost: dice.below(100), doubled: dice.below(200) }
     }
 
     /// What happens to runs.

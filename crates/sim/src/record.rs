@@ -83,6 +83,8 @@ pub struct Served {
     pub told: Option<Told>,
     /// Whether there was a body at all.
     pub is_body: bool,
+    /// Whether another node found it.
+    pub is_from_afar: bool,
     /// The failure's words.
     pub failure: Option<String>,
     /// Why.
@@ -134,6 +136,8 @@ pub struct Brought {
     pub left: Millis,
     /// Its database.
     pub database: DatabaseTag,
+    /// When its holder offered it.
+    pub offered: MonoTime,
 }
 
 /// Something that happened.
@@ -180,8 +184,8 @@ pub enum What {
     StoreLost { seq: u64 },
     /// The store went back to an earlier state.
     StoreFellBack { to_seq: u64, seq: u64 },
-    /// The store's clock jumped by so many ms.
-    StoreJumped { by_ms: i64 },
+    /// The store's clock jumped by so many ms; what it showed before.
+    StoreJumped { by_ms: i64, store: MonoTime },
     /// The store can or cannot be asked.
     StoreIs { mode: &'static str },
     /// A run began.

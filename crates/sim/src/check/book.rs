@@ -114,6 +114,11 @@ impl Book {
                 self.page.entries.clear();
                 *seq
             }
+            // What was dead before its clock was set back need not come to life again, and may.
+            What::StoreJumped { store, .. } => {
+                self.page.entries.retain(|_, lies| lies.until > *store);
+                return;
+            }
             What::StoreFellBack { to_seq, seq } => {
                 if let Some((_, page)) = self.pages.iter().find(|(seq, _)| seq == to_seq) {
                     self.page = page.clone();

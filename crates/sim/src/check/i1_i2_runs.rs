@@ -16,13 +16,16 @@ use crate::profile::TTL_MS;
 use crate::record::{Fact, KeyId, Life, RunEnd, Want, What};
 use crate::subject::Subject;
 
+/// A competition that ends without the store is over within this of its first silence, back-offs included.
+const COMPETITION: Millis = Millis(3_000);
+
 #[derive(Default)]
 pub(super) struct Runs {
     book: Book,
     /// Leases granted and not yet run under.
     unused: BTreeMap<(Life, KeyId), Vec<Token>>,
     /// Failed store commands that a run without a lease is explained by.
-    out_of_reach: BTreeMap<(Life, KeyId), u32>,
+    out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
     /// Runs of requests that asked for a read of their own.
     own: BTreeMap<u32, u32>,
     /// What happened that can cost a lease: to one node, or to all.
@@ -69,7 +72,7 @@ impl Runs {
                 if let (Some(key), "get_or_lease" | "steal" | "invalidate") = (key, *word) {
                     // A silent store is asked again, so many silences are one failure.
                     let weight = if *silent { 1 } else { STORE_SILENCES_MAX + 1 };
-                    *self.out_of_reach.entry((*by, *key)).or_default() += weight;
+                    self.out_of_reach.entry((*by, *key)).or_default().push((fact.at, weight));
                 }
                 Ok(())
             }
@@ -172,25 +175,39 @@ impl Runs {
         }
         self.runs.insert(run, (key, by));
         self.is_apart(fact, seen, key)?;
-        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some() {
-            return Ok(());
-        }
-        let silences = self.out_of_reach.entry((by, key)).or_default();
-        if *silences > STORE_SILENCES_MAX {
-            *silences = 0;
-            return Ok(());
-        }
-        // A read of its own runs whoever holds the lease, and once more where somebody's luck was bad.
+        // A read of its own runs whoever holds the lease: once for itself, once more where somebody's luck
+        // was bad, and once as the refresh that it brought about. If it has a lease, that is ended in time.
         if want != Want::Plain
             && let Some(ask) = ask
         {
             let own = self.own.entry(ask).or_default();
             *own += 1;
-            if *own <= 2 {
+            if *own <= 3 {
                 return Ok(());
             }
         }
+        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some() || self.could_not_ask(fact.at, by, key) {
+            return Ok(());
+        }
         Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))
+    }
+
+    /// Whether the store failed a competition of this node for this key of late; said once for each.
+    fn could_not_ask(&mut self, now: MonoTime, by: Life, key: KeyId) -> bool {
+        let failed = self.out_of_reach.entry((by, key)).or_default();
+        failed.retain(|(at, _)| now.since(*at) <= COMPETITION);
+        let weight: u32 = failed.iter().map(|(_, weight)| weight).sum();
+        let mut due = STORE_SILENCES_MAX + 1;
+        if weight < due {
+            return false;
+        }
+        // Other competitions' silences may be among them: the oldest go first, and no more than are due.
+        for (_, weight) in failed.iter_mut() {
+            let paid = due.min(*weight);
+            *weight -= paid;
+            due -= paid;
+        }
+        true
     }
 
     /// I1 as one sees it from outside, in a world without faults.

@@ -8,7 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{Class, Detail};
 
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
-use crate::profile::TTL_MS;
+use crate::profile::{NET_DELAY_MS_MAX, TTL_MS};
 use crate::record::{Fact, Served, Want, What};
 
 pub(super) struct Ages;
@@ -37,18 +37,23 @@ impl Check for Ages {
 fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
     let age = ask.at.since(run.began);
     let (soft, physical) = lives(run);
-    // An entry may have been kept by the store for as much longer as its clock was set back.
-    let slack = Millis(ground.set_back_since(run.began).0 + ROUNDING_MS);
+    // An entry may have been kept by the store for as much longer as its clock was set back (F24), and for as much
+    // longer as its commit was on the way (the lease bounds that: after it the commit is refused). A shared
+    // forward's answer may have been on the way already when this ask joined it.
+    let on_its_way = if served.is_from_afar { NET_DELAY_MS_MAX + 2 } else { 0 };
+    let slack = Millis(ground.set_back_since(run.began).0 + run.late.0 + on_its_way + ROUNDING_MS);
     let over = |most: Millis| age.0 > most.0 + slack.0;
     if over(physical) {
         return Err(format!("{} ms old when asked for, {} at the most: {fact}", age.0, physical.0));
     }
-    let said = served.how.age_ms;
+    // For how long an answer from afar was on its way its entry node cannot know (it may have been stopped
+    // meanwhile); it refuses what would be too old at the worst, and passes on the owner's word on the age.
+    let said = served.how.age_ms.filter(|_| !served.is_from_afar);
     if said.is_some_and(|said| said.0 + slack.0 < age.0) {
         return Err(format!("says {said:?}, and was {} ms old when asked for: {fact}", age.0));
     }
     let is_marked = served.how.detail == Some(Detail::Stale) || served.how.ttl_ms.is_some_and(|left| left <= 0);
-    if over(soft) && served.how.class == Class::Hit && !is_marked {
+    if over(soft) && served.how.class == Class::Hit && !is_marked && !served.is_from_afar {
         return Err(format!("stale ({} ms, fresh for {}) and not marked: {fact}", age.0, soft.0));
     }
     match ask.want {

@@ -14,6 +14,8 @@ use crate::switch::Power;
 #[derive(Default)]
 pub(super) struct Hops {
     served: BTreeMap<u32, Serving>,
+    /// Purges under way, and at which node: it forgets somewhere in between.
+    purging: BTreeMap<u32, usize>,
 }
 
 struct Serving {
@@ -39,7 +41,9 @@ impl Check for Hops {
                 }
                 What::ServeBegan { hop, by, key, plain } => {
                     let twice = self.served.contains_key(hop);
-                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear: twice || !plain });
+                    let purges = self.purging.values().any(|node| *node == by.node);
+                    let unclear = twice || purges || !plain;
+                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear });
                 }
                 What::ServeEnded { hop } => {
                     if self.served.get(hop).is_some_and(|serving| !serving.unclear) {
@@ -47,9 +51,13 @@ impl Check for Hops {
                     }
                 }
                 // A flight that was taken out of its table is still waited for by those who joined it.
-                What::Forgot { node } | What::PurgeBegan { node, .. } => {
-                    let there = self.served.values_mut().filter(|serving| serving.by.node == *node);
-                    there.for_each(|serving| serving.unclear = true);
+                What::Forgot { node } => self.forgets(*node),
+                What::PurgeBegan { purge, node, .. } => {
+                    self.purging.insert(*purge, *node);
+                    self.forgets(*node);
+                }
+                What::PurgeEnded { purge, .. } => {
+                    self.purging.remove(purge);
                 }
                 _ => {}
             }
@@ -59,6 +67,11 @@ impl Check for Hops {
 }
 
 impl Hops {
+    fn forgets(&mut self, node: usize) {
+        let there = self.served.values_mut().filter(|serving| serving.by.node == node);
+        there.for_each(|serving| serving.unclear = true);
+    }
+
     fn waits(&self, seen: &Seen<'_>) -> Result<(), String> {
         for (hop, serving) in self.served.iter().filter(|(_, serving)| !serving.unclear) {
             let here = seen.nodes.iter().find(|node| node.life == serving.by && node.power == Power::On);

@@ -13,13 +13,13 @@ use crate::switch::Power;
 #[derive(Default)]
 pub(super) struct Liveness {
     open: BTreeMap<u32, AskSeen>,
-    /// When a node's process was last stopped, killed or resumed.
-    touched: BTreeMap<usize, MonoTime>,
+    /// When a node's process was last stopped, killed or resumed, and whether it runs.
+    touched: BTreeMap<usize, (MonoTime, bool)>,
     healed: Option<MonoTime>,
 }
 
 /// An answer is made and on its way within this of the deadline.
-const LATE_MS: u64 = 700;
+const LATE_MS: u64 = 150;
 
 /// Leases of before, back-offs and probes are over by then: the longest lease, and a run.
 const SETTLED_MS: u64 = 16_000;
@@ -46,8 +46,8 @@ impl Check for Liveness {
                         self.with_answer(fact, &asked)?;
                     }
                 }
-                What::Power { node, .. } => {
-                    self.touched.insert(*node, fact.at);
+                What::Power { node, power } => {
+                    self.touched.insert(*node, (fact.at, *power != "paused"));
                 }
                 What::Healed => self.healed = Some(fact.at),
                 _ => {}
@@ -63,8 +63,8 @@ impl Check for Liveness {
 impl Liveness {
     fn in_time(&self, now: MonoTime, ask: u32, asked: &AskSeen) -> Result<(), String> {
         // A stopped process answers nobody; its clients' time goes on when it does.
-        let since = self.touched.get(&asked.node).copied().unwrap_or_default().max(asked.at);
-        if now.since(since) <= Millis(asked.patience.0 + LATE_MS) {
+        let (touched, runs) = self.touched.get(&asked.node).copied().unwrap_or((asked.at, true));
+        if !runs || now.since(touched.max(asked.at)) <= Millis(asked.patience.0 + LATE_MS) {
             return Ok(());
         }
         Err(format!("ask {ask} has waited {} ms, its patience was {}", now.since(asked.at).0, asked.patience.0))

@@ -104,8 +104,10 @@ pub struct RunSeen {
     pub subject: Option<usize>,
     /// How it ended, if it did.
     pub end: Option<crate::record::RunEnd>,
-    /// Soft and physical life that it was stored with, if it was.
+    /// Soft and physical life that it was offered to the store with, if it was.
     pub lives: Option<(Millis, Millis)>,
+    /// For how long its commit was on the way.
+    pub late: Millis,
 }
 
 impl Ground {
@@ -125,7 +127,8 @@ impl Ground {
                     self.subjects.entry(*key).or_insert(*subject);
                 }
                 What::RunBegan { run, subject, .. } => {
-                    let seen = RunSeen { began: fact.at, subject: *subject, end: None, lives: None };
+                    let (end, lives, late) = (None, None, Millis::ZERO);
+                    let seen = RunSeen { began: fact.at, subject: *subject, end, lives, late };
                     self.runs.insert(*run, seen);
                 }
                 What::RunEnded { run, end } => {
@@ -136,9 +139,10 @@ impl Ground {
                 What::Committed { entry, .. } => {
                     if let Some(seen) = entry.told.and_then(|told| self.runs.get_mut(&told.run)) {
                         seen.lives = Some((entry.soft, entry.physical));
+                        seen.late = seen.late.max(fact.at.since(entry.offered));
                     }
                 }
-                What::StoreJumped { by_ms } if *by_ms < 0 => {
+                What::StoreJumped { by_ms, .. } if *by_ms < 0 => {
                     self.jumps.push((fact.at, Millis(by_ms.unsigned_abs())));
                 }
                 _ => {}

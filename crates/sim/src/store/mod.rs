@@ -214,8 +214,11 @@ impl SlotStore {
 
     /// The store's clock jumps (F24).
     pub fn jump(&self, by_ms: i64) {
-        self.state.lock().jumped_ms += by_ms;
-        self.record.note(What::StoreJumped { by_ms });
+        let mut state = self.state.lock();
+        let store = state.clock();
+        state.jumped_ms += by_ms;
+        drop(state);
+        self.record.note(What::StoreJumped { by_ms, store });
     }
 
     /// Every commit that was tried, and what became of it.

@@ -358,6 +358,7 @@ impl StorePort {
             physical: head.map_or(Millis::ZERO, |head| head.physical),
             left,
             database: head.map_or(DatabaseTag(0), |head| head.database),
+            offered: sim_now(),
         }
     }
 }
