@@ -194,8 +194,10 @@ impl Runs {
 
     /// Whether the store failed a competition of this node for this key of late; said once for each.
     fn could_not_ask(&mut self, now: MonoTime, by: Life, key: KeyId) -> bool {
+        // A process that was stopped goes on with a competition that is as old as its pause is long.
+        let woke = self.powers.get(&by.node).is_some_and(|(_, at)| now.since(*at) <= COMPETITION);
         let failed = self.out_of_reach.entry((by, key)).or_default();
-        failed.retain(|(at, _)| now.since(*at) <= COMPETITION);
+        failed.retain(|(at, _)| woke || now.since(*at) <= COMPETITION);
         let weight: u32 = failed.iter().map(|(_, weight)| weight).sum();
         let mut due = STORE_SILENCES_MAX + 1;
         if weight < due {

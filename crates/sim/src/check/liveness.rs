@@ -1,5 +1,5 @@
-//! Every ask ends by its deadline, whatever is broken; and after everything has healed it ends with an answer,
-//! rings agree (I12) and nothing is left waiting.
+//! Every ask ends by its deadline, whatever is broken; and after everything has healed it ends with an answer, and
+//! nobody is left waiting.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,6 @@ use hopcache_core::time::{Millis, MonoTime};
 use super::{AskSeen, Check, Seen};
 use crate::record::{Fact, Want, What};
 use crate::subject::{STATEMENTS, Subject};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Liveness {
@@ -56,7 +55,7 @@ impl Check for Liveness {
         for (ask, asked) in &self.open {
             self.in_time(seen.now, *ask, asked)?;
         }
-        if seen.is_quiet { self.at_rest(seen) } else { Ok(()) }
+        if seen.is_quiet { self.at_rest() } else { Ok(()) }
     }
 }
 
@@ -81,14 +80,10 @@ impl Liveness {
         Ok(())
     }
 
-    fn at_rest(&self, seen: &Seen<'_>) -> Result<(), String> {
+    fn at_rest(&self) -> Result<(), String> {
         if let Some(ask) = self.open.keys().next() {
             return Err(format!("ask {ask} was never answered"));
         }
-        let living: Vec<_> = seen.nodes.iter().filter(|node| node.power == Power::On).collect();
-        let apart = living.iter().find(|node| node.ring.len() != living.len());
-        apart.map_or(Ok(()), |node| {
-            Err(format!("I12: {:?} routes to {:?}, {} nodes live", node.life, node.ring, living.len()))
-        })
+        Ok(())
     }
 }

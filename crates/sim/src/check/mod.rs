@@ -11,6 +11,7 @@ mod i5_identity;
 mod i8_hops;
 mod i9_sizes;
 mod i10_i11_stored;
+mod i12_rings;
 mod liveness;
 mod purges;
 
@@ -185,6 +186,7 @@ impl Default for Checks {
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),
                 Box::new(i10_i11_stored::Stored),
+                Box::new(i12_rings::Rings::default()),
                 Box::new(purges::Purges::default()),
                 Box::new(liveness::Liveness::default()),
             ],

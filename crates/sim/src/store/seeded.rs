@@ -22,13 +22,6 @@ pub(super) fn in_two_halves(word: &str) -> bool {
     false
 }
 
-/// The second half, some time after the first said yes.
-#[cfg(hopcache_seeded)]
-pub(super) fn second_half_of_release(slot: &mut Slot) -> bool {
-    slot.seeded_drop_lease();
-    true
-}
-
 /// A commit.
 pub(super) fn commit(slot: &mut Slot, now: MonoTime, token: Token, entry: Bytes, life: Millis) -> Commit {
     #[cfg(hopcache_seeded)]
