@@ -6,6 +6,7 @@
 
 mod deny;
 mod services;
+mod sim;
 mod test_lane;
 mod tidy;
 
@@ -40,6 +41,8 @@ enum Task {
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// The simulator: seeds with faults, checked after every step.
+    Sim(sim::Options),
     /// Run hopcache-bench in release mode with these arguments.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -66,6 +69,7 @@ fn run(cli: Cli) -> Result<()> {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
             test_lane::run(&root, scope, &args)
         }
+        Task::Sim(options) => sim::run(&root, &options),
         Task::Bench { args } => bench(&args),
     }
 }

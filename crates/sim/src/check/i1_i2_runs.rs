@@ -28,6 +28,10 @@ pub(super) struct Runs {
     out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
     /// Runs of requests that asked for a read of their own.
     own: BTreeMap<u32, u32>,
+    /// For whom a forward is, and how often an ask was served from afar: a message may come twice, and each
+    /// time it asks for a read.
+    hops: BTreeMap<u32, u32>,
+    served: BTreeMap<u32, u32>,
     /// What happened that can cost a lease: to one node, or to all.
     trouble: Vec<(MonoTime, Option<usize>)>,
     powers: BTreeMap<usize, (&'static str, MonoTime)>,
@@ -86,6 +90,16 @@ impl Runs {
                         // A leader that panics gives nothing back: its lease lapses (F4).
                         self.trouble.push((fact.at, Some(by.node)));
                     }
+                }
+                Ok(())
+            }
+            What::Hop { hop, ask: Some(ask), .. } => {
+                self.hops.insert(*hop, *ask);
+                Ok(())
+            }
+            What::ServeBegan { hop, .. } => {
+                if let Some(ask) = self.hops.get(hop) {
+                    *self.served.entry(*ask).or_default() += 1;
                 }
                 Ok(())
             }
@@ -176,13 +190,15 @@ impl Runs {
         self.runs.insert(run, (key, by));
         self.is_apart(fact, seen, key)?;
         // A read of its own runs whoever holds the lease: once for itself, once more where somebody's luck
-        // was bad, and once as the refresh that it brought about. If it has a lease, that is ended in time.
+        // was bad, and once as the refresh that it brought about; again where it came again. If it has a
+        // lease, that is ended in time.
         if want != Want::Plain
             && let Some(ask) = ask
         {
             let own = self.own.entry(ask).or_default();
             *own += 1;
-            if *own <= 3 {
+            let served = self.served.get(&ask).copied().unwrap_or(0).max(1);
+            if *own <= 3 * served {
                 return Ok(());
             }
         }
