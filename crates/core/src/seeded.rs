@@ -40,7 +40,7 @@ pub enum Bug {
     TruncatedStored,
     /// Refused connections do not take a member out of the ring.
     DeadMemberKept,
-    /// A refresh runs without a lease where the store has none to give.
+    /// A refresh runs without asking for a lease.
     RefreshWithoutLease,
     /// A purge leaves flights where they are.
     PurgeLeavesFlights,

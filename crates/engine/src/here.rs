@@ -140,8 +140,9 @@ impl Engine {
         let now = self.now();
         let is_young = ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
         let is_not_too_stale = match (copy.life(now), ask.freshness.stale_max_ms) {
-            (Life::Stale(past), Some(most)) => past <= most,
-            _ => true,
+            (Life::Fresh(_), _) | (_, None) => true,
+            // A run may outlast its result's grace: what lands is dead, and still no reason to serve it here.
+            (Life::Stale(_) | Life::Dead, Some(most)) => now.since(copy.fresh_until) <= most,
         };
         is_young && is_not_too_stale
     }

@@ -127,7 +127,7 @@ impl Engine {
             engine.note(Event::Refresh(RefreshWord::Triggered));
             let landing = match engine.win(&errand).await {
                 #[cfg(hopcache_seeded)]
-                Win::NoStore if crate::seeded::refreshes_unlocked() => engine.run(&errand, None).await,
+                Win::NoStore if crate::seeded::refreshes_unlocked(&errand) => engine.run(&errand, None).await,
                 Win::Value(copy) | Win::BusyStale(copy) => Landing::Found(copy),
                 Win::Lease { token, lease_ms, .. } => engine.run_leased(&errand, token, lease_ms).await,
                 // Without a lease nobody refreshes: every node would.

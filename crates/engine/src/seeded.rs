@@ -51,8 +51,8 @@ pub(crate) fn gives_up_waiting(wait_ms: u64) -> bool {
 }
 
 /// [`Bug::RefreshWithoutLease`].
-pub(crate) fn refreshes_unlocked() -> bool {
-    has(Bug::RefreshWithoutLease)
+pub(crate) fn refreshes_unlocked(errand: &Errand) -> bool {
+    has(Bug::RefreshWithoutLease) && errand.cause == Cause::Refresh
 }
 
 /// [`Bug::PurgeLeavesFlights`].

@@ -43,6 +43,10 @@ impl Engine {
     /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
     /// run without a lease.
     pub(crate) async fn win(&self, errand: &Errand) -> Win {
+        #[cfg(hopcache_seeded)]
+        if crate::seeded::refreshes_unlocked(errand) {
+            return Win::NoStore;
+        }
         let key = &errand.query.key;
         let lease_ms = self.lease_ms(&errand.query);
         let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);

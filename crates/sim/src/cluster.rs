@@ -187,8 +187,11 @@ impl Cluster {
             Act::Purge => self.purge(node),
             Act::Leave => self.leave(),
             Act::NetWeather => {
-                let weather =
-                    if self.dice.chance(300) { NetWeather::default() } else { self.profile.net_weather(&self.dice) };
+                let weather = if self.dice.chance(300) {
+                    NetWeather::default()
+                } else {
+                    self.profile.net_weather(&self.dice)
+                };
                 self.world.net.set_weather(weather);
             }
             Act::CutWay => {

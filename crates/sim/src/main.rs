@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use hopcache_sim::simulate::{Keep, Report, simulate};
 
-const USAGE: &str = "hopcache-sim --seed S | --seeds N [--from K] | --replay FILE   [--threads T] [--out DIR]";
+const USAGE: &str =
+    "hopcache-sim --seed S | --seeds N [--from K] | --replay FILE   [--threads T] [--out DIR]";
 
 struct Options {
     work: Work,
@@ -112,7 +113,14 @@ fn replay(file: &Path) -> bool {
         Some(violation) => println!("{}: {}", violation.check, violation.what),
         None => println!("every promise holds"),
     }
-    println!("{}", if is_same { "the same trace" } else { "ANOTHER TRACE: the code has changed since, or a seed does not decide all" });
+    println!(
+        "{}",
+        if is_same {
+            "the same trace"
+        } else {
+            "ANOTHER TRACE: the code has changed since, or a seed does not decide all"
+        }
+    );
     is_same
 }
 

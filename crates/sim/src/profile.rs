@@ -138,7 +138,11 @@ impl Profile {
         if !self.has(Kind::NetWeather) {
             return NetWeather::default();
         }
-        NetWeather { delay_ms_max: dice.between(0, NET_DELAY_MS_MAX), lost: dice.below(100), doubled: dice.below(200) }
+        NetWeather {
+            delay_ms_max: dice.between(0, NET_DELAY_MS_MAX),
+            lost: dice.below(100),
+            doubled: dice.below(200),
+        }
     }
 
     /// What happens to runs.

@@ -169,16 +169,14 @@ impl Simulation {
                     .collect(),
             })
             .collect();
-        let seen =
-            Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet };
+        let seen = Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet };
         self.checks.look(&seen)
     }
 
     fn report(self, seed: u64, violation: Option<Violation>, keep: Keep) -> Report {
         let record = &self.cluster.world.record;
         let tally = self.tally.into_inner();
-        let trace =
-            if violation.is_some() || keep == Keep::Trace { record.lines() } else { Vec::new() };
+        let trace = if violation.is_some() || keep == Keep::Trace { record.lines() } else { Vec::new() };
         Report {
             seed,
             hash: record.hash(),

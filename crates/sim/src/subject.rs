@@ -1,8 +1,8 @@
 //! What can be asked in a simulated cluster: statements, as principals, in databases. Two subjects never
 //! share an answer (I5).
 
-use hopcache_engine::ports::OriginRun;
 use hopcache_engine::identity::Credentials;
+use hopcache_engine::ports::OriginRun;
 
 /// The databases.
 pub const DATABASES: [&str; 2] = ["neo4j", "movies"];
@@ -87,4 +87,3 @@ pub fn trace_of_ask(ask: u32) -> String {
 pub fn ask_of_trace(trace: &str) -> Option<u32> {
     trace.strip_prefix("ask-")?.parse().ok()
 }
-

@@ -112,10 +112,7 @@ impl World {
         for (node, name) in names.iter().enumerate() {
             let start = Start {
                 life: Life { node, life: 0 },
-                me: Holder {
-                    node: name.clone(),
-                    incarnation: Incarnation(seed ^ (node as u64 + 1) << 32),
-                },
+                me: Holder { node: name.clone(), incarnation: Incarnation(seed ^ (node as u64 + 1) << 32) },
                 routing: SimRouting::new(&names),
                 apart: Millis::ZERO,
             };

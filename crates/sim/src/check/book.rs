@@ -39,6 +39,8 @@ struct Page {
 /// The book.
 #[derive(Default)]
 pub(super) struct Book {
+    /// The latest that the store's clock has ever shown.
+    latest: MonoTime,
     page: Page,
     pages: Vec<(u64, Page)>,
 }
@@ -56,7 +58,8 @@ impl Book {
 
     /// The entry, if it is fresh and no older than that.
     pub(super) fn fresh(&self, key: KeyId, store: MonoTime, age_max: Option<Millis>) -> Option<Lies> {
-        let lies = self.page.entries.get(&key).copied().filter(|lies| lies.until > store)?;
+        // What was dead once need not come to life again when the clock is set back, and may.
+        let lies = self.page.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))?;
         let age_ms = lies.entry.physical.saturating_sub(lies.until.since(store));
         let young = age_max.is_none_or(|most| age_ms <= most);
         (young && age_ms < lies.entry.soft).then_some(lies)
@@ -92,7 +95,8 @@ impl Book {
                 *seq
             }
             What::Renewed { key, token, done, lease, store, seq } => {
-                if let Some(held) = self.page.leases.get_mut(key).filter(|held| held.token == *token && *done) {
+                if let Some(held) = self.page.leases.get_mut(key).filter(|held| held.token == *token && *done)
+                {
                     held.until = *store + *lease;
                 }
                 *seq
@@ -114,9 +118,8 @@ impl Book {
                 self.page.entries.clear();
                 *seq
             }
-            // What was dead before its clock was set back need not come to life again, and may.
             What::StoreJumped { store, .. } => {
-                self.page.entries.retain(|_, lies| lies.until > *store);
+                self.latest = self.latest.max(*store);
                 return;
             }
             What::StoreFellBack { to_seq, seq } => {

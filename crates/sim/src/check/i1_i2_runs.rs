@@ -141,7 +141,9 @@ impl Runs {
                 return Err(format!("I1: a living holder was robbed of {held:?}: {fact}"));
             }
             if !is_current && !self.is_explained(&held, fact.at) {
-                return Err(format!("I2: a lease lapsed, and nothing happened to its holder: {held:?}, {fact}"));
+                return Err(format!(
+                    "I2: a lease lapsed, and nothing happened to its holder: {held:?}, {fact}"
+                ));
             }
         }
         self.unused.entry((by, key)).or_default().push(token);
@@ -159,9 +161,10 @@ impl Runs {
         let from = held.granted - Millis(1_000);
         let stopped = self.powers.get(&held.by.node).is_some_and(|(power, _)| *power != "on");
         stopped
-            || self.trouble.iter().any(|(at, node)| {
-                *at >= from && *at <= now && node.is_none_or(|node| node == held.by.node)
-            })
+            || self
+                .trouble
+                .iter()
+                .any(|(at, node)| *at >= from && *at <= now && node.is_none_or(|node| node == held.by.node))
     }
 
     fn spent(&mut self, key: KeyId, by: Life, token: Token) {
@@ -202,7 +205,9 @@ impl Runs {
                 return Ok(());
             }
         }
-        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some() || self.could_not_ask(fact.at, by, key) {
+        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some()
+            || self.could_not_ask(fact.at, by, key)
+        {
             return Ok(());
         }
         Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))

@@ -52,7 +52,8 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     if said.is_some_and(|said| said.0 + slack.0 < age.0) {
         return Err(format!("says {said:?}, and was {} ms old when asked for: {fact}", age.0));
     }
-    let is_marked = served.how.detail == Some(Detail::Stale) || served.how.ttl_ms.is_some_and(|left| left <= 0);
+    let is_marked =
+        served.how.detail == Some(Detail::Stale) || served.how.ttl_ms.is_some_and(|left| left <= 0);
     if over(soft) && served.how.class == Class::Hit && !is_marked && !served.is_from_afar {
         return Err(format!("stale ({} ms, fresh for {}) and not marked: {fact}", age.0, soft.0));
     }

@@ -51,6 +51,7 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
 
 fn empty(node: &NodeSeen) -> Result<(), String> {
     let sizes = node.sizes;
-    let left = sizes.flights + sizes.forwards + sizes.refreshes + sizes.questions + sizes.leases + sizes.tasks;
+    let left =
+        sizes.flights + sizes.forwards + sizes.refreshes + sizes.questions + sizes.leases + sizes.tasks;
     if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }
 }

@@ -66,7 +66,11 @@ impl Liveness {
         if !runs || now.since(touched.max(asked.at)) <= Millis(asked.patience.0 + LATE_MS) {
             return Ok(());
         }
-        Err(format!("ask {ask} has waited {} ms, its patience was {}", now.since(asked.at).0, asked.patience.0))
+        Err(format!(
+            "ask {ask} has waited {} ms, its patience was {}",
+            now.since(asked.at).0,
+            asked.patience.0
+        ))
     }
 
     fn with_answer(&self, fact: &Fact, asked: &AskSeen) -> Result<(), String> {

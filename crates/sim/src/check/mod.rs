@@ -4,14 +4,14 @@
 //! checker lets pass says why beside it.
 
 mod book;
+mod i10_i11_stored;
+mod i12_rings;
 mod i1_i2_runs;
 mod i3_late_write;
 mod i4_age;
 mod i5_identity;
 mod i8_hops;
 mod i9_sizes;
-mod i10_i11_stored;
-mod i12_rings;
 mod liveness;
 mod purges;
 

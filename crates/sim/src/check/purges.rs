@@ -4,6 +4,7 @@ use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::time::MonoTime;
 
 use super::{Check, Seen};
+use crate::profile::NET_DELAY_MS_MAX;
 use crate::record::{Covers, Fact, What};
 use crate::switch::Power;
 
@@ -20,8 +21,8 @@ struct Done {
 }
 
 /// A forward that a node had begun before it was told may bring an old copy a moment after; the node reads the
-/// purge in the store's log as well and forgets again. One look each, and one command and message on the way.
-const HEARD_MS: u64 = INVALIDATION_POLL_MS + 700;
+/// purge in the store's log as well and forgets again. One look, and one command and one message on the way.
+const HEARD_MS: u64 = INVALIDATION_POLL_MS + 150 + NET_DELAY_MS_MAX;
 
 impl Check for Purges {
     fn name(&self) -> &'static str {
@@ -48,7 +49,10 @@ impl Check for Purges {
                 | What::StoreIs { .. }
                 | What::StoreLink { .. }
                 | What::StoreSaid { word: "since", .. }
-                | What::Power { .. } => self.done.clear(),
+                | What::Power { .. } => {
+                    self.done.clear();
+                    self.under_way.clear();
+                }
                 What::Answered { .. } => self.judge(fact, seen)?,
                 _ => {}
             }

@@ -248,10 +248,7 @@ impl SlotStore {
 }
 
 /// What of an invalidation concerns a slot: `None` for nothing, else the database that bounds it.
-fn concerns(
-    scope: &Scope,
-    key: &QueryKey,
-) -> Option<Option<hopcache_core::key::DatabaseTag>> {
+fn concerns(scope: &Scope, key: &QueryKey) -> Option<Option<hopcache_core::key::DatabaseTag>> {
     match scope {
         Scope::Key(wanted) => (wanted == key).then_some(None),
         Scope::All => Some(None),

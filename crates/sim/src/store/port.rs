@@ -215,7 +215,10 @@ impl SlotStore {
             Command::Invalidate { scope } => {
                 let removed = state.invalidate(store, &scope);
                 let seq = state.changed();
-                (Reply::Removed(removed), Some(What::Invalidated { scope: self.record.covers(&scope), store, seq }))
+                (
+                    Reply::Removed(removed),
+                    Some(What::Invalidated { scope: self.record.covers(&scope), store, seq }),
+                )
             }
             Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
             Command::Peek { key } => {

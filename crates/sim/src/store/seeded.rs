@@ -4,9 +4,9 @@ use bytes::Bytes;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Token};
-use hopcache_core::time::{Millis, MonoTime};
 #[cfg(hopcache_seeded)]
 use hopcache_core::seeded::{Bug, has};
+use hopcache_core::time::{Millis, MonoTime};
 
 /// Between the two halves of a step that should be one.
 #[cfg(hopcache_seeded)]
