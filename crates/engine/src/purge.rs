@@ -74,8 +74,6 @@ impl Engine {
     }
 
     fn detach(&self, covers: impl Fn(&QueryKey) -> bool) {
-        #[cfg(hopcache_seeded)]
-        let covers = |key: &QueryKey| covers(key) && !crate::seeded::leaves_flights();
         self.flights.detach(&covers);
         self.refreshes.detach(&covers);
         self.forwards.detach(|(key, _)| covers(key));

@@ -150,8 +150,9 @@ impl Engine {
     /// The same copy with a short life: nothing fences it, so it must not live as if something did (F7).
     fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
         let age_ms = self.now().since(copy.read_started);
-        let left_ms = copy.fresh_until.since(self.now()).min(Millis(limits::DEGRADED_TTL_MS));
-        let life_ms = Millis(age_ms.0 + left_ms.0);
+        // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
+        let soft_ms = copy.fresh_until.since(copy.read_started);
+        let life_ms = soft_ms.min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes {
             read_started: copy.read_started,
             soft_ms: life_ms,

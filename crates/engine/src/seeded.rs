@@ -55,11 +55,6 @@ pub(crate) fn refreshes_unlocked(errand: &Errand) -> bool {
     has(Bug::RefreshWithoutLease) && errand.cause == Cause::Refresh
 }
 
-/// [`Bug::PurgeLeavesFlights`].
-pub(crate) fn leaves_flights() -> bool {
-    has(Bug::PurgeLeavesFlights)
-}
-
 impl Engine {
     /// [`Bug::LeaderOfItsClient`]: the client's own future leads, and takes the flight with it when it
     /// is dropped. What is handed back leads nothing that anybody waits for.
