@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// Seeds of the gate.
-pub(crate) const GATE_SEEDS: u64 = 2_000;
+pub(crate) const GATE_SEEDS: u64 = 10_000;
 
 /// Faster than `dev` and built sooner than `release`.
 const PROFILE: [&str; 2] = ["--profile", "simulation"];

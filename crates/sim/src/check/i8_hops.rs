@@ -45,10 +45,9 @@ impl Check for Hops {
                     let unclear = twice || purges || !plain;
                     self.served.insert(*hop, Serving { by: *by, key: *key, unclear });
                 }
+                // An unclear one stays known, so that its second coming is unclear too.
                 What::ServeEnded { hop } => {
-                    if self.served.get(hop).is_some_and(|serving| !serving.unclear) {
-                        self.served.remove(hop);
-                    }
+                    self.served.retain(|each, serving| each != hop || serving.unclear);
                 }
                 // A flight that was taken out of its table is still waited for by those who joined it.
                 What::Forgot { node } => self.forgets(*node),
