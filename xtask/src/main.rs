@@ -7,6 +7,7 @@
 mod deny;
 mod fuzz;
 mod services;
+mod sim;
 mod test_lane;
 mod tidy;
 
@@ -53,6 +54,8 @@ enum Task {
         #[arg(long, default_value_t = 900)]
         seconds: u64,
     },
+    /// The simulator: seeds with faults, checked after every step.
+    Sim(sim::Options),
     /// Run hopcache-bench in release mode with these arguments.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -82,6 +85,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
+        Task::Sim(options) => sim::run(&root, &options),
         Task::Bench { args } => bench(&args),
     }
 }

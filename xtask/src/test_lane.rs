@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{deny, services, tidy};
+use crate::{deny, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -55,6 +55,7 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     steps.push(step("doc", || {
         cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
     }));
+    steps.push(step("simulator", || sim::gate(root)));
     let ran_before = services::any_running(root);
     let mut environment = None;
     steps.push(step("services up", || services::up(root).map(|found| environment = Some(found))));

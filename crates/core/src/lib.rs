@@ -16,5 +16,7 @@ pub mod membership;
 pub mod node;
 pub mod result;
 pub mod ring;
+#[cfg(hopcache_seeded)]
+pub mod seeded;
 pub mod time;
 pub mod turns;

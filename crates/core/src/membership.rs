@@ -189,6 +189,8 @@ impl Membership {
             Report::ProbeUnanswered => member.unanswered >= PROBES_UNANSWERED_MAX,
             Report::RequestUnanswered => false,
         };
+        #[cfg(hopcache_seeded)]
+        let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
         member.info.state = match (before.state, out) {
             (_, true) | (MemberState::Down, _) => MemberState::Down,
             (_, false) => MemberState::Suspect,

@@ -44,6 +44,10 @@ impl ServerWords {
         Self { words: Mutex::new(LruCache::with_hasher(capacity, RandomState::new())) }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.words.lock().len()
+    }
+
     fn get(&self, query: &Query) -> Option<StatementKind> {
         self.words.lock().get(&word_key(query)).copied()
     }

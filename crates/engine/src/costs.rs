@@ -23,6 +23,10 @@ impl Costs {
         Self { tails: LruCache::new(capacity) }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.tails.len()
+    }
+
     /// A peak that decays by 2 % with each run stays near the P99 of a steady distribution, and
     /// forgets an outlier after some hundred runs.
     pub(crate) fn observe(&mut self, query: &Query, took_ms: Millis) {

@@ -23,7 +23,7 @@ use crate::holdings::Holdings;
 use crate::lead::Landing;
 use crate::outcome::Event;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
-use crate::route::Hop;
+use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
 
 /// Everything outside that the engine acts through.
@@ -85,7 +85,7 @@ pub struct Engine {
     /// Flights that lead at the origin (or the store) here.
     pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landing>>>,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
-    pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<Hop>>>,
+    pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<SharedHop>>>,
     /// Refreshes under way; they have no followers.
     pub(crate) refreshes: Arc<FlightTable<QueryKey, ()>>,
     pub(crate) words: ServerWords,

@@ -7,7 +7,7 @@ use hopcache_core::entry::{Entry, clock};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::Query;
 use crate::classify::Verdict;
@@ -103,10 +103,18 @@ impl Engine {
         }
     }
 
-    /// A copy of a stored entry whose checksum holds.
-    pub(crate) fn decode_stored(&self, query: &Query, stored: &StoredEntry) -> Option<SharedCopy> {
+    /// A copy of a stored entry whose checksum holds. `asked` is when the store was asked: its word on the
+    /// life left is at least as old as that, so the copy is never taken for younger than it is (I4). With the
+    /// time of the answer instead: the store reads · this process is stopped for 4 s · it goes on and
+    /// takes an entry that has been dead for a second for a fresh one.
+    pub(crate) fn decode_stored(
+        &self,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+    ) -> Option<SharedCopy> {
         let entry = Entry::decode(&stored.bytes, &self.checksum_key, &query.key).ok()?;
-        let copy = MemoryCopy::of_entry(&entry, stored.left_ms, self.now()).ok()?;
+        let copy = MemoryCopy::of_entry(&entry, stored.left_ms, asked).ok()?;
         Some(Arc::new(copy.of_principal(query.identity.scope)))
     }
 }

@@ -90,11 +90,17 @@ impl Engine {
                 }
                 Seat::Lead(leader) => {
                     let follower = leader.follow();
+                    #[cfg(hopcache_seeded)]
+                    let leader = self.seeded_lead(leader, ask).await;
                     self.launch(leader, Errand::of(ask, Cause::Miss));
                     (follower, Role::Led)
                 }
             };
-            let Wait::Landed(landing) = follower.wait().await else { continue };
+            let Wait::Landed(landing) = follower.wait().await else {
+                #[cfg(hopcache_seeded)]
+                self.seeded_unlocked(ask).await;
+                continue;
+            };
             // What the server says of the statement is everybody's answer, and so is a run that used up its
             // time. Any other failure was the leader's luck: a follower tries once more before it takes it for
             // its own, unless such tries have left the key held back.
@@ -139,8 +145,9 @@ impl Engine {
         let now = self.now();
         let is_young = ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
         let is_not_too_stale = match (copy.life(now), ask.freshness.stale_max_ms) {
-            (Life::Stale(past), Some(most)) => past <= most,
-            _ => true,
+            (Life::Fresh(_), _) | (_, None) => true,
+            // A run may outlast its result's grace: what lands is dead, and still no reason to serve it here.
+            (Life::Stale(_) | Life::Dead, Some(most)) => now.since(copy.fresh_until) <= most,
         };
         is_young && is_not_too_stale
     }
@@ -194,10 +201,11 @@ impl Engine {
 
     /// `only-if-cached`: what memory does not have may still be in the store.
     async fn from_store(self: &Arc<Self>, ask: &Ask) -> Outcome {
+        let asked = self.now();
         let seen = self.ports.store.peek(&ask.query.key).await;
         self.saw_store(&seen);
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
-            && let Some(copy) = self.decode_stored(&ask.query, &stored)
+            && let Some(copy) = self.decode_stored(&ask.query, &stored, asked)
             && matches!(copy.life(self.now()), Life::Fresh(_))
             && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {

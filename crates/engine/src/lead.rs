@@ -95,7 +95,7 @@ impl Engine {
         self.tasks.spawn(async move { engine.lead(leader, errand).await });
     }
 
-    async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
+    pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
         let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
             self.land_held_back(&errand, left_ms).await
@@ -141,6 +141,8 @@ impl Engine {
             let errand = Errand { cause: Cause::Refresh, stale_use: StaleUse::Ignore, ..errand };
             engine.note(Event::Refresh(RefreshWord::Triggered));
             let landing = match engine.win(&errand).await {
+                #[cfg(hopcache_seeded)]
+                Win::NoStore if crate::seeded::refreshes_unlocked(&errand) => engine.run(&errand, None).await,
                 Win::Value(copy) | Win::BusyStale(copy) => Landing::Found(copy),
                 Win::Lease { token, lease_ms, .. } => engine.run_leased(&errand, token, lease_ms).await,
                 // Without a lease nobody refreshes: every node would.

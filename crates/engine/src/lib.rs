@@ -29,7 +29,10 @@ pub mod purge;
 mod route;
 mod run;
 mod seams;
+#[cfg(hopcache_seeded)]
+mod seeded;
 mod setbacks;
+pub mod sizes;
 mod span;
 mod win;
 

@@ -44,6 +44,10 @@ impl Engine {
             return Ok(encode_reply(&Reply::Answered(outcome)));
         }
         let ask = forwarded.read(&self.hasher, &self.policy.procedures, self.now())?;
+        #[cfg(hopcache_seeded)]
+        if let Some(reply) = self.seeded_serve(&ask).await {
+            return Ok(encode_reply(&reply));
+        }
         let reply = match self.answer_here(&ask).await {
             Here::Answered(outcome) => Reply::Answered(outcome),
             Here::NotARead(reason) => Reply::NotARead(reason),

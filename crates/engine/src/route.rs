@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use hopcache_core::node::NodeName;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::{Ask, Freshness};
 use crate::engine::Engine;
@@ -26,11 +26,19 @@ pub(crate) enum Hop {
     NextNode,
 }
 
+/// How a shared forward ended, and when it had been sent.
+#[derive(Debug)]
+pub(crate) struct SharedHop {
+    pub(crate) sent: MonoTime,
+    pub(crate) hop: Hop,
+}
+
 impl Engine {
     pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
         if ask.freshness != Freshness::default() {
-            return self.ask_peer(ask, to).await;
+            return self.ask_alone(ask, to).await;
         }
+        let joined = self.now();
         let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
             Seat::Full => {
                 return Hop::Answered(Here::Answered(self.failed(
@@ -43,9 +51,10 @@ impl Engine {
             Seat::Lead(leader) => {
                 let follower = leader.follow();
                 let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
+                let sent = self.now();
                 self.tasks.spawn(async move {
                     let hop = engine.ask_peer(&ask, &to).await;
-                    leader.land(Arc::new(hop));
+                    leader.land(Arc::new(SharedHop { sent, hop }));
                 });
                 (follower, Role::Led)
             }
@@ -55,15 +64,29 @@ impl Engine {
             biased;
             end = follower.wait() => match end {
                 // With this request's own deadline and credentials, once: a second failure is its own.
-                Wait::Landed(hop) if role == Role::Joined && self.is_leaders_own(ask, &hop) => {
-                    self.ask_peer(ask, to).await
+                Wait::Landed(shared) if role == Role::Joined && self.is_leaders_own(ask, &shared, joined) => {
+                    self.ask_alone(ask, to).await
                 }
-                Wait::Landed(hop) => self.as_role(&hop, role),
+                Wait::Landed(shared) => self.as_role(&shared.hop, role),
                 Wait::Lost => Hop::NextNode,
             },
             () = self.ports.clock.sleep(left) => {
                 let failure = FailureKind::DeadlinePassed.into();
                 Hop::Answered(Here::Answered(self.failed(ask, failure, role)))
+            }
+        }
+    }
+
+    /// Asks for this request only, by its own deadline: the margin that [`Engine::ask_peer`] gives an answer on
+    /// its way, once for each node of the ring that is silent, is not the client's to wait for.
+    async fn ask_alone(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        let left = ask.deadline.since(self.now());
+        tokio::select! {
+            biased;
+            hop = self.ask_peer(ask, to) => hop,
+            () = self.ports.clock.sleep(left) => {
+                let failure = FailureKind::DeadlinePassed.into();
+                Hop::Answered(Here::Answered(self.failed(ask, failure, Role::Led)))
             }
         }
     }
@@ -107,10 +130,16 @@ impl Engine {
     /// Whether a shared answer is nothing for those who joined: it was on its way for longer than it may
     /// be old (I4), or it failed by the leader's circumstances (its deadline, its credentials, its
     /// luck) and not by the statement.
-    fn is_leaders_own(&self, ask: &Ask, hop: &Hop) -> bool {
-        let Hop::Answered(Here::Answered(outcome)) = hop else { return false };
+    ///
+    /// When the owner answered cannot be known, only that it was after the forward was sent. So what joined later
+    /// takes the time between for the answer's: the owner answers · this process is stopped for 20 s · it goes
+    /// on, a client comes and joins · the answer is read from the socket, 20 s old and saying 1 s.
+    fn is_leaders_own(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> bool {
+        let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return false };
+        let on_its_way = joined.since(shared.sent);
+        let is_old = |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)));
         match &outcome.answer {
-            Answer::Body(_) => outcome.how.age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms)),
+            Answer::Body(_) => outcome.how.age_ms.is_some_and(is_old),
             Answer::Failed(failure) => !failure.kind.is_of_statement() && !failure.kind.is_of_key(),
         }
     }

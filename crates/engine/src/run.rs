@@ -70,6 +70,8 @@ impl Engine {
             }
         }
         let (ended, Reading { read_started, took_ms }) = self.run_counted(errand, bounds).await;
+        #[cfg(hopcache_seeded)]
+        let ended = crate::seeded::misread(ended);
         match ended {
             Err(error) => self.land_without(query, token, Landing::Failed(error)).await,
             Ok(result) => {
@@ -157,8 +159,9 @@ impl Engine {
     /// The same copy with a short life: nothing fences it, so it must not live as if something did (F7).
     fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
         let age_ms = self.now().since(copy.read_started);
-        let left_ms = copy.fresh_until.since(self.now()).min(Millis(limits::DEGRADED_TTL_MS));
-        let life_ms = Millis(age_ms.0 + left_ms.0);
+        // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
+        let soft_ms = copy.fresh_until.since(copy.read_started);
+        let life_ms = soft_ms.min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes {
             read_started: copy.read_started,
             soft_ms: life_ms,
@@ -188,8 +191,12 @@ impl Engine {
             let _ = self.ports.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
-        // Age counts from the start of the read, so what the run took is already spent (I4).
-        let left_ms = times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent
+        // store took before the second try as well.
+        let left = || times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        let left_ms = left();
+        #[cfg(hopcache_seeded)]
+        let left_ms = crate::seeded::life(left_ms, times.physical_ms);
         if left_ms == Millis::ZERO {
             let _ = self.land_without(query, Some(token), Landing::NotARead(Reason::Unknown)).await;
             return (Kept::Skipped, None);
@@ -198,7 +205,7 @@ impl Engine {
         self.saw_store(&answer);
         let was_silent = answer == Err(StoreError::TimedOut);
         if was_silent {
-            answer = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+            answer = self.ports.store.commit(&query.key, token, bytes, left()).await;
             self.saw_store(&answer);
         }
         match answer {
@@ -212,11 +219,14 @@ impl Engine {
     /// A commit after a silent one was refused: by the first one, which was carried out and ended the lease, or
     /// because the lease was lost. What is stored tells.
     async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
+        let asked = self.now();
         let seen = self.ports.store.peek(&query.key).await;
         self.saw_store(&seen);
         match seen {
             Ok(SlotView { entry: Some(stored), .. })
-                if self.decode_stored(query, &stored).is_some_and(|copy| copy.token == Some(token)) =>
+                if self
+                    .decode_stored(query, &stored, asked)
+                    .is_some_and(|copy| copy.token == Some(token)) =>
             {
                 (Kept::Stored, None)
             }

@@ -85,22 +85,25 @@ impl Engine {
     /// What there is without a run, and so without a lease: what the store has, else word of the pause.
     pub(crate) async fn land_held_back(&self, errand: &Errand, left_ms: Millis) -> Landing {
         let key = &errand.query.key;
+        let asked = self.now();
         let seen = self.ports.store.peek(key).await;
         self.saw_store(&seen);
         let held_back = Landing::HeldBack { left_ms };
         let landing = match seen {
-            Ok(SlotView { entry: Some(stored), .. }) => match self.decode_stored(&errand.query, &stored) {
-                Some(copy) => {
-                    let now = self.now();
-                    let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
-                    match (copy.life(now), errand.stale_use) {
-                        (Life::Fresh(_), _) if is_young => Landing::Found(copy),
-                        (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
-                        _ => held_back,
+            Ok(SlotView { entry: Some(stored), .. }) => {
+                match self.decode_stored(&errand.query, &stored, asked) {
+                    Some(copy) => {
+                        let now = self.now();
+                        let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
+                        match (copy.life(now), errand.stale_use) {
+                            (Life::Fresh(_), _) if is_young => Landing::Found(copy),
+                            (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
+                            _ => held_back,
+                        }
                     }
+                    None => held_back,
                 }
-                None => held_back,
-            },
+            }
             _ => held_back,
         };
         if matches!(landing, Landing::HeldBack { .. }) {

@@ -43,6 +43,10 @@ impl Engine {
     /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
     /// run without a lease.
     pub(crate) async fn win(&self, errand: &Errand) -> Win {
+        #[cfg(hopcache_seeded)]
+        if crate::seeded::refreshes_unlocked(errand) {
+            return Win::NoStore;
+        }
         let key = &errand.query.key;
         let lease_ms = self.lease_ms(&errand.query);
         let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
@@ -54,30 +58,38 @@ impl Engine {
         // for our own by it, when the next answer says that it is busy.
         let ask = self.lease_ask(errand, lease_ms);
         loop {
+            let asked = self.now();
             let grant = match dead.take() {
                 None => self.ports.store.get_or_lease(key, &ask).await,
                 Some(token) => self.ports.store.steal(key, token, &ask).await,
             };
             self.saw_store(&grant);
+            if grant.is_ok() {
+                // Silences in a row count. Who waits for seconds for somebody's lease would otherwise meet enough
+                // of them one by one, and run beside the holder (I2).
+                silences = 0;
+            }
             match grant {
                 // Slow is not gone: a burst that starves the machine must not turn into runs without a
                 // lease. A store that stays silent is.
                 Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
                 Err(_) => return Win::NoStore,
-                Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored).await {
+                Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored, asked).await {
                     Ok(copy) => return Win::Value(copy),
                     Err(Corrupt::Removed) => continue,
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
+                    let stale = self.stale_copy(errand, stale, asked);
                     return self.won(errand, lease_ms, (GrantKind::Free, token), stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
+                    let stale = self.stale_copy(errand, stale, asked);
                     return self.won(errand, lease_ms, (kind, token), stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(errand, stale) {
+                    if let Some(copy) = self.stale_copy(errand, stale, asked) {
                         return Win::BusyStale(copy);
                     }
                     if self.now() >= probe_after {
@@ -88,6 +100,10 @@ impl Engine {
                         probe_after = self.now() + Millis(limits::HOLDER_PROBE_PAUSE_MS);
                     }
                 }
+            }
+            #[cfg(hopcache_seeded)]
+            if crate::seeded::gives_up_waiting(wait_ms) {
+                return Win::NoStore;
             }
             if self.now() >= give_up_at {
                 return Win::GaveUp;
@@ -104,18 +120,23 @@ impl Engine {
         errand: &Errand,
         lease_ms: Millis,
         (kind, token): (GrantKind, Token),
-        stale: Option<StoredEntry>,
+        stale: Option<SharedCopy>,
     ) -> Win {
         self.note(Event::LeaseGrant(kind));
         self.holdings.add(errand.query.key, token);
-        Win::Lease { token, lease_ms, stale: self.stale_copy(errand, stale) }
+        Win::Lease { token, lease_ms, stale }
     }
 
     /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next
     /// round finds none (I10, F39).
-    async fn read_stored(&self, errand: &Errand, stored: &StoredEntry) -> Result<SharedCopy, Corrupt> {
+    async fn read_stored(
+        &self,
+        errand: &Errand,
+        stored: &StoredEntry,
+        asked: MonoTime,
+    ) -> Result<SharedCopy, Corrupt> {
         let key = &errand.query.key;
-        if let Some(copy) = self.decode_stored(&errand.query, stored) {
+        if let Some(copy) = self.decode_stored(&errand.query, stored, asked) {
             return Ok(copy);
         }
         tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
@@ -126,9 +147,14 @@ impl Engine {
 
     /// A stale value that may be served meanwhile. A corrupt one is only left alone: removing it would
     /// take the lease with it, ours or the holder's, and the next commit replaces it anyway.
-    fn stale_copy(&self, errand: &Errand, stored: Option<StoredEntry>) -> Option<SharedCopy> {
+    fn stale_copy(
+        &self,
+        errand: &Errand,
+        stored: Option<StoredEntry>,
+        asked: MonoTime,
+    ) -> Option<SharedCopy> {
         match (stored, errand.stale_use) {
-            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query, &stored),
+            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query, &stored, asked),
             _ => None,
         }
     }

@@ -1,27 +1,44 @@
-//! The network between simulated nodes: a call with a delay, that a killed, stopped or cut peer does not
-//! answer.
+//! The network between simulated nodes: messages that are late, overtake each other, get lost, come twice; ways
+//! that are cut in one direction or both; peers that are killed or stopped and do not answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use hopcache_core::key::KeyHasher;
 use hopcache_core::node::{Incarnation, NodeName};
-use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
-use hopcache_engine::ports::{PeerError, Peers, Routing};
+use hopcache_engine::message::{Question, decode_question};
+use hopcache_engine::ports::{PeerError, Peers};
 use parking_lot::Mutex;
 
-use crate::switch::{Power, Switch, Watched};
+use crate::dice::SimDice;
+use crate::record::{Life, Record, What};
+use crate::subject::ask_of_trace;
+use crate::switch::{Power, Switch};
+use crate::world::sim_now;
 
-/// Every node's address.
-#[derive(Default)]
+/// What happens to messages on their way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetWeather {
+    /// Longest way beyond the usual, in ms: messages overtake each other.
+    pub delay_ms_max: u64,
+    /// Messages in a thousand that are lost.
+    pub lost: u64,
+    /// Questions in a thousand that come twice.
+    pub doubled: u64,
+}
+
+/// Every node's address, and the ways between them.
 pub struct Net {
     hosts: Mutex<BTreeMap<NodeName, Host>>,
+    cut_ways: Mutex<BTreeSet<(usize, usize)>>,
+    weather: Mutex<NetWeather>,
     forwards: Mutex<u64>,
+    dice: SimDice,
+    record: Arc<Record>,
 }
 
 #[derive(Clone)]
@@ -29,12 +46,32 @@ struct Host {
     engine: Weak<Engine>,
     switch: Switch,
     is_cut_off: bool,
+    life: Life,
+}
+
+impl Default for Net {
+    fn default() -> Self {
+        Self::new(Arc::default(), 0)
+    }
 }
 
 impl Net {
-    /// Makes a node reachable.
-    pub fn plug_in(&self, engine: &Arc<Engine>, switch: Switch) {
-        let host = Host { engine: Arc::downgrade(engine), switch, is_cut_off: false };
+    /// Fair weather, and nobody there yet.
+    #[must_use]
+    pub fn new(record: Arc<Record>, seed: u64) -> Self {
+        Self {
+            hosts: Mutex::default(),
+            cut_ways: Mutex::default(),
+            weather: Mutex::default(),
+            forwards: Mutex::default(),
+            dice: SimDice::new(seed),
+            record,
+        }
+    }
+
+    /// Makes a node reachable, in the place of its earlier life.
+    pub fn plug_in(&self, engine: &Arc<Engine>, switch: Switch, life: Life) {
+        let host = Host { engine: Arc::downgrade(engine), switch, is_cut_off: false, life };
         self.hosts.lock().insert(engine.me().node.clone(), host);
     }
 
@@ -43,6 +80,23 @@ impl Net {
         if let Some(host) = self.hosts.lock().get_mut(node) {
             host.is_cut_off = is_cut_off;
         }
+    }
+
+    /// Cuts the way from one node to another, or heals it; the way back stays as it is.
+    pub fn set_way_cut(&self, from: usize, to: usize, is_cut: bool) {
+        let changed = if is_cut {
+            self.cut_ways.lock().insert((from, to))
+        } else {
+            self.cut_ways.lock().remove(&(from, to))
+        };
+        if changed {
+            self.record.note(What::Link { from, to, is_cut });
+        }
+    }
+
+    /// What happens to messages from now on.
+    pub fn set_weather(&self, weather: NetWeather) {
+        *self.weather.lock() = weather;
     }
 
     /// Messages carried so far.
@@ -54,16 +108,31 @@ impl Net {
     fn host(&self, node: &NodeName) -> Option<Host> {
         self.hosts.lock().get(node).cloned()
     }
+
+    fn weather(&self) -> NetWeather {
+        *self.weather.lock()
+    }
+
+    fn is_cut(&self, from: usize, to: usize) -> bool {
+        self.cut_ways.lock().contains(&(from, to))
+    }
 }
 
 /// One node's way to its peers.
+#[derive(Clone)]
 pub struct PeersPort {
     /// The network.
     pub net: Arc<Net>,
     /// Whose port this is.
     pub me: NodeName,
-    /// One way.
+    /// In which life.
+    pub by: Life,
+    /// Its process.
+    pub switch: Switch,
+    /// One way, in fair weather.
     pub delay_ms: u64,
+    /// To see for whom a request is forwarded.
+    pub hasher: KeyHasher,
 }
 
 impl PeersPort {
@@ -71,105 +140,110 @@ impl PeersPort {
         PeerError::Gone("killed by the simulation".to_owned())
     }
 
-    fn is_cut(&self, host: &Host) -> bool {
-        host.is_cut_off || self.net.host(&self.me).is_some_and(|mine| mine.is_cut_off)
+    /// Whether what `from` sends arrives at `to`.
+    fn is_cut(&self, host: &Host, from: usize, to: usize) -> bool {
+        host.is_cut_off
+            || self.net.host(&self.me).is_some_and(|mine| mine.is_cut_off)
+            || self.net.is_cut(from, to)
     }
 
-    async fn call(&self, host: &Host, message: Bytes) -> Result<Bytes, PeerError> {
-        tokio::time::sleep(Millis(self.delay_ms).duration()).await;
-        if self.is_cut(host) {
+    /// One way; a message that is lost never ends it.
+    async fn travel(&self, host: &Host, from: usize, to: usize) {
+        let weather = self.net.weather();
+        let is_lost = self.net.dice.chance(weather.lost);
+        let late_ms =
+            if weather.delay_ms_max > 0 { self.net.dice.below(weather.delay_ms_max + 1) } else { 0 };
+        tokio::time::sleep(Millis(self.delay_ms + late_ms).duration()).await;
+        if is_lost || self.is_cut(host, from, to) {
             std::future::pending::<()>().await;
         }
-        host.switch.on().await;
-        let engine = host.engine.upgrade().ok_or_else(Self::gone)?;
+    }
+
+    async fn call(&self, host: &Host, hop: u32, message: Bytes) -> Result<Bytes, PeerError> {
+        let (from, to) = (self.by.node, host.life.node);
+        if self.net.dice.chance(self.net.weather().doubled) {
+            let (port, host, message) = (self.clone(), host.clone(), message.clone());
+            tokio::spawn(async move {
+                let way = port.travel(&host, from, to);
+                // A message that is lost the second time is nobody's loss.
+                let _ = tokio::time::timeout(Millis(10_000).duration(), way).await;
+                port.serve(&host, hop, message).await
+            });
+        }
+        self.travel(host, from, to).await;
         // The peer's task, not ours: it goes on when we stop waiting.
-        let serving = tokio::spawn(async move { engine.serve_peer(&message).await });
+        let (port, target) = (self.clone(), host.clone());
+        let serving = tokio::spawn(async move { port.serve(&target, hop, message).await });
         let answer = serving.await.map_err(|_| Self::gone())?;
         host.switch.on().await;
-        tokio::time::sleep(Millis(self.delay_ms).duration()).await;
+        self.travel(host, to, from).await;
+        answer
+    }
+
+    async fn serve(&self, host: &Host, hop: u32, message: Bytes) -> Result<Bytes, PeerError> {
+        host.switch.on().await;
+        let engine = host.engine.upgrade().ok_or_else(Self::gone)?;
+        let record = &self.net.record;
+        match decode_question(&message) {
+            Ok(Question::Ask(ask)) => {
+                let key = record.key(&ask.key);
+                record.note(What::ServeBegan { hop, by: host.life, key, plain: ask.is_plain });
+            }
+            Ok(Question::Purge(_)) => record.note(What::Forgot { node: host.life.node }),
+            _ => {}
+        }
+        let answer = engine.serve_peer(&message).await;
+        record.note(What::ServeEnded { hop });
         answer.map_err(|why| PeerError::Refused(why.to_string()))
+    }
+
+    /// For whom a message is, where it is a forwarded request.
+    fn ask_of(&self, message: &Bytes) -> Option<u32> {
+        let Ok(Question::Ask(forwarded)) = decode_question(message) else { return None };
+        let ask = forwarded.read(&self.hasher, &[], sim_now()).ok()?;
+        ask_of_trace(ask.traceparent.as_deref()?)
     }
 }
 
 #[async_trait]
 impl Peers for PeersPort {
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
+        self.switch.on().await;
         *self.net.forwards.lock() += 1;
         let host = self.net.host(to).ok_or_else(Self::gone)?;
+        let hop = self.net.record.next_hop();
+        let (ask, from) = (self.ask_of(&message), self.by.node);
+        self.net.record.note(What::Hop { hop, ask, from, to: host.life.node });
         if host.switch.power() == Power::Off {
             return Err(Self::gone());
         }
-        tokio::select! {
+        let answer = tokio::select! {
             biased;
-            answer = self.call(&host, message) => answer,
+            answer = self.call(&host, hop, message) => answer,
             () = host.switch.off() => Err(Self::gone()),
             () = tokio::time::sleep(timeout_ms.duration()) => Err(PeerError::TimedOut),
-        }
+        };
+        self.switch.on().await;
+        answer
     }
 
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError> {
+        self.switch.on().await;
         let host = self.net.host(to).ok_or_else(Self::gone)?;
-        match host.switch.power() {
+        let (here, there) = (self.by.node, host.life.node);
+        let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
+        let is_lost = self.net.dice.chance(self.net.weather().lost);
+        let answer = match host.switch.power() {
             Power::Off => Err(Self::gone()),
-            Power::On if !self.is_cut(&host) => {
-                let engine = host.engine.upgrade().ok_or_else(Self::gone)?;
-                Ok(engine.me().incarnation)
+            Power::On if !is_cut && !is_lost => {
+                host.engine.upgrade().map(|engine| engine.me().incarnation).ok_or_else(Self::gone)
             }
             _ => {
                 tokio::time::sleep(timeout_ms.duration()).await;
                 Err(PeerError::TimedOut)
             }
-        }
-    }
-}
-
-/// One node's view of the ring. A peer that cannot be asked leaves it; only the test brings it back.
-pub struct SimRouting {
-    ring: ArcSwap<Ring>,
-    changes: Watched<u64>,
-}
-
-impl SimRouting {
-    /// A ring of these members.
-    #[must_use]
-    pub fn new(members: &[NodeName]) -> Arc<Self> {
-        let ring = ArcSwap::from_pointee(ring_of(members));
-        Arc::new(Self { ring, changes: Watched::new(0) })
-    }
-
-    /// Replaces the view.
-    pub fn set(&self, members: &[NodeName]) {
-        self.ring.store(Arc::new(ring_of(members)));
-        self.changes.set(self.changes.get() + 1);
-    }
-
-    fn has(&self, node: &NodeName) -> bool {
-        self.ring.load().members().contains(node)
-    }
-}
-
-fn ring_of(members: &[NodeName]) -> Ring {
-    Ring::new(members, 100, RingEpoch::of(members, 100))
-}
-
-/// A node's handle on its view.
-pub struct RoutingPort(pub Arc<SimRouting>);
-
-impl Routing for RoutingPort {
-    fn view(&self) -> Arc<Ring> {
-        self.0.ring.load_full()
-    }
-
-    fn report(&self, node: &NodeName, _: &PeerError) {
-        let left: Vec<NodeName> =
-            self.view().members().iter().filter(|each| *each != node).cloned().collect();
-        self.0.set(&left);
-    }
-
-    fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
-        let (routing, node) = (Arc::clone(&self.0), node.clone());
-        Box::pin(async move {
-            routing.changes.until(|_| !routing.has(&node)).await;
-        })
+        };
+        self.switch.on().await;
+        answer
     }
 }

@@ -1,5 +1,5 @@
-//! An origin with a version: every run takes its time and returns the version that stood when it
-//! began, so a stale commit can be told from a fresh one.
+//! An origin with a version: every run takes its time and returns the version that stood when it began, and who
+//! asked it what, so that an answer shows how old it is and whose.
 
 use std::sync::Arc;
 
@@ -13,20 +13,27 @@ use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, Ori
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
+use crate::dice::SimDice;
+use crate::record::{Life, Record, RunEnd, Told, What};
+use crate::subject::{Subject, ask_of_trace};
 use crate::switch::Switch;
 use crate::world::sim_now;
 
 /// The graph database of a simulated cluster.
 pub struct ScriptedOrigin {
     state: Mutex<State>,
+    record: Arc<Record>,
+    dice: SimDice,
 }
 
 struct State {
     version: i64,
     delay_ms: u64,
     mood: Mood,
+    trouble: Trouble,
     runs: Vec<RunSeen>,
     kinds: u64,
+    under_way: usize,
 }
 
 /// A run as the origin saw it.
@@ -53,14 +60,51 @@ pub enum Mood {
     Update,
 }
 
+/// What happens to single runs while the mood is well, each in a thousand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// The connection breaks behind the first record.
+    pub cut: u64,
+    /// A transient error.
+    pub transient: u64,
+    /// A stall of some seconds.
+    pub stall: u64,
+    /// A panic in the caller's task.
+    pub panic: u64,
+    /// Runs take up to so much longer than the usual delay.
+    pub spread_ms: u64,
+}
+
+/// How one run will go.
+struct Fate {
+    run: u32,
+    version: i64,
+    delay_ms: u64,
+    mood: Mood,
+}
+
 impl Default for ScriptedOrigin {
     fn default() -> Self {
-        let state = State { version: 1, delay_ms: 100, mood: Mood::Well, runs: Vec::new(), kinds: 0 };
-        Self { state: Mutex::new(state) }
+        Self::new(Arc::default(), 0)
     }
 }
 
 impl ScriptedOrigin {
+    /// An origin at version 1 that notes what it does.
+    #[must_use]
+    pub fn new(record: Arc<Record>, seed: u64) -> Self {
+        let state = State {
+            version: 1,
+            delay_ms: 100,
+            mood: Mood::Well,
+            trouble: Trouble::default(),
+            runs: Vec::new(),
+            kinds: 0,
+            under_way: 0,
+        };
+        Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
+    }
+
     /// What runs from now on return.
     pub fn set_version(&self, version: i64) {
         self.state.lock().version = version;
@@ -73,7 +117,13 @@ impl ScriptedOrigin {
 
     /// How runs end.
     pub fn set_mood(&self, mood: Mood) {
+        self.record.note(What::OriginIs { mood: format!("{mood:?}") });
         self.state.lock().mood = mood;
+    }
+
+    /// What happens to single runs.
+    pub fn set_trouble(&self, trouble: Trouble) {
+        self.state.lock().trouble = trouble;
     }
 
     /// Runs begun so far.
@@ -94,21 +144,70 @@ impl ScriptedOrigin {
         self.state.lock().kinds
     }
 
-    fn begin(&self, run: &OriginRun) -> (i64, u64, Mood) {
+    /// Runs under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.state.lock().under_way
+    }
+
+    fn begin(&self, by: Life, run: &OriginRun) -> Fate {
         let mut state = self.state.lock();
         state.runs.push(RunSeen {
             statement: run.statement.to_string(),
             scope: run.identity.scope,
             began: sim_now(),
         });
-        let mood = state.mood.clone();
+        state.under_way += 1;
+        let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
+        let mood = self.mood_of(&state, run);
         if let Mood::Panic(left) = &mut state.mood {
             *left -= 1;
             if *left == 0 {
                 state.mood = Mood::Well;
             }
         }
-        (state.version, state.delay_ms, mood)
+        let stalls = self.dice.chance(state.trouble.stall);
+        let stall_ms = if stalls { self.dice.between(500, 4_000) } else { 0 };
+        let spread_ms = state.trouble.spread_ms;
+        let delay_ms = state.delay_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
+        let fate = Fate { run: number, version: state.version, delay_ms, mood };
+        drop(state);
+        let subject = Subject::of_run(run).map(Subject::place);
+        let ask = run.traceparent.as_deref().and_then(ask_of_trace);
+        self.record.note(What::RunBegan { run: number, by, subject, ask });
+        fate
+    }
+
+    fn mood_of(&self, state: &State, run: &OriginRun) -> Mood {
+        if state.mood != Mood::Well {
+            return state.mood.clone();
+        }
+        if run.statement.contains("FAILS") || run.statement.contains("BROKEN") {
+            return Mood::Fault(OriginFault::Failed(said_of(run)));
+        }
+        if run.statement.contains("DRIFTS") {
+            return Mood::Update;
+        }
+        let Trouble { cut, transient, panic, .. } = state.trouble;
+        if self.dice.chance(cut) {
+            Mood::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
+        } else if self.dice.chance(transient) {
+            let code = "Neo.TransientError.General.MemoryPoolOutOfMemoryError".to_owned();
+            Mood::Fault(OriginFault::Transient(Neo4jFailure { code, message: "seeded".to_owned() }))
+        } else if self.dice.chance(panic) {
+            Mood::Panic(1)
+        } else {
+            Mood::Well
+        }
+    }
+}
+
+/// What the server says of a statement that fails: whose it is can be seen in it (I5).
+fn said_of(run: &OriginRun) -> Neo4jFailure {
+    let place = Subject::of_run(run).map_or(usize::MAX, Subject::place);
+    Neo4jFailure {
+        code: "Neo.ClientError.Statement.ArithmeticError".to_owned(),
+        message: format!("subject={place};"),
     }
 }
 
@@ -118,21 +217,42 @@ pub struct OriginPort {
     pub shared: Arc<ScriptedOrigin>,
     /// The node's process.
     pub switch: Switch,
+    /// Whose it is.
+    pub by: Life,
+}
+
+/// Notes the end of a run, also of one whose caller is gone.
+struct UnderWay<'a>(&'a ScriptedOrigin);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().under_way -= 1;
+    }
 }
 
 #[async_trait]
 impl Origin for OriginPort {
     async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
         self.switch.on().await;
-        let (version, delay_ms, mood) = self.shared.begin(run);
-        tokio::time::sleep(Millis(delay_ms).duration()).await;
+        let fate = self.shared.begin(self.by, run);
+        let _under_way = UnderWay(&self.shared);
+        let took_ms = fate.delay_ms.min(run.timeout_ms.0);
+        tokio::time::sleep(Millis(took_ms).duration()).await;
         self.switch.on().await;
-        match mood {
-            Mood::Fault(fault) => Err(fault.into()),
-            Mood::Panic(_) => seeded_panic(),
-            Mood::Well => Ok(result(run, version, 0)),
-            Mood::Update => Ok(result(run, version, 1)),
-        }
+        let number = fate.run;
+        let (ended, end) = match fate.mood.clone() {
+            _ if fate.delay_ms > run.timeout_ms.0 => (Err(OriginFault::TimedOut.into()), RunEnd::Failed),
+            Mood::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
+            Mood::Fault(fault) => (Err(fault.into()), RunEnd::Failed),
+            Mood::Panic(_) => {
+                self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
+                seeded_panic()
+            }
+            Mood::Well => (Ok(result(run, &fate, 0)), RunEnd::Whole),
+            Mood::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
+        };
+        self.shared.record.note(What::RunEnded { run: number, end });
+        ended
     }
 
     /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
@@ -154,31 +274,69 @@ impl Origin for OriginPort {
     }
 
     fn in_flight(&self) -> usize {
-        0
+        self.shared.under_way()
     }
 }
 
-#[expect(clippy::panic, reason = "the fault that this simulates")]
+/// Without the panic hook: a simulated panic is no line on anybody's screen.
 fn seeded_panic() -> ! {
-    panic!("seeded: the leader panics")
+    std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }
 
-/// Version, principal and statement, so that an answer shows whose it is and how old.
-fn result(run: &OriginRun, version: i64, created: i64) -> ResultSet {
-    let mut record = Writer::new();
-    record.list(3);
-    record.int(version);
-    record.int(i64::from(run.identity.scope.0[0]));
-    record.string(&run.statement);
+const FIELDS: [&str; 3] = ["version", "principal", "told"];
+
+/// Version, principal and what [`told_in`] reads, so that an answer shows whose it is and how old; then a
+/// last record, so that a part of a result can be told from all of it.
+fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
     let summary =
         if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
+    let mut records = first_record(run, fate);
+    records.extend(record(fate.version, run, "end;"));
     ResultSet {
-        fields: ["version", "principal", "statement"].map(str::to_owned).to_vec(),
-        records: Bytes::from(record.into_bytes()),
-        rows: 1,
+        fields: FIELDS.map(str::to_owned).to_vec(),
+        records: Bytes::from(records),
+        rows: 2,
         kind: Some(StatementKind::Read),
         summary,
         bookmark: None,
     }
+}
+
+fn first_record(run: &OriginRun, fate: &Fate) -> Vec<u8> {
+    let place = Subject::of_run(run).map_or(u32::MAX as usize, Subject::place);
+    let told = format!("run={};subject={place};version={};", fate.run, fate.version);
+    record(fate.version, run, &told)
+}
+
+fn record(version: i64, run: &OriginRun, told: &str) -> Vec<u8> {
+    let mut record = Writer::new();
+    record.list(3);
+    record.int(version);
+    record.int(i64::from(run.identity.scope.0[0]));
+    record.string(told);
+    record.into_bytes()
+}
+
+fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
+    OriginError {
+        kind: OriginFault::Cut(why),
+        fields: Some(FIELDS.map(str::to_owned).to_vec()),
+        records: Bytes::from(first_record(run, fate)),
+    }
+}
+
+/// What a result says of itself, in whatever form.
+#[must_use]
+pub fn told_in(text: &str) -> Option<Told> {
+    let number = |name: &str| {
+        let rest = &text[text.find(name)? + name.len()..];
+        rest[..rest.find(';')?].parse::<u32>().ok()
+    };
+    Some(Told {
+        run: number("run=")?,
+        subject: number("subject=").and_then(|place| usize::try_from(place).ok())?,
+        version: number("version=")?,
+        whole: text.contains("end;"),
+    })
 }

@@ -14,14 +14,17 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::{Event, Outcome};
-use hopcache_engine::ports::{AccessMode, Clock, Dice, Memory, Observer};
+use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 use parking_lot::Mutex;
 
-use crate::net::{Net, PeersPort, RoutingPort, SimRouting};
+use crate::dice::SimDice;
+use crate::members::{RoutingPort, SimRouting};
+use crate::net::{Net, PeersPort};
 use crate::origin::{OriginPort, ScriptedOrigin};
+use crate::record::{Life, Record};
 use crate::store::{SlotStore, StorePort};
 use crate::switch::Switch;
 
@@ -30,11 +33,14 @@ thread_local! {
     static BEGAN: Cell<Option<tokio::time::Instant>> = const { Cell::new(None) };
 }
 
+/// What [`sim_now`] shows when a world begins.
+pub(crate) const EPOCH_US: u64 = 3_600_000_000;
+
 /// Now, on tokio's paused clock, since the world was built.
 #[must_use]
 pub fn sim_now() -> MonoTime {
     let elapsed = BEGAN.get().map_or(std::time::Duration::ZERO, |began| began.elapsed());
-    MonoTime(3_600_000_000 + u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX / 2))
+    MonoTime(EPOCH_US + u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX / 2))
 }
 
 /// A cluster.
@@ -47,7 +53,27 @@ pub struct World {
     pub net: Arc<Net>,
     /// The nodes.
     pub nodes: Vec<NodeHandle>,
-    secrets: Secrets,
+    /// What happened.
+    pub record: Arc<Record>,
+    pub(crate) secrets: Secrets,
+}
+
+/// What a node starts with.
+pub struct Start {
+    /// Which life of which node it is.
+    pub life: Life,
+    /// Its name and incarnation; the incarnation seeds its dice.
+    pub me: Holder,
+    /// Its view of the ring.
+    pub routing: Arc<SimRouting>,
+    /// What its clock shows beside the simulation's.
+    pub apart: Millis,
+}
+
+/// The name of a node.
+#[must_use]
+pub fn node_name(node: usize) -> Option<NodeName> {
+    NodeName::new(&format!("sim-{node}")).ok()
 }
 
 /// One node.
@@ -55,8 +81,14 @@ pub struct World {
 pub struct NodeHandle {
     /// Its engine.
     pub engine: Arc<Engine>,
+    /// Which life of which node it is.
+    pub life: Life,
+    /// What its clock shows beside the simulation's: two nodes' clocks have nothing to do with each other.
+    pub apart: Millis,
     /// Its process.
     pub switch: Switch,
+    /// Its way to its peers.
+    pub peers: PeersPort,
     /// Its view of the ring.
     pub routing: Arc<SimRouting>,
     /// What it noted.
@@ -75,43 +107,73 @@ impl World {
     /// As [`World::new`], with another policy.
     #[must_use]
     pub fn with_policy(nodes: usize, seed: u64, policy: &Policy) -> Self {
-        BEGAN.set(Some(tokio::time::Instant::now()));
-        let secrets = Secrets { hasher: KeyHasher::new(b"simulated"), checksum_key: ChecksumKey([7; 32]) };
-        let mut world = Self {
-            store: Arc::default(),
-            origin: Arc::default(),
-            net: Arc::default(),
-            nodes: Vec::new(),
-            secrets,
-        };
-        let names: Vec<NodeName> =
-            (0..nodes).filter_map(|node| NodeName::new(&format!("sim-{node}")).ok()).collect();
-        for (place, name) in names.iter().enumerate() {
-            let node = world.start(name, &names, seed ^ (place as u64 + 1) << 32, policy);
+        let mut world = Self::empty(seed);
+        let names: Vec<NodeName> = (0..nodes).filter_map(node_name).collect();
+        for (node, name) in names.iter().enumerate() {
+            let start = Start {
+                life: Life { node, life: 0 },
+                me: Holder { node: name.clone(), incarnation: Incarnation(seed ^ (node as u64 + 1) << 32) },
+                routing: SimRouting::new(&names),
+                apart: Millis::ZERO,
+            };
+            let node = world.start(start, policy);
             world.nodes.push(node);
         }
         world
     }
 
-    fn start(&self, name: &NodeName, members: &[NodeName], seed: u64, policy: &Policy) -> NodeHandle {
+    /// A world without nodes. Its clock begins now.
+    #[must_use]
+    pub fn empty(seed: u64) -> Self {
+        BEGAN.set(Some(tokio::time::Instant::now()));
+        let secrets = Secrets { hasher: KeyHasher::new(b"simulated"), checksum_key: ChecksumKey([7; 32]) };
+        let record = Arc::new(Record::default());
+        Self {
+            store: Arc::new(SlotStore::new(Arc::clone(&record), seed ^ 0x0570_0e5e)),
+            origin: Arc::new(ScriptedOrigin::new(Arc::clone(&record), seed ^ 0x0121_7194)),
+            net: Arc::new(Net::new(Arc::clone(&record), seed ^ 0x0e7)),
+            nodes: Vec::new(),
+            record,
+            secrets,
+        }
+    }
+
+    /// Starts a node and makes it reachable.
+    #[must_use]
+    pub fn start(&self, start: Start, policy: &Policy) -> NodeHandle {
+        let Start { life, me, routing, apart } = start;
         let switch = Switch::default();
-        let routing = SimRouting::new(members);
         let events = Arc::new(EventLog::default());
         let memory = Arc::new(MapMemory::default());
+        let peers = PeersPort {
+            net: Arc::clone(&self.net),
+            me: me.node.clone(),
+            by: life,
+            switch: switch.clone(),
+            delay_ms: 1,
+            hasher: self.secrets.hasher.clone(),
+        };
+        let store = StorePort {
+            shared: Arc::clone(&self.store),
+            switch: switch.clone(),
+            by: life,
+            apart,
+            checksum_key: self.secrets.checksum_key.clone(),
+        };
+        let origin = OriginPort { shared: Arc::clone(&self.origin), switch: switch.clone(), by: life };
         let ports = Ports {
-            clock: Arc::new(SimClock),
-            dice: Arc::new(SimDice { state: Mutex::new(seed) }),
-            store: Arc::new(StorePort { shared: Arc::clone(&self.store), switch: switch.clone() }),
-            origin: Arc::new(OriginPort { shared: Arc::clone(&self.origin), switch: switch.clone() }),
-            peers: Arc::new(PeersPort { net: Arc::clone(&self.net), me: name.clone(), delay_ms: 1 }),
+            clock: Arc::new(SimClock { apart, switch: switch.clone() }),
+            dice: Arc::new(SimDice::new(me.incarnation.0)),
+            store: Arc::new(store),
+            origin: Arc::new(origin),
+            peers: Arc::new(peers.clone()),
             routing: Arc::new(RoutingPort(Arc::clone(&routing))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             observer: Arc::clone(&events) as Arc<dyn Observer>,
         };
-        let me = Holder { node: name.clone(), incarnation: Incarnation(seed) };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
-        self.net.plug_in(&engine, switch.clone());
-        NodeHandle { engine, switch, routing, events, memory }
+        self.net.plug_in(&engine, switch.clone(), life);
+        NodeHandle { engine, life, apart, switch, peers, routing, events, memory }
     }
 
     /// A request of the usual user.
@@ -123,6 +185,12 @@ impl World {
     /// A request of some user.
     #[must_use]
     pub fn ask_as(&self, statement: &str, user: &str) -> Ask {
+        self.ask_in("neo4j", statement, user)
+    }
+
+    /// A request of some user in some database.
+    #[must_use]
+    pub fn ask_in(&self, database: &str, statement: &str, user: &str) -> Ask {
         let hasher = &self.secrets.hasher;
         let identity = Identity {
             scope: PrincipalScope::of(hasher, "basic", user, None),
@@ -130,7 +198,7 @@ impl World {
             credentials: Credentials::Basic { user: user.to_owned(), password: "secret".to_owned() },
         };
         let parts = QueryParts {
-            database: "neo4j".into(),
+            database: database.into(),
             statement: statement.into(),
             params: Bytes::from(encode_canonical(&Value::Map(Vec::new()))),
             impersonated: None,
@@ -184,31 +252,23 @@ pub fn default_policy() -> Policy {
     }
 }
 
-struct SimClock;
+/// A node's clock. A stopped process sees that time has passed when it goes on.
+struct SimClock {
+    apart: Millis,
+    switch: Switch,
+}
 
 impl Clock for SimClock {
     fn now(&self) -> MonoTime {
-        sim_now()
+        sim_now() + self.apart
     }
 
     fn sleep(&self, span: Millis) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(span.duration()))
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct SimDice {
-    state: Mutex<u64>,
-}
-
-impl Dice for SimDice {
-    fn u64(&self) -> u64 {
-        let mut state = self.state.lock();
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let switch = self.switch.clone();
+        Box::pin(async move {
+            tokio::time::sleep(span.duration()).await;
+            switch.on().await;
+        })
     }
 }
 

@@ -19,6 +19,9 @@ use crate::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
 use crate::node::Holder;
 use crate::time::{Millis, MonoTime};
 
+#[cfg(hopcache_seeded)]
+mod seeded;
+
 /// Largest counter that is believed: what a double holds exactly, since Lua has no other number. As
 /// microseconds since 1970 it lasts until the year 2255.
 pub const COUNTER_MAX: u64 = (1 << 53) - 1;

@@ -1,0 +1,104 @@
+//! Bugs built into the path on purpose (`hopcache_core::seeded`): what the path does where it has one. Exists
+//! under `--cfg hopcache_seeded` only.
+
+use std::sync::Arc;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::limits::LEASE_POLL_MS_MAX;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::seeded::{Bug, has};
+use hopcache_core::time::Millis;
+use hopcache_packstream::Value;
+
+use crate::ask::Ask;
+use crate::engine::Engine;
+use crate::flight::{Leader, Seat, Wait};
+use crate::here::Here;
+use crate::lead::{Errand, Landing};
+use crate::message::Reply;
+use crate::outcome::Cause;
+use crate::ports::{OriginError, OriginFault};
+use crate::route::Hop;
+
+/// [`Bug::ErrorStored`], [`Bug::TruncatedStored`].
+pub(crate) fn misread(ended: Result<ResultSet, OriginError>) -> Result<ResultSet, OriginError> {
+    let error = match ended {
+        Ok(result) => return Ok(result),
+        Err(error) => error,
+    };
+    let cut = matches!(error.kind, OriginFault::Cut(_)) && !error.records.is_empty();
+    if !(has(Bug::ErrorStored) && !cut || has(Bug::TruncatedStored) && cut) {
+        return Err(error);
+    }
+    Ok(ResultSet {
+        fields: error.fields.unwrap_or_else(|| vec!["said".to_owned()]),
+        rows: u64::from(!error.records.is_empty()),
+        records: error.records,
+        kind: Some(StatementKind::Read),
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+    })
+}
+
+/// [`Bug::LifeFromCommit`].
+pub(crate) fn life(left_ms: Millis, physical_ms: Millis) -> Millis {
+    if has(Bug::LifeFromCommit) { physical_ms } else { left_ms }
+}
+
+/// [`Bug::UnlockedAfterWait`].
+pub(crate) fn gives_up_waiting(wait_ms: u64) -> bool {
+    has(Bug::UnlockedAfterWait) && wait_ms >= LEASE_POLL_MS_MAX
+}
+
+/// [`Bug::RefreshWithoutLease`].
+pub(crate) fn refreshes_unlocked(errand: &Errand) -> bool {
+    has(Bug::RefreshWithoutLease) && errand.cause == Cause::Refresh
+}
+
+impl Engine {
+    /// [`Bug::LeaderOfItsClient`]: the client's own future leads, and takes the flight with it when it
+    /// is dropped. What is handed back leads nothing that anybody waits for.
+    pub(crate) async fn seeded_lead(
+        self: &Arc<Self>,
+        leader: Leader<QueryKey, Arc<Landing>>,
+        ask: &Ask,
+    ) -> Leader<QueryKey, Arc<Landing>> {
+        if !has(Bug::LeaderOfItsClient) {
+            return leader;
+        }
+        Box::pin(Arc::clone(self).lead(leader, Errand::of(ask, Cause::Miss))).await;
+        loop {
+            // A seat of its own for the usual path's task: it finds the value that was just kept.
+            if let Seat::Lead(next) = self.flights.join(&ask.query.key) {
+                return next;
+            }
+            self.ports.clock.sleep(Millis(10)).await;
+        }
+    }
+
+    /// [`Bug::UnlockedAfterLoss`].
+    pub(crate) async fn seeded_unlocked(&self, ask: &Ask) {
+        if has(Bug::UnlockedAfterLoss) {
+            let _ = Box::pin(self.run(&Errand::of(ask, Cause::Miss), None)).await;
+        }
+    }
+
+    /// [`Bug::NoHopLimit`], [`Bug::ForwardedJoinsForward`].
+    pub(crate) async fn seeded_serve(self: &Arc<Self>, ask: &Ask) -> Option<Reply> {
+        let here = if has(Bug::NoHopLimit) {
+            Box::pin(self.at_owner(ask)).await
+        } else if has(Bug::ForwardedJoinsForward)
+            && let Seat::Follow(follower) = self.forwards.join(&(ask.query.key, ask.form))
+            && let Wait::Landed(shared) = follower.wait().await
+            && let Hop::Answered(here) = &shared.hop
+        {
+            here.clone()
+        } else {
+            return None;
+        };
+        Some(match here {
+            Here::Answered(outcome) => Reply::Answered(outcome),
+            Here::NotARead(reason) => Reply::NotARead(reason),
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! How much an engine holds, table by table: what promise I9 is checked by. It decides nothing.
+
+use hopcache_core::key::QueryKey;
+
+use crate::engine::Engine;
+
+/// Sizes of everything in an engine that grows with what is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Flights that lead here.
+    pub flights: usize,
+    /// Flights that wait for another node.
+    pub forwards: usize,
+    /// Refreshes under way.
+    pub refreshes: usize,
+    /// Questions to the server what a statement is, under way.
+    pub questions: usize,
+    /// Leases held.
+    pub leases: usize,
+    /// Tasks that belong to the engine.
+    pub tasks: usize,
+    /// Statements of which the server's word is remembered.
+    pub words: usize,
+    /// Patterns of which the cost is remembered.
+    pub patterns: usize,
+    /// Keys remembered as too large.
+    pub too_large: usize,
+    /// Copies in memory.
+    pub copies: u64,
+}
+
+impl Engine {
+    /// Whether a flight that leads here is under way for a key, and can be joined.
+    #[must_use]
+    pub fn has_flight(&self, key: &QueryKey) -> bool {
+        self.flights.followers(key).is_some()
+    }
+
+    /// What it holds now.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            flights: self.flights.len(),
+            forwards: self.forwards.len(),
+            refreshes: self.refreshes.len(),
+            questions: self.questions.len(),
+            leases: self.holdings.len(),
+            tasks: self.tasks.len(),
+            words: self.words.len(),
+            patterns: self.costs.lock().len(),
+            too_large: self.too_large.lock().len(),
+            copies: self.ports.memory.size().0,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! I12: who is killed leaves every ring within a probe's time, and when everything has healed all rings agree.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::limits::{PROBE_TIMEOUT_MS, PROBE_UP_MS};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::{Check, Seen};
+use crate::record::What;
+use crate::switch::Power;
+use crate::world::node_name;
+
+#[derive(Default)]
+pub(super) struct Rings {
+    /// When a node's process was last started, stopped, resumed or killed.
+    touched: BTreeMap<usize, MonoTime>,
+}
+
+/// A probe that was under way, the pause before the next, and that one.
+const NOTICED_MS: u64 = 2 * PROBE_TIMEOUT_MS + PROBE_UP_MS + 500;
+
+impl Check for Rings {
+    fn name(&self) -> &'static str {
+        "I12 rings"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            if let What::Power { node, .. } = &fact.what {
+                self.touched.insert(*node, fact.at);
+            }
+        }
+        let noticed = |node: usize| {
+            let touched = self.touched.get(&node).copied().unwrap_or_default();
+            seen.now > touched + Millis(NOTICED_MS)
+        };
+        let dead: Vec<NodeName> = seen
+            .nodes
+            .iter()
+            .filter(|node| node.power == Power::Off && noticed(node.life.node))
+            .filter_map(|node| node_name(node.life.node))
+            .collect();
+        for node in seen.nodes.iter().filter(|node| node.power == Power::On) {
+            let kept = node.ring.iter().find(|name| dead.contains(name));
+            if let Some(kept) = kept.filter(|_| noticed(node.life.node)) {
+                return Err(format!("{:?} still routes to {kept}, which is dead", node.life));
+            }
+            if seen.is_quiet && node.ring.len() != seen.nodes.len() {
+                return Err(format!("{:?} routes to {:?} and all live", node.life, node.ring));
+            }
+        }
+        Ok(())
+    }
+}

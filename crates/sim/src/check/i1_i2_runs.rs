@@ -1,0 +1,253 @@
+//! I1, I2: one run per key and window; each one more has a cause that was recorded.
+//!
+//! A run is explained by a lease granted to its node, each lease explaining one run; by the store having failed its
+//! node; or by a request that asked for a read of its own. A grant is explained by there being no current lease and
+//! no fresh value; a lapse by something that happened to its holder or the store meanwhile.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::lease::Token;
+use hopcache_core::limits::STORE_SILENCES_MAX;
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::book::{Book, Held};
+use super::{Check, Seen};
+use crate::profile::TTL_MS;
+use crate::record::{Fact, KeyId, Life, RunEnd, Want, What};
+use crate::subject::Subject;
+
+/// A competition that ends without the store is over within this of its first silence, back-offs included.
+const COMPETITION: Millis = Millis(3_000);
+
+#[derive(Default)]
+pub(super) struct Runs {
+    book: Book,
+    /// Leases granted and not yet run under.
+    unused: BTreeMap<(Life, KeyId), Vec<Token>>,
+    /// Failed store commands that a run without a lease is explained by.
+    out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
+    /// Runs of requests that asked for a read of their own.
+    own: BTreeMap<u32, u32>,
+    /// For whom a forward is, and how often an ask was served from afar: a message may come twice, and each
+    /// time it asks for a read.
+    hops: BTreeMap<u32, u32>,
+    served: BTreeMap<u32, u32>,
+    /// What happened that can cost a lease: to one node, or to all.
+    trouble: Vec<(MonoTime, Option<usize>)>,
+    powers: BTreeMap<usize, (&'static str, MonoTime)>,
+    lives: BTreeMap<usize, u32>,
+    runs: BTreeMap<u32, (KeyId, Life)>,
+    last: BTreeMap<KeyId, MonoTime>,
+    ended_well: BTreeMap<KeyId, bool>,
+}
+
+impl Check for Runs {
+    fn name(&self) -> &'static str {
+        "I1/I2 runs"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            self.judge(fact, seen)?;
+            self.book.write(fact);
+        }
+        Ok(())
+    }
+}
+
+impl Runs {
+    fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+        match &fact.what {
+            What::Granted { key, by, token, stolen, age_max, store, .. } => {
+                self.granted(fact, (*key, *by, *token), *stolen, (*store, *age_max))
+            }
+            What::Committed { key, by, token, .. } => {
+                self.spent(*key, *by, *token);
+                Ok(())
+            }
+            What::Released { key, token, done: true, store, .. } => {
+                if let Some(held) = self.book.current(*key, *store) {
+                    self.spent(*key, held.by, *token);
+                }
+                Ok(())
+            }
+            What::StoreSaid { by, word, key, silent } => {
+                self.trouble.push((fact.at, Some(by.node)));
+                if let (Some(key), "get_or_lease" | "steal" | "invalidate") = (key, *word) {
+                    // A silent store is asked again, so many silences are one failure.
+                    let weight = if *silent { 1 } else { STORE_SILENCES_MAX + 1 };
+                    self.out_of_reach.entry((*by, *key)).or_default().push((fact.at, weight));
+                }
+                Ok(())
+            }
+            What::RunBegan { run, by, subject: Some(subject), ask } => {
+                self.began(fact, seen, (*run, *by, *subject, *ask))
+            }
+            What::RunEnded { run, end } => {
+                if let Some((key, by)) = self.runs.get(run).copied() {
+                    self.ended_well.insert(key, *end == RunEnd::Whole);
+                    if *end == RunEnd::Panic {
+                        // A leader that panics gives nothing back: its lease lapses (F4).
+                        self.trouble.push((fact.at, Some(by.node)));
+                    }
+                }
+                Ok(())
+            }
+            What::Hop { hop, ask: Some(ask), .. } => {
+                self.hops.insert(*hop, *ask);
+                Ok(())
+            }
+            What::ServeBegan { hop, .. } => {
+                if let Some(ask) = self.hops.get(hop) {
+                    *self.served.entry(*ask).or_default() += 1;
+                }
+                Ok(())
+            }
+            What::Power { node, power } => {
+                self.powers.insert(*node, (*power, fact.at));
+                if *power == "restarted" {
+                    *self.lives.entry(*node).or_default() += 1;
+                }
+                self.trouble.push((fact.at, Some(*node)));
+                Ok(())
+            }
+            What::StoreLost { .. }
+            | What::StoreFellBack { .. }
+            | What::StoreJumped { .. }
+            | What::StoreIs { .. } => {
+                self.trouble.push((fact.at, None));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn granted(
+        &mut self,
+        fact: &Fact,
+        (key, by, token): (KeyId, Life, Token),
+        stolen: Option<Token>,
+        (store, age_max): (MonoTime, Option<Millis>),
+    ) -> Result<(), String> {
+        if let Some(fresh) = self.book.fresh(key, store, age_max) {
+            return Err(format!("I1: a lease was granted beside a fresh value {fresh:?}: {fact}"));
+        }
+        if let Some(held) = self.book.lease(key) {
+            let is_current = held.until > store;
+            if is_current && stolen != Some(held.token) {
+                return Err(format!("I1: a lease was granted over the current one {held:?}: {fact}"));
+            }
+            if is_current && !self.is_dead(held.by) {
+                return Err(format!("I1: a living holder was robbed of {held:?}: {fact}"));
+            }
+            if !is_current && !self.is_explained(&held, fact.at) {
+                return Err(format!(
+                    "I2: a lease lapsed, and nothing happened to its holder: {held:?}, {fact}"
+                ));
+            }
+        }
+        self.unused.entry((by, key)).or_default().push(token);
+        Ok(())
+    }
+
+    fn is_dead(&self, life: Life) -> bool {
+        let lives = self.lives.get(&life.node).copied().unwrap_or(0);
+        lives != life.life || self.powers.get(&life.node).is_some_and(|(power, _)| *power == "killed")
+    }
+
+    /// Whether something happened, from a command's limit before the grant on, that can cost its holder
+    /// the lease: its process or its way to the store, or the store itself.
+    fn is_explained(&self, held: &Held, now: MonoTime) -> bool {
+        let from = held.granted - Millis(1_000);
+        let stopped = self.powers.get(&held.by.node).is_some_and(|(power, _)| *power != "on");
+        stopped
+            || self
+                .trouble
+                .iter()
+                .any(|(at, node)| *at >= from && *at <= now && node.is_none_or(|node| node == held.by.node))
+    }
+
+    fn spent(&mut self, key: KeyId, by: Life, token: Token) {
+        if let Some(tokens) = self.unused.get_mut(&(by, key)) {
+            tokens.retain(|each| *each != token);
+        }
+    }
+
+    fn began(
+        &mut self,
+        fact: &Fact,
+        seen: &Seen<'_>,
+        (run, by, subject, ask): (u32, Life, usize, Option<u32>),
+    ) -> Result<(), String> {
+        // What is no read is run for each of its clients (I6); what cannot be planned is a read to us.
+        let Some(key) = key_of(seen, subject).filter(|_| !Subject::at(subject).is_write()) else {
+            return Ok(());
+        };
+        let want = ask.and_then(|ask| seen.ground.asks.get(&ask)).map_or(Want::Plain, |ask| ask.want);
+        if want == Want::OnlyCached {
+            return Err(format!("only-if-cached reached the origin: {fact}"));
+        }
+        if want == Want::Bypass {
+            return Ok(());
+        }
+        self.runs.insert(run, (key, by));
+        self.is_apart(fact, seen, key)?;
+        // A read of its own runs whoever holds the lease: once for itself, once more where somebody's luck
+        // was bad, and once as the refresh that it brought about; again where it came again. If it has a
+        // lease, that is ended in time.
+        if want != Want::Plain
+            && let Some(ask) = ask
+        {
+            let own = self.own.entry(ask).or_default();
+            *own += 1;
+            let served = self.served.get(&ask).copied().unwrap_or(0).max(1);
+            if *own <= 3 * served {
+                return Ok(());
+            }
+        }
+        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some()
+            || self.could_not_ask(fact.at, by, key)
+        {
+            return Ok(());
+        }
+        Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))
+    }
+
+    /// Whether the store failed a competition of this node for this key of late; said once for each.
+    fn could_not_ask(&mut self, now: MonoTime, by: Life, key: KeyId) -> bool {
+        // A process that was stopped goes on with a competition that is as old as its pause is long.
+        let woke = self.powers.get(&by.node).is_some_and(|(_, at)| now.since(*at) <= COMPETITION);
+        let failed = self.out_of_reach.entry((by, key)).or_default();
+        failed.retain(|(at, _)| woke || now.since(*at) <= COMPETITION);
+        let weight: u32 = failed.iter().map(|(_, weight)| weight).sum();
+        let mut due = STORE_SILENCES_MAX + 1;
+        if weight < due {
+            return false;
+        }
+        // Other competitions' silences may be among them: the oldest go first, and no more than are due.
+        for (_, weight) in failed.iter_mut() {
+            let paid = due.min(*weight);
+            *weight -= paid;
+            due -= paid;
+        }
+        true
+    }
+
+    /// I1 as one sees it from outside, in a world without faults.
+    fn is_apart(&mut self, fact: &Fact, seen: &Seen<'_>, key: KeyId) -> Result<(), String> {
+        let before = self.last.insert(key, fact.at);
+        let was_well = self.ended_well.get(&key).copied().unwrap_or(false);
+        // Jitter takes a tenth off a window; times are cut to whole milliseconds.
+        let window_ms = TTL_MS - TTL_MS / 10 - 2;
+        match before.map(|before| fact.at.since(before)) {
+            Some(apart) if seen.ground.is_faultless && was_well && apart.0 < window_ms => {
+                Err(format!("I1: two runs of {key:?} are {} ms apart: {fact}", apart.0))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn key_of(seen: &Seen<'_>, subject: usize) -> Option<KeyId> {
+    seen.ground.subjects.iter().find(|(_, each)| **each == subject).map(|(key, _)| *key)
+}

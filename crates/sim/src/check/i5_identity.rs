@@ -1,0 +1,30 @@
+//! I5: an answer is of the asked statement, as the asking principal, in the asked database; errors too.
+
+use super::{Check, Seen};
+use crate::record::What;
+
+pub(super) struct Identities;
+
+impl Check for Identities {
+    fn name(&self) -> &'static str {
+        "I5 identity"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            let What::Answered { ask, served } = &fact.what else { continue };
+            let Some(ask) = seen.ground.asks.get(ask) else { continue };
+            if let Some(told) = served.told
+                && told.subject != ask.subject
+            {
+                return Err(format!("asked {} and got another's: {fact}", ask.subject));
+            }
+            let said = served.failure.as_deref().and_then(|text| text.split("subject=").nth(1));
+            let place = said.and_then(|text| text.split(';').next()?.parse::<usize>().ok());
+            if place.is_some_and(|place| place != ask.subject) {
+                return Err(format!("asked {} and got another's error: {fact}", ask.subject));
+            }
+        }
+        Ok(())
+    }
+}

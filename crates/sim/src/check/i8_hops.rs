@@ -1,0 +1,84 @@
+//! I8: a request makes one hop at the most, and a forwarded one waits for nothing that itself waits for
+//! another node.
+//!
+//! Every forward carries the trace context of the ask that it is made for, so one that any node but that
+//! ask's entry node makes is a second hop. And a forwarded request that waits at its owner waits for a
+//! flight that leads there: one that is served while no such flight is under way waits for something else.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Seen};
+use crate::record::{KeyId, Life, What};
+use crate::switch::Power;
+
+#[derive(Default)]
+pub(super) struct Hops {
+    served: BTreeMap<u32, Serving>,
+    /// Purges under way, and at which node: it forgets somewhere in between.
+    purging: BTreeMap<u32, usize>,
+}
+
+struct Serving {
+    by: Life,
+    key: KeyId,
+    /// It has come twice, or the node was told to forget since: no telling from outside what it waits for.
+    unclear: bool,
+}
+
+impl Check for Hops {
+    fn name(&self) -> &'static str {
+        "I8 hops"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            match &fact.what {
+                What::Hop { ask: Some(ask), from, .. } => {
+                    let entry = seen.ground.asks.get(ask).map(|ask| ask.node);
+                    if entry.is_some_and(|entry| entry != *from) {
+                        return Err(format!("a second hop, the ask's entry node is {entry:?}: {fact}"));
+                    }
+                }
+                What::ServeBegan { hop, by, key, plain } => {
+                    let twice = self.served.contains_key(hop);
+                    let purges = self.purging.values().any(|node| *node == by.node);
+                    let unclear = twice || purges || !plain;
+                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear });
+                }
+                // An unclear one stays known, so that its second coming is unclear too.
+                What::ServeEnded { hop } => {
+                    self.served.retain(|each, serving| each != hop || serving.unclear);
+                }
+                // A flight that was taken out of its table is still waited for by those who joined it.
+                What::Forgot { node } => self.forgets(*node),
+                What::PurgeBegan { purge, node, .. } => {
+                    self.purging.insert(*purge, *node);
+                    self.forgets(*node);
+                }
+                What::PurgeEnded { purge, .. } => {
+                    self.purging.remove(purge);
+                }
+                _ => {}
+            }
+        }
+        self.waits(seen)
+    }
+}
+
+impl Hops {
+    fn forgets(&mut self, node: usize) {
+        let there = self.served.values_mut().filter(|serving| serving.by.node == node);
+        there.for_each(|serving| serving.unclear = true);
+    }
+
+    fn waits(&self, seen: &Seen<'_>) -> Result<(), String> {
+        for (hop, serving) in self.served.iter().filter(|(_, serving)| !serving.unclear) {
+            let here = seen.nodes.iter().find(|node| node.life == serving.by && node.power == Power::On);
+            if here.is_some_and(|node| !node.flights.contains(&serving.key)) {
+                let (key, by) = (serving.key, serving.by);
+                return Err(format!("hop {hop} waits at {by:?} for {key:?}, and no flight leads there"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! I9: every table of an engine is within its limit, everything under way has a task that owns it, and when
+//! nothing is asked any more nothing is left: no flight, no task, no lease.
+
+use hopcache_core::limits::{FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX};
+
+use super::{Check, NodeSeen, Seen};
+use crate::subject::{DATABASES, STATEMENTS};
+use crate::switch::Power;
+
+pub(super) struct SizesHold;
+
+impl Check for SizesHold {
+    fn name(&self) -> &'static str {
+        "I9 sizes"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for node in seen.nodes {
+            within(node, seen.ground.subjects.len())?;
+            if seen.is_quiet && node.power == Power::On {
+                empty(node)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
+    let sizes = node.sizes;
+    let texts = STATEMENTS.len() * DATABASES.len();
+    let bounds = [
+        ("flights", sizes.flights, FLIGHTS_MAX.min(keys)),
+        ("forwards", sizes.forwards, FLIGHTS_MAX.min(2 * keys)),
+        ("refreshes", sizes.refreshes, FLIGHTS_MAX.min(keys)),
+        ("questions", sizes.questions, FLIGHTS_MAX.min(texts)),
+        ("words", sizes.words, VERDICTS_MAX.min(texts)),
+        ("patterns", sizes.patterns, PATTERNS_COSTED_MAX.min(texts)),
+        ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
+        ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
+        // A lease, a flight and a forward without a task would have nobody to end them.
+        ("leases", sizes.leases, sizes.tasks),
+        ("flights and forwards", sizes.flights + sizes.forwards, sizes.tasks),
+    ];
+    match bounds.iter().find(|(_, size, most)| size > most) {
+        None => Ok(()),
+        Some((what, size, most)) => {
+            Err(format!("{size} {what} at {:?}, {most} at the most: {sizes:?}", node.life))
+        }
+    }
+}
+
+fn empty(node: &NodeSeen) -> Result<(), String> {
+    let sizes = node.sizes;
+    let left =
+        sizes.flights + sizes.forwards + sizes.refreshes + sizes.questions + sizes.leases + sizes.tasks;
+    if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }
+}

@@ -1,0 +1,93 @@
+//! Every ask ends by its deadline, whatever is broken; and after everything has healed it ends with an answer, and
+//! nobody is left waiting.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::{AskSeen, Check, Seen};
+use crate::record::{Fact, Want, What};
+use crate::subject::{STATEMENTS, Subject};
+
+#[derive(Default)]
+pub(super) struct Liveness {
+    open: BTreeMap<u32, AskSeen>,
+    /// When a node's process was last stopped, killed or resumed, and whether it runs.
+    touched: BTreeMap<usize, (MonoTime, bool)>,
+    healed: Option<MonoTime>,
+}
+
+/// An answer is made and on its way within this of the deadline.
+const LATE_MS: u64 = 150;
+
+/// Leases of before, back-offs and probes are over by then: the longest lease, and a run.
+const SETTLED_MS: u64 = 16_000;
+
+impl Check for Liveness {
+    fn name(&self) -> &'static str {
+        "liveness"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            match &fact.what {
+                What::Asked { ask, .. } => {
+                    if let Some(asked) = seen.ground.asks.get(ask) {
+                        self.open.insert(*ask, *asked);
+                    }
+                }
+                What::Left { ask } => {
+                    self.open.remove(ask);
+                }
+                What::Answered { ask, .. } => {
+                    if let Some(asked) = self.open.remove(ask) {
+                        self.in_time(fact.at, *ask, &asked)?;
+                        self.with_answer(fact, &asked)?;
+                    }
+                }
+                What::Power { node, power } => {
+                    self.touched.insert(*node, (fact.at, *power != "paused"));
+                }
+                What::Healed => self.healed = Some(fact.at),
+                _ => {}
+            }
+        }
+        for (ask, asked) in &self.open {
+            self.in_time(seen.now, *ask, asked)?;
+        }
+        if seen.is_quiet { self.at_rest() } else { Ok(()) }
+    }
+}
+
+impl Liveness {
+    fn in_time(&self, now: MonoTime, ask: u32, asked: &AskSeen) -> Result<(), String> {
+        // A stopped process answers nobody; its clients' time goes on when it does.
+        let (touched, runs) = self.touched.get(&asked.node).copied().unwrap_or((asked.at, true));
+        if !runs || now.since(touched.max(asked.at)) <= Millis(asked.patience.0 + LATE_MS) {
+            return Ok(());
+        }
+        Err(format!(
+            "ask {ask} has waited {} ms, its patience was {}",
+            now.since(asked.at).0,
+            asked.patience.0
+        ))
+    }
+
+    fn with_answer(&self, fact: &Fact, asked: &AskSeen) -> Result<(), String> {
+        let What::Answered { served, .. } = &fact.what else { return Ok(()) };
+        let is_settled = self.healed.is_some_and(|healed| asked.at > healed + Millis(SETTLED_MS));
+        let text = STATEMENTS.get(Subject::at(asked.subject).statement).copied().unwrap_or_default();
+        let may_fail = text.contains("FAILS") || text.contains("BROKEN") || asked.want == Want::OnlyCached;
+        if is_settled && !served.is_body && !may_fail {
+            return Err(format!("everything is well, and there is no answer: {fact}"));
+        }
+        Ok(())
+    }
+
+    fn at_rest(&self) -> Result<(), String> {
+        if let Some(ask) = self.open.keys().next() {
+            return Err(format!("ask {ask} was never answered"));
+        }
+        Ok(())
+    }
+}

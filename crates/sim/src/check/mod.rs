@@ -1,0 +1,208 @@
+//! The checkers: one file for each promise, all asked after every simulated step.
+//!
+//! They judge by what the record says, never by what the engine says of itself, but for sizes. What a
+//! checker lets pass says why beside it.
+
+mod book;
+mod i10_i11_stored;
+mod i12_rings;
+mod i1_i2_runs;
+mod i3_late_write;
+mod i4_age;
+mod i5_identity;
+mod i8_hops;
+mod i9_sizes;
+mod liveness;
+mod purges;
+
+use std::collections::BTreeMap;
+
+use hopcache_core::node::NodeName;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::Policy;
+use hopcache_engine::sizes::Sizes;
+
+use crate::record::{Fact, KeyId, Life, Want, What};
+use crate::subject::Subject;
+use crate::switch::Power;
+
+/// A promise that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which checker says so.
+    pub check: &'static str,
+    /// What it says.
+    pub what: String,
+}
+
+/// What a checker may look at.
+pub struct Seen<'a> {
+    /// What happened since it looked last.
+    pub facts: &'a [Fact],
+    /// The nodes as they are now.
+    pub nodes: &'a [NodeSeen],
+    /// Now.
+    pub now: MonoTime,
+    /// What is known of the world.
+    pub ground: &'a Ground,
+    /// Whether everything has healed, ended, and been given the time that it needs.
+    pub is_quiet: bool,
+}
+
+/// One node at a step.
+pub struct NodeSeen {
+    /// Which life of it.
+    pub life: Life,
+    /// Its process.
+    pub power: Power,
+    /// What its engine holds.
+    pub sizes: Sizes,
+    /// Who it routes to.
+    pub ring: Vec<NodeName>,
+    /// Keys that have a flight there.
+    pub flights: Vec<KeyId>,
+}
+
+/// What is known of a world, and what all checkers remember of it.
+pub struct Ground {
+    /// What the operator decided.
+    pub policy: Policy,
+    /// Whether there are no faults at all.
+    pub is_faultless: bool,
+    /// What was asked, by number.
+    pub asks: BTreeMap<u32, AskSeen>,
+    /// Runs, by number.
+    pub runs: BTreeMap<u32, RunSeen>,
+    /// What a key stands for, by the first who asked.
+    pub subjects: BTreeMap<KeyId, usize>,
+    /// Purged databases, by their tag.
+    pub databases: Vec<hopcache_core::key::DatabaseTag>,
+    /// Backward jumps of the store's clock.
+    pub jumps: Vec<(MonoTime, Millis)>,
+}
+
+/// An ask.
+#[derive(Debug, Clone, Copy)]
+pub struct AskSeen {
+    /// When it reached its node.
+    pub at: MonoTime,
+    /// Which.
+    pub node: usize,
+    /// What it asked.
+    pub subject: usize,
+    /// How fresh.
+    pub want: Want,
+    /// For how long its client waits.
+    pub patience: Millis,
+}
+
+/// A run.
+#[derive(Debug, Clone, Copy)]
+pub struct RunSeen {
+    /// When it began.
+    pub began: MonoTime,
+    /// What it was asked.
+    pub subject: Option<usize>,
+    /// How it ended, if it did.
+    pub end: Option<crate::record::RunEnd>,
+    /// Soft and physical life that it was offered to the store with, if it was.
+    pub lives: Option<(Millis, Millis)>,
+    /// For how long its commit was on the way.
+    pub late: Millis,
+}
+
+impl Ground {
+    /// Learns what every checker needs from new facts, before they look.
+    pub fn learn(&mut self, facts: &[Fact]) {
+        for fact in facts {
+            match &fact.what {
+                What::Asked { ask, node, subject, key, want, patience } => {
+                    let seen = AskSeen {
+                        at: fact.at,
+                        node: *node,
+                        subject: *subject,
+                        want: *want,
+                        patience: *patience,
+                    };
+                    self.asks.insert(*ask, seen);
+                    self.subjects.entry(*key).or_insert(*subject);
+                }
+                What::RunBegan { run, subject, .. } => {
+                    let (end, lives, late) = (None, None, Millis::ZERO);
+                    let seen = RunSeen { began: fact.at, subject: *subject, end, lives, late };
+                    self.runs.insert(*run, seen);
+                }
+                What::RunEnded { run, end } => {
+                    if let Some(seen) = self.runs.get_mut(run) {
+                        seen.end = Some(*end);
+                    }
+                }
+                What::Committed { entry, .. } => {
+                    if let Some(seen) = entry.told.and_then(|told| self.runs.get_mut(&told.run)) {
+                        seen.lives = Some((entry.soft, entry.physical));
+                        seen.late = seen.late.max(fact.at.since(entry.offered));
+                    }
+                }
+                What::StoreJumped { by_ms, .. } if *by_ms < 0 => {
+                    self.jumps.push((fact.at, Millis(by_ms.unsigned_abs())));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// By how much the store's clock was set back since `from`: an entry that lay there then seems so
+    /// much younger (F24: staleness up to the jump).
+    #[must_use]
+    pub fn set_back_since(&self, from: MonoTime) -> Millis {
+        Millis(self.jumps.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())
+    }
+
+    /// The database of a subject, as entries and purges name it.
+    #[must_use]
+    pub fn tag_of(&self, subject: usize) -> Option<hopcache_core::key::DatabaseTag> {
+        self.databases.get(Subject::at(subject).database).copied()
+    }
+}
+
+trait Check {
+    fn name(&self) -> &'static str;
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String>;
+}
+
+/// All checkers.
+pub struct Checks {
+    all: Vec<Box<dyn Check>>,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self {
+            all: vec![
+                Box::new(i3_late_write::LateWrites::default()),
+                Box::new(i1_i2_runs::Runs::default()),
+                Box::new(i4_age::Ages),
+                Box::new(i5_identity::Identities),
+                Box::new(i8_hops::Hops::default()),
+                Box::new(i9_sizes::SizesHold),
+                Box::new(i10_i11_stored::Stored),
+                Box::new(i12_rings::Rings::default()),
+                Box::new(purges::Purges::default()),
+                Box::new(liveness::Liveness::default()),
+            ],
+        }
+    }
+}
+
+impl Checks {
+    /// Asks all of them.
+    ///
+    /// # Errors
+    /// The first promise that did not hold.
+    pub fn look(&mut self, seen: &Seen<'_>) -> Result<(), Violation> {
+        for check in &mut self.all {
+            check.look(seen).map_err(|what| Violation { check: check.name(), what })?;
+        }
+        Ok(())
+    }
+}

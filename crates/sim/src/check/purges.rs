@@ -1,0 +1,79 @@
+//! A purge that said it reached the store and every node: nobody who asks later gets what was read before.
+
+use hopcache_core::limits::INVALIDATION_POLL_MS;
+use hopcache_core::time::MonoTime;
+
+use super::{Check, Seen};
+use crate::profile::NET_DELAY_MS_MAX;
+use crate::record::{Covers, Fact, What};
+use crate::switch::Power;
+
+#[derive(Default)]
+pub(super) struct Purges {
+    under_way: Vec<(u32, Covers, MonoTime)>,
+    done: Vec<Done>,
+}
+
+struct Done {
+    scope: Covers,
+    began: MonoTime,
+    ended: MonoTime,
+}
+
+/// A forward that a node had begun before it was told may bring an old copy a moment after; the node reads the
+/// purge in the store's log as well and forgets again. One look, and one command and one message on the way.
+const HEARD_MS: u64 = INVALIDATION_POLL_MS + 150 + NET_DELAY_MS_MAX;
+
+impl Check for Purges {
+    fn name(&self) -> &'static str {
+        "purge"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            match &fact.what {
+                What::PurgeBegan { purge, scope, .. } => self.under_way.push((*purge, *scope, fact.at)),
+                What::PurgeEnded { purge, stored, unreached, nodes } => {
+                    let living = seen.nodes.iter().filter(|node| node.power != Power::Off).count();
+                    let all = *stored && *unreached == 0 && *nodes as usize >= living;
+                    let place = self.under_way.iter().position(|(each, ..)| each == purge);
+                    if let Some((_, scope, began)) = place.map(|place| self.under_way.remove(place))
+                        && all
+                    {
+                        self.done.push(Done { scope, began, ended: fact.at });
+                    }
+                }
+                // What the store forgot or a way that is cut keeps from a node, the purge cannot bring it.
+                What::StoreFellBack { .. }
+                | What::StoreLost { .. }
+                | What::StoreIs { .. }
+                | What::StoreLink { .. }
+                | What::StoreSaid { word: "since", .. }
+                | What::Power { .. } => {
+                    self.done.clear();
+                    self.under_way.clear();
+                }
+                What::Answered { .. } => self.judge(fact, seen)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Purges {
+    fn judge(&self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Answered { ask, served } = &fact.what else { return Ok(()) };
+        let ground = seen.ground;
+        let run = served.told.and_then(|told| ground.runs.get(&told.run));
+        let (Some(ask), Some(run)) = (ground.asks.get(ask), run) else { return Ok(()) };
+        let key = ground.subjects.iter().find(|(_, subject)| **subject == ask.subject).map(|(key, _)| *key);
+        let (Some(key), Some(tag)) = (key, ground.tag_of(ask.subject)) else { return Ok(()) };
+        let old = self.done.iter().find(|purge| {
+            purge.scope.has(key, tag) && run.began < purge.began && ask.at.since(purge.ended).0 > HEARD_MS
+        });
+        old.map_or(Ok(()), |purge| {
+            Err(format!("read before the purge of {:?} and served long after: {fact}", purge.ended))
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! One node's view of the ring: set by a test, or kept by core's membership and probes as in production.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
+use hopcache_core::limits::PROBE_TIMEOUT_MS;
+use hopcache_core::membership::{Change, Membership, Report, probe_pause};
+use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::ring::{Ring, RingEpoch};
+use hopcache_core::time::Millis;
+use hopcache_engine::Engine;
+use hopcache_engine::ports::{Dice, PeerError, Peers, Routing};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::dice::SimDice;
+use crate::net::PeersPort;
+use crate::switch::Watched;
+
+/// Enough for three or four nodes to share keys; a ring is built often here.
+const VIRTUAL_NODES: u32 = 100;
+
+thread_local! {
+    /// Rings by members: a few hundred views of the same few nodes come again in every seed.
+    static RINGS: RefCell<BTreeMap<Vec<NodeName>, Arc<Ring>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn ring_of(members: &[NodeName]) -> Arc<Ring> {
+    RINGS.with_borrow_mut(|rings| {
+        let ring = rings.entry(members.to_vec());
+        let build = || Arc::new(Ring::new(members, VIRTUAL_NODES, RingEpoch::of(members, VIRTUAL_NODES)));
+        Arc::clone(ring.or_insert_with(build))
+    })
+}
+
+/// One node's view of the ring.
+pub struct SimRouting {
+    ring: ArcSwap<Ring>,
+    changes: Watched<u64>,
+    /// Where probes keep it; without, a peer that cannot be asked leaves it and only a test brings it back.
+    members: Option<Mutex<Membership>>,
+    suspicion: Notify,
+    engine: Mutex<Weak<Engine>>,
+}
+
+impl SimRouting {
+    /// A ring of these members, until somebody says otherwise.
+    #[must_use]
+    pub fn new(members: &[NodeName]) -> Arc<Self> {
+        Self::with(members, None)
+    }
+
+    /// A ring that probes keep; this node is alone at first.
+    #[must_use]
+    pub fn probed(me: &Holder, addr: SocketAddr) -> Arc<Self> {
+        let members = Membership::new(me.node.clone(), addr, me.incarnation);
+        Self::with(std::slice::from_ref(&me.node), Some(Mutex::new(members)))
+    }
+
+    fn with(names: &[NodeName], members: Option<Mutex<Membership>>) -> Arc<Self> {
+        Arc::new(Self {
+            ring: ArcSwap::new(ring_of(names)),
+            changes: Watched::new(0),
+            members,
+            suspicion: Notify::new(),
+            engine: Mutex::default(),
+        })
+    }
+
+    /// Whose memory is to forget what it does not own any more.
+    pub(crate) fn belongs_to(&self, engine: &Arc<Engine>) {
+        *self.engine.lock() = Arc::downgrade(engine);
+    }
+
+    /// Replaces the view.
+    pub fn set(&self, members: &[NodeName]) {
+        self.ring.store(ring_of(members));
+        self.changes.set(self.changes.get() + 1);
+    }
+
+    /// Who is routed to.
+    #[must_use]
+    pub fn names(&self) -> Vec<NodeName> {
+        self.ring.load().members().to_vec()
+    }
+
+    fn has(&self, node: &NodeName) -> bool {
+        self.ring.load().members().contains(node)
+    }
+
+    fn saw(&self, members: &Mutex<Membership>, node: &NodeName, report: Report) -> Change {
+        let (change, names) = {
+            let mut members = members.lock();
+            (members.report(node, report), members.routable())
+        };
+        self.publish(change, &names);
+        change
+    }
+
+    fn publish(&self, change: Change, names: &[NodeName]) {
+        if change == Change::Routing {
+            self.set(names);
+            if let Some(engine) = self.engine.lock().upgrade() {
+                engine.forget_foreign();
+            }
+        }
+    }
+
+    /// Probes one peer for ever; the caller owns the task. As the node's prober does it.
+    pub(crate) async fn probe_for_ever(
+        self: Arc<Self>,
+        port: PeersPort,
+        peer: NodeName,
+        addr: SocketAddr,
+        dice: Arc<SimDice>,
+    ) -> Infallible {
+        let mut failures = 0;
+        loop {
+            let answer = port.probe(&peer, Millis(PROBE_TIMEOUT_MS)).await;
+            if let Some(members) = &self.members {
+                let report = match answer {
+                    Ok(incarnation) => {
+                        let (change, names) = {
+                            let mut members = members.lock();
+                            (members.answered(addr, &peer, incarnation), members.routable())
+                        };
+                        self.publish(change.unwrap_or(Change::None), &names);
+                        None
+                    }
+                    Err(PeerError::Gone(_)) => Some(Report::Gone),
+                    Err(PeerError::TimedOut) => Some(Report::ProbeUnanswered),
+                    Err(PeerError::Refused(_)) => Some(Report::Stranger),
+                };
+                failures = if report.is_some() { failures + 1 } else { 0 };
+                if let Some(report) = report {
+                    self.saw(members, &peer, report);
+                }
+            }
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(probe_pause(failures, dice.u64()).duration()) => {}
+                () = self.suspicion.notified(), if failures == 0 => {}
+            }
+        }
+    }
+}
+
+/// A node's handle on its view.
+pub struct RoutingPort(pub Arc<SimRouting>);
+
+impl Routing for RoutingPort {
+    fn view(&self) -> Arc<Ring> {
+        self.0.ring.load_full()
+    }
+
+    fn report(&self, node: &NodeName, error: &PeerError) {
+        let Some(members) = &self.0.members else {
+            let left: Vec<NodeName> =
+                self.view().members().iter().filter(|each| *each != node).cloned().collect();
+            self.0.set(&left);
+            return;
+        };
+        let report = match error {
+            PeerError::Gone(_) => Report::Gone,
+            PeerError::TimedOut => Report::RequestUnanswered,
+            PeerError::Refused(_) => return,
+        };
+        if self.0.saw(members, node, report) != Change::None {
+            self.0.suspicion.notify_waiters();
+        }
+    }
+
+    fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
+        let (routing, node) = (Arc::clone(&self.0), node.clone());
+        Box::pin(async move {
+            routing.changes.until(|_| !routing.has(&node)).await;
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! What a seed's world is like: how many nodes, what is asked, which kinds of fault it has. Each seed has a few kinds
+//! and not all of them (swarm testing: Groce et al., ISSTA 2012), since faults hide each other.
+
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+
+use crate::dice::SimDice;
+use crate::net::NetWeather;
+use crate::origin::Trouble;
+use crate::store::Weather;
+use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, USUAL};
+use crate::world::default_policy;
+
+/// Kinds of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Purges by key, database, all.
+    Purges,
+    /// Clients that leave, or wait briefly, or ask for more freshness than usual.
+    Clients,
+    /// Messages late, lost, twice.
+    NetWeather,
+    /// Ways cut, one way or both.
+    NetCuts,
+    /// Store commands late, lost, unanswered.
+    StoreWeather,
+    /// The store down, refusing, out of a node's reach.
+    StoreOut,
+    /// The store loses all, falls back.
+    StoreLosses,
+    /// The store's clock jumps.
+    StoreJumps,
+    /// Runs that fail, stall, break, panic.
+    Origin,
+    /// Nodes stopped, killed, restarted.
+    Processes,
+    /// Memories that forget.
+    Memories,
+}
+
+impl Kind {
+    const ALL: [Self; 11] = [
+        Self::Purges,
+        Self::Clients,
+        Self::NetWeather,
+        Self::NetCuts,
+        Self::StoreWeather,
+        Self::StoreOut,
+        Self::StoreLosses,
+        Self::StoreJumps,
+        Self::Origin,
+        Self::Processes,
+        Self::Memories,
+    ];
+}
+
+/// A seed's world.
+pub struct Profile {
+    /// Nodes.
+    pub nodes: usize,
+    /// What is asked.
+    pub subjects: Vec<Subject>,
+    /// Which faults there are; none in a quiet world, where I1 holds strictly.
+    pub kinds: Vec<Kind>,
+    /// Steps until everything heals.
+    pub steps: usize,
+    /// What the operator decided.
+    pub policy: Policy,
+    /// How far the nodes' clocks are apart at the most.
+    pub apart_ms_max: u64,
+}
+
+/// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
+pub const TTL_MS: u64 = 2_000;
+
+/// Longest way of a message beyond the usual.
+pub const NET_DELAY_MS_MAX: u64 = 200;
+
+impl Profile {
+    /// The world of a seed.
+    #[must_use]
+    pub fn of(seed: u64, dice: &SimDice) -> Self {
+        let kinds = match seed % 8 {
+            0 => Vec::new(),
+            7 => Kind::ALL.to_vec(),
+            _ => {
+                let first = dice.index(Kind::ALL.len());
+                let some = Kind::ALL.into_iter().enumerate();
+                some.filter(|(place, _)| *place == first || dice.chance(300)).map(|(_, kind)| kind).collect()
+            }
+        };
+        let policy = Policy {
+            ttl_ms: Millis(TTL_MS),
+            grace: 0.5,
+            ttl_jitter: 0.1,
+            run_timeout_ms: Millis(5_000),
+            ..default_policy()
+        };
+        Self {
+            nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
+            subjects: subjects(dice),
+            kinds,
+            steps: 100,
+            policy,
+            apart_ms_max: if dice.chance(500) { 3_600_000 } else { 0 },
+        }
+    }
+
+    /// Whether it has faults of this kind.
+    #[must_use]
+    pub fn has(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// Whether it has none at all.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// What happens to store commands.
+    #[must_use]
+    pub fn store_weather(&self, dice: &SimDice) -> Weather {
+        if !self.has(Kind::StoreWeather) {
+            return Weather::default();
+        }
+        Weather {
+            delay_ms_max: dice.between(0, 60),
+            lost_asks: dice.below(40),
+            lost_answers: dice.below(40),
+            late: dice.below(40),
+        }
+    }
+
+    /// What happens to messages.
+    #[must_use]
+    pub fn net_weather(&self, dice: &SimDice) -> NetWeather {
+        if !self.has(Kind::NetWeather) {
+            return NetWeather::default();
+        }
+        NetWeather {
+            delay_ms_max: dice.between(0, NET_DELAY_MS_MAX),
+            lost: dice.below(100),
+            doubled: dice.below(200),
+        }
+    }
+
+    /// What happens to runs.
+    #[must_use]
+    pub fn trouble(&self, dice: &SimDice) -> Trouble {
+        let spread_ms = dice.between(0, 300);
+        if !self.has(Kind::Origin) {
+            return Trouble { spread_ms, ..Trouble::default() };
+        }
+        Trouble {
+            cut: dice.below(200),
+            transient: dice.below(200),
+            stall: dice.below(200),
+            panic: dice.below(50),
+            spread_ms,
+        }
+    }
+}
+
+/// One to four statements, mostly usual ones, as one to three principals, in one or two databases.
+fn subjects(dice: &SimDice) -> Vec<Subject> {
+    let statements = dice.between(1, 2);
+    let mut chosen: Vec<usize> = (0..statements).map(|_| dice.index(USUAL)).collect();
+    if dice.chance(400) {
+        chosen.push(dice.index(STATEMENTS.len()));
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    let principals = 1 + dice.index(PRINCIPALS.len());
+    let databases = 1 + dice.index(DATABASES.len());
+    let mut all = Vec::new();
+    for statement in chosen {
+        for principal in 0..principals {
+            for database in 0..databases {
+                all.push(Subject { statement, principal, database });
+            }
+        }
+    }
+    // Few subjects, or nobody ever meets anybody.
+    while all.len() > 5 {
+        all.remove(dice.index(all.len()));
+    }
+    all
+}

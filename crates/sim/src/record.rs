@@ -1,0 +1,315 @@
+//! What happened in a simulated cluster, in order: what the checkers judge, what a failing seed prints, what
+//! the trace's hash is made of. Written by the ports and the driver, never by the engine.
+
+use std::fmt::{self, Write};
+
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::Token;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::outcome::How;
+use hopcache_engine::ports::Scope;
+use parking_lot::Mutex;
+
+use crate::world::sim_now;
+
+/// One life of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Life {
+    /// Which node.
+    pub node: usize,
+    /// Which of its lives, from 0.
+    pub life: u32,
+}
+
+/// A query key by the order in which it was first seen: short in traces.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub u16);
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "k{}", self.0)
+    }
+}
+
+/// What an invalidation covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Covers {
+    /// One key.
+    Key(KeyId),
+    /// A database.
+    Database(DatabaseTag),
+    /// Everything.
+    All,
+}
+
+impl Covers {
+    /// Whether a key of that database is covered.
+    #[must_use]
+    pub fn has(self, key: KeyId, database: DatabaseTag) -> bool {
+        match self {
+            Self::Key(wanted) => wanted == key,
+            Self::Database(wanted) => wanted == database,
+            Self::All => true,
+        }
+    }
+}
+
+/// A fact and when it was one.
+#[derive(Debug, Clone)]
+pub struct Fact {
+    /// On the simulation's clock.
+    pub at: MonoTime,
+    /// What happened.
+    pub what: What,
+}
+
+/// A value as an answer or an entry shows it: the simulated origin writes this into every result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Which run read it.
+    pub run: u32,
+    /// What that run was asked.
+    pub subject: usize,
+    /// Which version of the data it read.
+    pub version: u32,
+    /// Whether the last record is there.
+    pub whole: bool,
+}
+
+/// What a client got.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// The value, in a body that has one.
+    pub told: Option<Told>,
+    /// Whether there was a body at all.
+    pub is_body: bool,
+    /// Whether another node found it.
+    pub is_from_afar: bool,
+    /// The failure's words.
+    pub failure: Option<String>,
+    /// Why.
+    pub how: How,
+}
+
+/// How fresh an answer was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// As usual.
+    Plain,
+    /// `no-cache`.
+    Anew,
+    /// `max-age`.
+    NoOlder(Millis),
+    /// `max-stale=0`.
+    Fresh,
+    /// `only-if-cached`.
+    OnlyCached,
+    /// `no-store`.
+    Bypass,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// With a whole result.
+    Whole,
+    /// With a whole result that shows a change.
+    Updates,
+    /// With an error.
+    Failed,
+    /// With a part of the result and a broken connection.
+    Cut,
+    /// With a panic in the caller's task.
+    Panic,
+}
+
+/// An entry as a commit brought it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brought {
+    /// What it says, if it could be read.
+    pub told: Option<Told>,
+    /// Its soft life.
+    pub soft: Millis,
+    /// Its physical life.
+    pub physical: Millis,
+    /// What the store was told to give it.
+    pub left: Millis,
+    /// Its database.
+    pub database: DatabaseTag,
+    /// When its holder offered it.
+    pub offered: MonoTime,
+}
+
+/// Something that happened.
+#[allow(missing_docs, reason = "the fields are named by the words of DESIGN section 1")]
+#[derive(Debug, Clone)]
+pub enum What {
+    /// A client asked a node.
+    Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, patience: Millis },
+    /// It got its answer.
+    Answered { ask: u32, served: Served },
+    /// It left before.
+    Left { ask: u32 },
+    /// A request was forwarded for this ask.
+    Hop { hop: u32, ask: Option<u32>, from: usize, to: usize },
+    /// The node that it was sent to began with it.
+    ServeBegan { hop: u32, by: Life, key: KeyId, plain: bool },
+    /// And ended.
+    ServeEnded { hop: u32 },
+    /// A node was told to forget.
+    Forgot { node: usize },
+    /// The store granted a lease.
+    Granted {
+        key: KeyId,
+        by: Life,
+        token: Token,
+        lease: Millis,
+        database: DatabaseTag,
+        stolen: Option<Token>,
+        age_max: Option<Millis>,
+        store: MonoTime,
+        seq: u64,
+    },
+    /// The store took or refused a result.
+    Committed { key: KeyId, by: Life, token: Token, stored: bool, entry: Brought, store: MonoTime, seq: u64 },
+    /// The store was asked to renew a lease.
+    Renewed { key: KeyId, token: Token, done: bool, lease: Millis, store: MonoTime, seq: u64 },
+    /// The store was asked to end a lease.
+    Released { key: KeyId, token: Token, done: bool, store: MonoTime, seq: u64 },
+    /// The store invalidated.
+    Invalidated { scope: Covers, store: MonoTime, seq: u64 },
+    /// A node's command failed, as that node saw it.
+    StoreSaid { by: Life, word: &'static str, key: Option<KeyId>, silent: bool },
+    /// The store lost everything.
+    StoreLost { seq: u64 },
+    /// The store went back to an earlier state.
+    StoreFellBack { to_seq: u64, seq: u64 },
+    /// The store's clock jumped by so many ms; what it showed before.
+    StoreJumped { by_ms: i64, store: MonoTime },
+    /// The store can or cannot be asked.
+    StoreIs { mode: &'static str },
+    /// A run began.
+    RunBegan { run: u32, by: Life, subject: Option<usize>, ask: Option<u32> },
+    /// And ended.
+    RunEnded { run: u32, end: RunEnd },
+    /// The data changed.
+    Version { version: u32 },
+    /// The origin does otherwise.
+    OriginIs { mood: String },
+    /// A node's process.
+    Power { node: usize, power: &'static str },
+    /// A way between two nodes.
+    Link { from: usize, to: usize, is_cut: bool },
+    /// A node's way to the store.
+    StoreLink { node: usize, is_cut: bool },
+    /// A purge was asked for.
+    PurgeBegan { purge: u32, node: usize, scope: Covers },
+    /// And ended.
+    PurgeEnded { purge: u32, stored: bool, unreached: u32, nodes: u32 },
+    /// A node forgot its memory, as a cache may.
+    MemoryForgotten { node: usize },
+    /// Everything that was broken is whole again.
+    Healed,
+    /// Nothing more will be asked.
+    Quiet,
+}
+
+/// The record of one simulated cluster.
+#[derive(Default)]
+pub struct Record {
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    facts: Vec<Fact>,
+    keys: Vec<QueryKey>,
+    hops: u32,
+    hash: Fnv,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self { facts: Vec::new(), keys: Vec::new(), hops: 0, hash: Fnv(0xcbf2_9ce4_8422_2325) }
+    }
+}
+
+impl Record {
+    /// Writes a fact down.
+    pub fn note(&self, what: What) {
+        let fact = Fact { at: sim_now(), what };
+        let mut inner = self.inner.lock();
+        let _ = write!(inner.hash, "{fact}");
+        inner.facts.push(fact);
+    }
+
+    /// The short name of a key.
+    pub fn key(&self, key: &QueryKey) -> KeyId {
+        let mut inner = self.inner.lock();
+        let found = inner.keys.iter().position(|known| known == key);
+        let place = found.unwrap_or_else(|| {
+            inner.keys.push(*key);
+            inner.keys.len() - 1
+        });
+        KeyId(u16::try_from(place).unwrap_or(u16::MAX))
+    }
+
+    /// The key of a short name.
+    #[must_use]
+    pub fn key_of(&self, key: KeyId) -> Option<QueryKey> {
+        self.inner.lock().keys.get(usize::from(key.0)).copied()
+    }
+
+    /// A scope in the record's words.
+    pub fn covers(&self, scope: &Scope) -> Covers {
+        match scope {
+            Scope::Key(key) => Covers::Key(self.key(key)),
+            Scope::Database(tag) => Covers::Database(*tag),
+            Scope::All => Covers::All,
+        }
+    }
+
+    /// A number for a forward.
+    pub fn next_hop(&self) -> u32 {
+        let mut inner = self.inner.lock();
+        inner.hops += 1;
+        inner.hops
+    }
+
+    /// Facts from place `from` on.
+    #[must_use]
+    pub fn since(&self, from: usize) -> Vec<Fact> {
+        self.inner.lock().facts.get(from..).unwrap_or_default().to_vec()
+    }
+
+    /// Hash of everything that happened, in order.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.inner.lock().hash.0
+    }
+
+    /// Everything that happened, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.inner.lock().facts.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.at.0.saturating_sub(crate::world::EPOCH_US) / 1_000;
+        write!(out, "{ms:>7} ms  {:?}", self.what)
+    }
+}
+
+/// FNV-1a (Fowler, Noll, Vo), fed with the trace's text.
+#[derive(Clone, Copy)]
+struct Fnv(u64);
+
+impl Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! A store made of core's reference slots, on a clock of its own, that can be cut off, refuse, lose all, lose
+//! answers, fall back to an earlier state and jump in time.
+//!
+//! Here is what the store *is*; how commands reach it, late, twice silent or not at all, is `port.rs`'.
+
+mod port;
+mod seeded;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::slot::Slot;
+use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
+use hopcache_core::time::MonoTime;
+use hopcache_engine::ports::{LogCursor, LogPage, Scope};
+use parking_lot::Mutex;
+
+use crate::dice::SimDice;
+use crate::record::{Record, What};
+use crate::world::sim_now;
+
+pub use port::StorePort;
+
+/// States of which the newest are kept, to fall back to.
+const HISTORY_LEN: usize = 48;
+
+/// Whether the store answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It does.
+    Up,
+    /// It cannot be reached.
+    Down,
+    /// It answers, and refuses to write: full, or a replica.
+    Refusing,
+}
+
+/// What happens to commands on their way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// Longest way there and longest way back.
+    pub delay_ms_max: u64,
+    /// Commands in a thousand that never arrive.
+    pub lost_asks: u64,
+    /// Commands in a thousand that are carried out and never answered (F21).
+    pub lost_answers: u64,
+    /// Commands in a thousand that take longer than anybody waits, and are carried out then.
+    pub late: u64,
+}
+
+/// What the nodes share.
+pub struct SlotStore {
+    state: Mutex<State>,
+    record: Arc<Record>,
+    dice: SimDice,
+}
+
+struct State {
+    now_is: Now,
+    history: VecDeque<(u64, Now)>,
+    seq: u64,
+    mode: Mode,
+    weather: Weather,
+    cut_off: Vec<usize>,
+    commits: Vec<(QueryKey, Token, Commit)>,
+    grants: u64,
+    corrupt: Option<QueryKey>,
+    jumped_ms: i64,
+}
+
+/// What a fall-back brings back.
+#[derive(Clone, Default)]
+struct Now {
+    slots: BTreeMap<QueryKey, Slot>,
+    log: Vec<Scope>,
+    log_life: u64,
+}
+
+impl Default for SlotStore {
+    fn default() -> Self {
+        Self::new(Arc::default(), 0)
+    }
+}
+
+impl State {
+    /// A grant as a store with a flipped bit would give it, fresh value or stale.
+    fn as_read(&self, key: &QueryKey, grant: Grant) -> Grant {
+        if self.corrupt.as_ref() != Some(key) {
+            return grant;
+        }
+        match grant {
+            Grant::Value(stored) => Grant::Value(flipped(stored)),
+            Grant::Lease { token, kind, stale } => Grant::Lease { token, kind, stale: stale.map(flipped) },
+            Grant::Busy { holder, token, left_ms, stale } => {
+                Grant::Busy { holder, token, left_ms, stale: stale.map(flipped) }
+            }
+        }
+    }
+
+    /// The store's own clock: an hour apart from the nodes', since nobody may depend on it (F23).
+    fn clock(&self) -> MonoTime {
+        let apart_us = (HOUR_MS + self.jumped_ms).saturating_mul(1_000);
+        MonoTime(sim_now().0.saturating_add_signed(apart_us))
+    }
+
+    fn slot(&mut self, key: &QueryKey) -> &mut Slot {
+        self.now_is.slots.entry(*key).or_default()
+    }
+
+    /// Called after a change: numbers the state, and keeps it.
+    fn changed(&mut self) -> u64 {
+        self.seq += 1;
+        self.history.push_back((self.seq, self.now_is.clone()));
+        if self.history.len() > HISTORY_LEN {
+            self.history.pop_front();
+        }
+        self.seq
+    }
+
+    fn page(&self, cursor: LogCursor) -> LogPage {
+        // A cursor is log life × 2³² + place, so that a lost or older log is known for another.
+        let (life, place) = (cursor.0 >> 32, usize::try_from(cursor.0 & 0xffff_ffff).unwrap_or(usize::MAX));
+        let log = &self.now_is.log;
+        let next = LogCursor(self.now_is.log_life << 32 | log.len() as u64);
+        if life != self.now_is.log_life || place > log.len() {
+            return LogPage { scopes: Vec::new(), next, gap: true };
+        }
+        LogPage { scopes: log[place..].to_vec(), next, gap: false }
+    }
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn flipped(mut stored: StoredEntry) -> StoredEntry {
+    let mut bytes = stored.bytes.to_vec();
+    if let Some(last) = bytes.last_mut() {
+        *last ^= 1;
+    }
+    stored.bytes = bytes.into();
+    stored
+}
+
+impl SlotStore {
+    /// An empty store that notes what it does.
+    #[must_use]
+    pub fn new(record: Arc<Record>, seed: u64) -> Self {
+        let state = State {
+            now_is: Now::default(),
+            history: VecDeque::new(),
+            seq: 0,
+            mode: Mode::Up,
+            weather: Weather::default(),
+            cut_off: Vec::new(),
+            commits: Vec::new(),
+            grants: 0,
+            corrupt: None,
+            jumped_ms: 0,
+        };
+        Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
+    }
+
+    /// Refuses every command until told otherwise.
+    pub fn set_down(&self, is_down: bool) {
+        self.set_mode(if is_down { Mode::Down } else { Mode::Up });
+    }
+
+    /// Whether it answers.
+    pub fn set_mode(&self, mode: Mode) {
+        self.state.lock().mode = mode;
+        let mode = match mode {
+            Mode::Up => "up",
+            Mode::Down => "down",
+            Mode::Refusing => "refusing",
+        };
+        self.record.note(What::StoreIs { mode });
+    }
+
+    /// What happens to commands from now on.
+    pub fn set_weather(&self, weather: Weather) {
+        self.state.lock().weather = weather;
+    }
+
+    /// Cuts a node off from the store, or heals it.
+    pub fn set_cut(&self, node: usize, is_cut: bool) {
+        let mut state = self.state.lock();
+        state.cut_off.retain(|each| *each != node);
+        if is_cut {
+            state.cut_off.push(node);
+        }
+        drop(state);
+        self.record.note(What::StoreLink { node, is_cut });
+    }
+
+    /// Loses everything, as a store without persistence does when it restarts.
+    pub fn lose_everything(&self) {
+        let mut state = self.state.lock();
+        state.now_is = Now { log_life: state.now_is.log_life + 1, ..Now::default() };
+        let seq = state.changed();
+        drop(state);
+        self.record.note(What::StoreLost { seq });
+    }
+
+    /// A replica that lagged `changes` behind takes over (F16).
+    pub fn fall_back(&self, changes: usize) {
+        let mut state = self.state.lock();
+        let Some(at) = state.history.len().checked_sub(1 + changes) else { return };
+        let Some((to_seq, before)) = state.history.get(at).cloned() else { return };
+        state.now_is = before;
+        let seq = state.changed();
+        drop(state);
+        self.record.note(What::StoreFellBack { to_seq, seq });
+    }
+
+    /// The store's clock jumps (F24).
+    pub fn jump(&self, by_ms: i64) {
+        let mut state = self.state.lock();
+        let store = state.clock();
+        state.jumped_ms += by_ms;
+        drop(state);
+        self.record.note(What::StoreJumped { by_ms, store });
+    }
+
+    /// Every commit that was tried, and what became of it.
+    #[must_use]
+    pub fn commits(&self) -> Vec<(QueryKey, Token, Commit)> {
+        self.state.lock().commits.clone()
+    }
+
+    /// Leases granted so far.
+    #[must_use]
+    pub fn grants(&self) -> u64 {
+        self.state.lock().grants
+    }
+
+    /// Leases that are current, and slots held.
+    #[must_use]
+    pub fn leases(&self) -> usize {
+        let state = self.state.lock();
+        let now = state.clock();
+        state.now_is.slots.values().filter(|slot| slot.view(now).lease.is_some()).count()
+    }
+
+    /// Flips a bit of the entry under `key` whenever it is read, until it is removed.
+    pub fn corrupt(&self, key: &QueryKey) {
+        self.state.lock().corrupt = Some(*key);
+    }
+}
+
+/// What of an invalidation concerns a slot: `None` for nothing, else the database that bounds it.
+fn concerns(scope: &Scope, key: &QueryKey) -> Option<Option<hopcache_core::key::DatabaseTag>> {
+    match scope {
+        Scope::Key(wanted) => (wanted == key).then_some(None),
+        Scope::All => Some(None),
+        Scope::Database(tag) => Some(Some(*tag)),
+    }
+}

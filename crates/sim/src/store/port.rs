@@ -1,0 +1,431 @@
+//! One node's way to the store: commands that are late, lost on the way there or on the way back, and a
+//! store that carries out what its caller has given up on.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hopcache_core::entry::{ChecksumKey, Entry, Head};
+use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::limits::STORE_COMMAND_MS_DEFAULT;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
+use tokio::sync::oneshot;
+
+use super::{Mode, SlotStore, State, concerns, seeded};
+use crate::origin::told_in;
+use crate::record::{Brought, Life, What};
+use crate::switch::Switch;
+use crate::world::sim_now;
+
+/// An invalidation may walk over everything.
+const INVALIDATE_MS: u64 = 1_000;
+
+/// One node's connection to the store.
+pub struct StorePort {
+    /// The store.
+    pub shared: Arc<SlotStore>,
+    /// The node's process: a stopped one sends its command, and reads the answer, when it goes on.
+    pub switch: Switch,
+    /// Whose connection it is.
+    pub by: Life,
+    /// What the node's clock shows beside the simulation's.
+    pub apart: Millis,
+    /// To look into what is committed.
+    pub checksum_key: ChecksumKey,
+}
+
+#[derive(Clone)]
+enum Command {
+    Get { key: QueryKey, ask: LeaseAsk, steal: Option<Token> },
+    Commit { key: QueryKey, token: Token, entry: Bytes, life_ms: Millis, brought: Brought },
+    Renew { key: QueryKey, token: Token, lease_ms: Millis },
+    Release { key: QueryKey, token: Token },
+    Invalidate { scope: Scope },
+    Since { cursor: LogCursor },
+    Peek { key: QueryKey },
+    Ping,
+}
+
+enum Reply {
+    Grant(Grant),
+    Commit(Commit),
+    Done(bool),
+    Removed(u64),
+    Page(LogPage),
+    View(SlotView),
+}
+
+impl Command {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Get { steal: None, .. } => "get_or_lease",
+            Self::Get { .. } => "steal",
+            Self::Commit { .. } => "commit",
+            Self::Renew { .. } => "renew",
+            Self::Release { .. } => "release",
+            Self::Invalidate { .. } => "invalidate",
+            Self::Since { .. } => "since",
+            Self::Peek { .. } => "peek",
+            Self::Ping => "ping",
+        }
+    }
+
+    const fn key(&self) -> Option<&QueryKey> {
+        match self {
+            Self::Get { key, .. }
+            | Self::Commit { key, .. }
+            | Self::Renew { key, .. }
+            | Self::Release { key, .. }
+            | Self::Invalidate { scope: Scope::Key(key) }
+            | Self::Peek { key } => Some(key),
+            Self::Invalidate { .. } | Self::Since { .. } | Self::Ping => None,
+        }
+    }
+
+    const fn limit_ms(&self) -> u64 {
+        match self {
+            Self::Invalidate { .. } => INVALIDATE_MS,
+            _ => STORE_COMMAND_MS_DEFAULT,
+        }
+    }
+}
+
+impl StorePort {
+    async fn send(&self, command: Command) -> Result<Reply, StoreError> {
+        self.switch.on().await;
+        let (word, key) = (command.word(), command.key().copied());
+        let reply = self.on_its_way(command).await;
+        self.switch.on().await;
+        if let Err(error) = &reply {
+            let record = &self.shared.record;
+            let key = key.map(|key| record.key(&key));
+            record.note(What::StoreSaid { by: self.by, word, key, silent: *error == StoreError::TimedOut });
+        }
+        if let Ok(Reply::Page(page)) = &reply
+            && (page.gap || !page.scopes.is_empty())
+        {
+            self.shared.record.note(What::Forgot { node: self.by.node });
+        }
+        reply
+    }
+
+    async fn on_its_way(&self, command: Command) -> Result<Reply, StoreError> {
+        let limit = Millis(command.limit_ms()).duration();
+        let (weather, is_cut) = {
+            let state = self.shared.state.lock();
+            (state.weather, state.cut_off.contains(&self.by.node))
+        };
+        if is_cut {
+            // Silence at first; a breaker that has opened says so at once.
+            if self.shared.dice.chance(500) {
+                return Err(StoreError::Unreachable("the way is cut".to_owned()));
+            }
+            tokio::time::sleep(limit).await;
+            return Err(StoreError::TimedOut);
+        }
+        if weather == super::Weather::default() && !seeded::in_two_halves(command.word()) {
+            return self.shared.carry_out(self.by, self.apart, command);
+        }
+        let dice = &self.shared.dice;
+        if dice.chance(weather.lost_asks) {
+            tokio::time::sleep(limit).await;
+            return Err(StoreError::TimedOut);
+        }
+        let late_ms = if dice.chance(weather.late) { command.limit_ms() + dice.below(400) } else { 0 };
+        let there = Millis(late_ms + dice.below(weather.delay_ms_max + 1)).duration();
+        let back = Millis(dice.below(weather.delay_ms_max + 1)).duration();
+        let is_lost = dice.chance(weather.lost_answers);
+        let (tell, told) = oneshot::channel();
+        let (shared, by, apart) = (Arc::clone(&self.shared), self.by, self.apart);
+        // The store's own work: it goes on when the caller has stopped waiting, or is killed.
+        tokio::spawn(async move {
+            tokio::time::sleep(there).await;
+            let reply = shared.carry_out_in_its_time(by, apart, command).await;
+            if is_lost {
+                tokio::time::sleep(limit).await;
+                return;
+            }
+            tokio::time::sleep(back).await;
+            let _ = tell.send(reply);
+        });
+        tokio::select! {
+            biased;
+            reply = told => reply.unwrap_or(Err(StoreError::TimedOut)),
+            () = tokio::time::sleep(limit) => Err(StoreError::TimedOut),
+        }
+    }
+}
+
+impl SlotStore {
+    async fn carry_out_in_its_time(
+        &self,
+        by: Life,
+        apart: Millis,
+        command: Command,
+    ) -> Result<Reply, StoreError> {
+        #[cfg(hopcache_seeded)]
+        if seeded::in_two_halves(command.word()) {
+            return self.seeded_halves(by, apart, command).await;
+        }
+        self.carry_out(by, apart, command)
+    }
+
+    fn carry_out(&self, by: Life, apart: Millis, command: Command) -> Result<Reply, StoreError> {
+        let mut state = self.state.lock();
+        match state.mode {
+            Mode::Up => {}
+            Mode::Down => return Err(StoreError::Unreachable("down".to_owned())),
+            Mode::Refusing if state.is_refused(&command) => {
+                return Err(StoreError::Refused("seeded: no room".to_owned()));
+            }
+            Mode::Refusing => {}
+        }
+        let store = state.clock();
+        let node = sim_now() + apart;
+        let (reply, fact) = self.step(&mut state, by, seeded::lease_clock(store, node), command);
+        drop(state);
+        if let Some(fact) = fact {
+            self.record.note(fact);
+        }
+        Ok(reply)
+    }
+
+    fn step(&self, state: &mut State, by: Life, store: MonoTime, command: Command) -> (Reply, Option<What>) {
+        match command {
+            Command::Get { key, ask, steal } => self.grant(state, by, store, (key, ask, steal)),
+            Command::Commit { key, token, entry, life_ms, brought } => {
+                let commit = seeded::commit(state.slot(&key), store, token, entry, life_ms);
+                state.commits.push((key, token, commit));
+                let fact = self.committed(state, by, store, (&key, token, commit, brought));
+                (Reply::Commit(commit), Some(fact))
+            }
+            Command::Renew { key, token, lease_ms } => {
+                let done = state.slot(&key).renew(store, token, lease_ms);
+                let (key, seq) = (self.record.key(&key), state.changed());
+                let fact = What::Renewed { key, token, done, lease: lease_ms, store, seq };
+                (Reply::Done(done), Some(fact))
+            }
+            Command::Release { key, token } => {
+                let done = state.slot(&key).release(store, token);
+                let (key, seq) = (self.record.key(&key), state.changed());
+                (Reply::Done(done), Some(What::Released { key, token, done, store, seq }))
+            }
+            Command::Invalidate { scope } => {
+                let removed = state.invalidate(store, &scope);
+                let seq = state.changed();
+                (
+                    Reply::Removed(removed),
+                    Some(What::Invalidated { scope: self.record.covers(&scope), store, seq }),
+                )
+            }
+            Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
+            Command::Peek { key } => {
+                let view = state.now_is.slots.get(&key).map(|slot| slot.view(store)).unwrap_or_default();
+                (Reply::View(view), None)
+            }
+            Command::Ping => (Reply::Done(true), None),
+        }
+    }
+
+    fn grant(
+        &self,
+        state: &mut State,
+        by: Life,
+        store: MonoTime,
+        (key, ask, steal): (QueryKey, LeaseAsk, Option<Token>),
+    ) -> (Reply, Option<What>) {
+        let slot = state.slot(&key);
+        let grant = match steal {
+            None => slot.get_or_lease(store, &ask),
+            Some(dead) => slot.steal(store, dead, &ask),
+        };
+        let Grant::Lease { token, .. } = grant else {
+            return (Reply::Grant(state.as_read(&key, grant)), None);
+        };
+        state.grants += 1;
+        let fact = What::Granted {
+            key: self.record.key(&key),
+            by,
+            token,
+            lease: ask.lease_ms,
+            database: ask.database,
+            stolen: steal,
+            age_max: ask.age_max_ms,
+            store,
+            seq: state.changed(),
+        };
+        (Reply::Grant(state.as_read(&key, grant)), Some(fact))
+    }
+
+    fn committed(
+        &self,
+        state: &mut State,
+        by: Life,
+        store: MonoTime,
+        (key, token, commit, entry): (&QueryKey, Token, Commit, Brought),
+    ) -> What {
+        let stored = commit == Commit::Stored;
+        What::Committed { key: self.record.key(key), by, token, stored, entry, store, seq: state.changed() }
+    }
+}
+
+impl State {
+    /// A store that takes no writes still gives a fresh value, and looks.
+    fn is_refused(&self, command: &Command) -> bool {
+        match command {
+            Command::Get { key, ask, steal: None } => {
+                let mut slot = self.now_is.slots.get(key).cloned().unwrap_or_default();
+                !matches!(slot.get_or_lease(self.clock(), ask), Grant::Value(_))
+            }
+            Command::Since { .. } | Command::Peek { .. } | Command::Ping => false,
+            _ => true,
+        }
+    }
+
+    fn invalidate(&mut self, now: MonoTime, scope: &Scope) -> u64 {
+        self.now_is.log.push(scope.clone());
+        let mut removed = 0;
+        for (key, slot) in &mut self.now_is.slots {
+            let Some(only) = concerns(scope, key) else { continue };
+            removed += u64::from(seeded::invalidate(slot, now, only));
+            self.corrupt.take_if(|corrupt| corrupt == key);
+        }
+        removed
+    }
+}
+
+#[cfg(hopcache_seeded)]
+impl SlotStore {
+    /// A step that should be one, as a look and a later act (`Bug::ReleaseGetThenDel`, `Bug::FenceNotAtomic`).
+    async fn seeded_halves(&self, by: Life, apart: Millis, command: Command) -> Result<Reply, StoreError> {
+        let (Command::Release { key, token } | Command::Commit { key, token, .. }) = &command else {
+            return self.carry_out(by, apart, command);
+        };
+        let is_current = {
+            let mut state = self.state.lock();
+            let store = state.clock();
+            state.mode == Mode::Up && state.slot(key).seeded_is_current(store, *token)
+        };
+        if !is_current {
+            return self.carry_out(by, apart, command);
+        }
+        tokio::time::sleep(Millis(seeded::GAP_MS).duration()).await;
+        let mut state = self.state.lock();
+        let store = state.clock();
+        let fact = match command {
+            Command::Commit { key, token, entry, life_ms, brought } => {
+                let commit = state.slot(&key).seeded_put(store, entry, life_ms);
+                self.committed(&mut state, by, store, (&key, token, commit, brought))
+            }
+            Command::Release { key, token } => {
+                state.slot(&key).seeded_drop_lease();
+                let (key, seq) = (self.record.key(&key), state.changed());
+                What::Released { key, token, done: true, store, seq }
+            }
+            _ => return Ok(Reply::Done(false)),
+        };
+        drop(state);
+        let is_commit = matches!(fact, What::Committed { .. });
+        self.record.note(fact);
+        Ok(if is_commit { Reply::Commit(Commit::Stored) } else { Reply::Done(true) })
+    }
+}
+
+/// An answer of another kind than the command's cannot be: the store is broken, so it is as if it were gone.
+fn odd<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unreachable("the simulated store answered something else".to_owned()))
+}
+
+impl StorePort {
+    async fn granted(
+        &self,
+        key: &QueryKey,
+        ask: &LeaseAsk,
+        steal: Option<Token>,
+    ) -> Result<Grant, StoreError> {
+        match self.send(Command::Get { key: *key, ask: ask.clone(), steal }).await? {
+            Reply::Grant(grant) => Ok(grant),
+            _ => odd(),
+        }
+    }
+
+    /// Looks into an entry as a reader of the store's traffic who has the cluster's key.
+    fn brought(&self, key: &QueryKey, entry: &Bytes, left: Millis) -> Brought {
+        let decoded = Entry::decode(entry, &self.checksum_key, key).ok();
+        let head = Head::read(entry);
+        Brought {
+            told: decoded.as_ref().and_then(|entry| told_in(&String::from_utf8_lossy(&entry.body))),
+            soft: head.map_or(Millis::ZERO, |head| head.soft),
+            physical: head.map_or(Millis::ZERO, |head| head.physical),
+            left,
+            database: head.map_or(DatabaseTag(0), |head| head.database),
+            offered: sim_now(),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for StorePort {
+    async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.granted(key, ask, None).await
+    }
+
+    async fn commit(
+        &self,
+        key: &QueryKey,
+        token: Token,
+        entry: Bytes,
+        life_ms: Millis,
+    ) -> Result<Commit, StoreError> {
+        let brought = self.brought(key, &entry, life_ms);
+        match self.send(Command::Commit { key: *key, token, entry, life_ms, brought }).await? {
+            Reply::Commit(commit) => Ok(commit),
+            _ => odd(),
+        }
+    }
+
+    async fn renew(&self, key: &QueryKey, token: Token, lease_ms: Millis) -> Result<bool, StoreError> {
+        match self.send(Command::Renew { key: *key, token, lease_ms }).await? {
+            Reply::Done(done) => Ok(done),
+            _ => odd(),
+        }
+    }
+
+    async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
+        match self.send(Command::Release { key: *key, token }).await? {
+            Reply::Done(done) => Ok(done),
+            _ => odd(),
+        }
+    }
+
+    async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
+        self.granted(key, ask, Some(dead)).await
+    }
+
+    async fn invalidate(&self, scope: &Scope) -> Result<u64, StoreError> {
+        match self.send(Command::Invalidate { scope: scope.clone() }).await? {
+            Reply::Removed(removed) => Ok(removed),
+            _ => odd(),
+        }
+    }
+
+    async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
+        match self.send(Command::Since { cursor }).await? {
+            Reply::Page(page) => Ok(page),
+            _ => odd(),
+        }
+    }
+
+    async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {
+        match self.send(Command::Peek { key: *key }).await? {
+            Reply::View(view) => Ok(view),
+            _ => odd(),
+        }
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.send(Command::Ping).await.map(|_| ())
+    }
+}

@@ -1,0 +1,26 @@
+//! Seeds that once broke a promise, each with the defect that it found. A seed keeps its schedule only as long as the
+//! simulator draws the same numbers: where a change of the simulator moves them, these are seeds like any other, and
+//! the hand-written schedules in `joining.rs` and `promises.rs` stay.
+
+use hopcache_sim::simulate::{Keep, simulate};
+
+/// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
+const FOUND: [(u64, &str, &str); 9] = [
+    (12, "I4 age", "a second try of a silent commit gave the entry the life left at the first"),
+    (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
+    (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
+    (31, "liveness", "a request with max-age waited half a second beyond its deadline for each silent node"),
+    (206, "I4 age", "who joined a forward whose answer was on the way took it however old it was"),
+    (410, "I4 age", "the same: a copy 20 s old, by an entry node that had been stopped"),
+    (733, "I1/I2 runs", "silences of the store added up over a whole competition, then a run without lease"),
+    (887, "I1/I2 runs", "the same, beside a holder that was well"),
+    (18_749, "I4 age", "max-stale=0 took a joined run's result that had outlived its grace"),
+];
+
+#[test]
+fn what_was_found_once_stays_mended() {
+    for (seed, check, defect) in FOUND {
+        let report = simulate(seed, Keep::Failures);
+        assert_eq!(report.violation, None, "seed {seed}, {check}: {defect}\n{}", report.trace.join("\n"));
+    }
+}

@@ -1,0 +1,59 @@
+//! Random schedules: every seed keeps the promises, and the same seed gives the same trace. In this usual build; the
+//! gate's thousands of seeds are `cargo xtask sim --seeds`.
+//!
+//! `HOPCACHE_TEST_SIM_SEEDS` runs more of them (200).
+
+use std::process::Command;
+
+use hopcache_sim::simulate::{Keep, Report, simulate};
+
+const SEEDS: u64 = 200;
+
+fn seeds() -> u64 {
+    std::env::var("HOPCACHE_TEST_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
+fn holds(seed: u64) -> Report {
+    let report = simulate(seed, Keep::Failures);
+    assert_eq!(report.violation, None, "seed {seed}:\n{}", report.trace.join("\n"));
+    report
+}
+
+#[test]
+fn every_seed_keeps_the_promises() {
+    let reports: Vec<Report> = (0..seeds()).map(holds).collect();
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    // A schedule in which nothing is asked or nothing breaks proves nothing.
+    assert!(sum(|report| report.answers) > 50 * seeds());
+    assert!(sum(|report| report.runs) > 10 * seeds());
+    let mut occurred: Vec<&str> =
+        reports.iter().flat_map(|report| report.faults.iter().map(|(word, _)| *word)).collect();
+    occurred.sort_unstable();
+    occurred.dedup();
+    assert_eq!(occurred.len(), 15, "every kind of fault occurs: {occurred:?}");
+}
+
+/// Determinism within one process, where maps of random order would show.
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 0..24 {
+        let (once, again) = (simulate(seed, Keep::Trace), simulate(seed, Keep::Trace));
+        let place = once.trace.iter().zip(&again.trace).position(|(one, other)| one != other);
+        assert_eq!(place, None, "seed {seed}: line {place:?} differs");
+        assert_eq!(once, again, "seed {seed}");
+    }
+}
+
+/// And between processes, whose addresses and hash keys differ.
+#[test]
+fn another_process_gives_the_same_trace() {
+    for seed in [1, 5, 7, 23] {
+        let output = Command::new(env!("CARGO_BIN_EXE_hopcache-sim"))
+            .args(["--seed", &seed.to_string(), "--out", env!("CARGO_TARGET_TMPDIR")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let hash = format!("trace {:016x}", simulate(seed, Keep::Failures).hash);
+        assert!(said.lines().any(|line| line.ends_with(&hash)), "seed {seed}: {hash}\n{said}");
+    }
+}

@@ -1,0 +1,85 @@
+//! `cargo xtask sim`: the simulator, built for speed, on seeds; and the proof that its checkers see seeded bugs.
+//!
+//! It decides how the simulator is built and started, nothing about what a seed does.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Seeds of the gate.
+pub(crate) const GATE_SEEDS: u64 = 10_000;
+
+/// Faster than `dev` and built sooner than `release`.
+const PROFILE: [&str; 2] = ["--profile", "simulation"];
+
+/// Where builds with seeded bugs go: their flags would rebuild everything in the usual folder.
+const SEEDED_TARGET: &str = "target/seeded";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Run one seed and print everything that happened.
+    #[arg(long, conflicts_with_all = ["seeds", "replay", "seeded"])]
+    seed: Option<u64>,
+    /// Run so many seeds; traces of those that break a promise go to target/sim.
+    #[arg(long, conflicts_with_all = ["replay", "seeded"])]
+    seeds: Option<u64>,
+    /// First of the seeds.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Run the seed of a kept trace again and say whether the same comes out.
+    #[arg(long, conflicts_with = "seeded")]
+    replay: Option<std::path::PathBuf>,
+    /// Build bugs in, one at a time, and show that each is caught.
+    #[arg(long)]
+    seeded: bool,
+    /// Threads; as many as there are processors unless said.
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.seeded {
+        return seeded(root);
+    }
+    let mut args = match (options.seed, options.seeds, &options.replay) {
+        (Some(seed), ..) => vec!["--seed".to_owned(), seed.to_string()],
+        (None, None, Some(file)) => vec!["--replay".to_owned(), file.display().to_string()],
+        (None, seeds, _) => {
+            let seeds = seeds.unwrap_or(GATE_SEEDS);
+            vec!["--seeds".to_owned(), seeds.to_string(), "--from".to_owned(), options.from.to_string()]
+        }
+    };
+    if let Some(threads) = options.threads {
+        args.extend(["--threads".to_owned(), threads.to_string()]);
+    }
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args(["run", "--quiet", "--package", "hopcache-sim"]).args(PROFILE);
+    finish(command.arg("--").args(args))
+}
+
+/// The gate's part: the seeds, then the seeded bugs.
+pub(crate) fn gate(root: &Path) -> Result<()> {
+    let options =
+        Options { seed: None, seeds: Some(GATE_SEEDS), from: 0, replay: None, seeded: false, threads: None };
+    run(root, &options)?;
+    seeded(root)
+}
+
+fn seeded(root: &Path) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(root)
+        .env("RUSTFLAGS", "--cfg hopcache_seeded")
+        .args(["test", "--package", "hopcache-sim", "--test", "seeded", "--target-dir", SEEDED_TARGET])
+        .args(PROFILE);
+    finish(command.args(["--", "--nocapture"]))
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().context("could not start cargo")?;
+    if !status.success() {
+        bail!("the simulator ended with {status}");
+    }
+    Ok(())
+}
