@@ -178,8 +178,9 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     assert!(answered > 0 && slowed > 0, "there was no flood");
     assert!(place.metric("hopcache_origin_errors_total", "too_many_runs").await > 0.0);
     assert!(others * 20 < hits + others, "{others} of {} hits lost", hits + others);
-    // In line behind the flood each would wait for 1,024 runs of its node, and about 3,000 altogether. In turn it
-    // waits for the next slot; the rest is what a machine without a free core adds, so runs are counted, not time.
+    // In line behind the flood each would wait for 512 runs of its node (128 for each slot), and about 1,500
+    // altogether. In turn it waits for the next slot; the rest is what a machine without a free core adds, so runs
+    // are counted, not time.
     assert!(runs_p50 < 300, "{runs_p50} runs before the calm principal's own");
     clients.shutdown().await;
 }

@@ -419,7 +419,8 @@ async fn watch(gate: Arc<Gate>, address: Address) {
 /// One principal may wait with as many runs as there is room for where nobody else ever asks.
 fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
     let waiting_per_principal = match settings.login {
-        Login::Passthrough => limits::ORIGIN_WAITING_PER_PRINCIPAL_MAX,
+        Login::Passthrough => (settings.max_concurrent * limits::ORIGIN_WAITING_PER_SLOT_MAX)
+            .min(limits::ORIGIN_WAITING_PER_PRINCIPAL_MAX),
         Login::Service(_) => limits::ORIGIN_WAITING_MAX,
     };
     TurnBounds { slots: settings.max_concurrent, waiting_per_principal, waiting: limits::ORIGIN_WAITING_MAX }
