@@ -20,7 +20,7 @@ use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use shares::Shares;
+use shares::{Serial, Shares};
 
 /// Copies in moka.
 pub struct MokaMemory {
@@ -34,6 +34,7 @@ struct Kept {
     life_ms: Millis,
     /// What it weighed when it was put here: a rendering made since is counted when it is put again.
     bytes: u32,
+    serial: Serial,
 }
 
 impl MokaMemory {
@@ -48,7 +49,7 @@ impl MokaMemory {
             .expire_after(EndOfLife)
             // Called once for every copy that was put here: replaced, expired, removed, or not admitted.
             .eviction_listener(move |_, kept: Kept, _| {
-                counted.lock().remove(kept.copy.owner(), kept.bytes.into());
+                counted.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
             })
             .build_with_hasher(KeyBits { secret: rand::random() });
         Self { copies, shares }
@@ -62,29 +63,33 @@ impl Memory for MokaMemory {
 
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let is_held = |key: &QueryKey| self.copies.contains_key(key);
-        let gives_way = self.shares.lock().add(copy.owner(), key, bytes.into(), is_held);
+        let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
         // Outside the lock: moka may call the listener from here.
         if let Some(oldest) = gives_way {
             self.copies.invalidate(&oldest);
         }
-        self.copies.insert(key, Kept { copy, life_ms, bytes });
+        self.copies.insert(key, Kept { copy, life_ms, bytes, serial });
     }
 
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
-        let mut is_counted = false;
+        let mut counted = None;
         let replaced =
             self.copies.entry(key).and_compute_with(|held| match held.map(moka::Entry::into_value) {
                 Some(held) if Arc::ptr_eq(&held.copy, copy) && held.bytes != bytes => {
-                    is_counted = true;
-                    self.shares.lock().add(copy.owner(), key, bytes.into(), |_| true);
-                    Op::Put(Kept { copy: Arc::clone(copy), life_ms, bytes })
+                    let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
+                    counted = Some((serial, gives_way));
+                    Op::Put(Kept { copy: Arc::clone(copy), life_ms, bytes, serial })
                 }
                 _ => Op::Nop,
             });
-        if is_counted && !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
-            self.shares.lock().remove(copy.owner(), bytes.into());
+        let Some((serial, gives_way)) = counted else { return };
+        if !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
+            self.shares.lock().remove(copy.owner(), serial, bytes.into());
+        }
+        // Only now: within the computation moka holds a lock that another key may share.
+        if let Some(oldest) = gives_way {
+            self.copies.invalidate(&oldest);
         }
     }
 

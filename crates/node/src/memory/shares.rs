@@ -1,70 +1,67 @@
 //! How much of the memory each principal's copies take, and which copy gives way when one has more than
 //! its share. Holds no copies: what is counted here is told by whoever holds them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{MEMORY_FULL_PERCENT, MEMORY_SHARE_PERCENT_MAX};
 use hopcache_engine::copy::ScopeTag;
 
-/// Queue places that are not worth sweeping.
-const QUEUE_SLACK: usize = 64;
+/// Which putting of a copy is meant: a key that is put again is another copy, in a new place of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Serial(u64);
 
-/// Bytes by principal. As many principals as have copies, so memory bounds them; each one's queue is
-/// swept before it is twice as long as its copies are many.
+/// Bytes by principal. As many principals as have copies, so memory bounds them; a copy leaves its queue
+/// when it is gone, so there are no more keys in the queues than copies.
 pub(super) struct Shares {
     by_principal: HashMap<ScopeTag, Share>,
     total_bytes: u64,
     bytes_max: u64,
+    last: Serial,
 }
 
 #[derive(Default)]
 struct Share {
     bytes: u64,
     copies: usize,
-    /// Its keys in the order in which they came; some are gone already.
-    queue: VecDeque<QueryKey>,
+    /// Its copies' keys in the order in which they came, without those that were told to give way.
+    queue: BTreeMap<Serial, QueryKey>,
 }
 
 impl Shares {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { by_principal: HashMap::new(), total_bytes: 0, bytes_max }
+        Self { by_principal: HashMap::new(), total_bytes: 0, bytes_max, last: Serial(0) }
     }
 
-    /// Counts a new copy, and says which key of the same principal is to give way for it, if one has to.
-    pub(super) fn add(
-        &mut self,
-        whose: ScopeTag,
-        key: QueryKey,
-        bytes: u64,
-        is_held: impl Fn(&QueryKey) -> bool,
-    ) -> Option<QueryKey> {
+    /// Counts a new copy, and says which key of the same principal is to give way for it, if one has to. Its
+    /// place in the queue is given up with that, so the caller has to see to it that its copy goes.
+    pub(super) fn add(&mut self, whose: ScopeTag, key: QueryKey, bytes: u64) -> (Serial, Option<QueryKey>) {
         self.total_bytes += bytes;
         let is_full = self.total_bytes > percent(self.bytes_max, MEMORY_FULL_PERCENT);
-        let others_bytes = self.total_bytes;
+        let all_bytes = self.total_bytes;
         let share = self.by_principal.entry(whose).or_default();
         share.bytes += bytes;
         share.copies += 1;
-        if share.queue.len() > 2 * share.copies + QUEUE_SLACK {
-            share.queue.retain(&is_held);
-        }
-        let is_alone = others_bytes == share.bytes;
+        let is_alone = all_bytes == share.bytes;
         let is_over = share.bytes > percent(self.bytes_max, MEMORY_SHARE_PERCENT_MAX);
         let mut gives_way = None;
         while is_full && is_over && !is_alone && gives_way.is_none() {
-            let Some(oldest) = share.queue.pop_front() else { break };
-            gives_way = Some(oldest).filter(|oldest| *oldest != key && is_held(oldest));
+            let Some((_, oldest)) = share.queue.pop_first() else { break };
+            // The copy that the new one replaces goes anyway.
+            gives_way = Some(oldest).filter(|oldest| *oldest != key);
         }
-        share.queue.push_back(key);
-        gives_way
+        self.last.0 += 1;
+        share.queue.insert(self.last, key);
+        (self.last, gives_way)
     }
 
     /// A copy that was counted is gone.
-    pub(super) fn remove(&mut self, whose: ScopeTag, bytes: u64) {
+    pub(super) fn remove(&mut self, whose: ScopeTag, serial: Serial, bytes: u64) {
         self.total_bytes = self.total_bytes.saturating_sub(bytes);
         let Some(share) = self.by_principal.get_mut(&whose) else { return };
         share.bytes = share.bytes.saturating_sub(bytes);
         share.copies = share.copies.saturating_sub(1);
+        share.queue.remove(&serial);
         if share.copies == 0 {
             self.by_principal.remove(&whose);
         }
