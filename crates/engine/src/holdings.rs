@@ -10,7 +10,10 @@ use tokio::runtime::Handle;
 
 use crate::engine::Engine;
 
-/// Leases held: no more than flights and refreshes together, which their tables bound.
+/// Leases held: one for each run under a lease. Those of flights and refreshes have a seat in a table. Runs of
+/// `no-cache` requests, and refreshes of a flight that found no seat, have none: like every run they wait in the
+/// origin's queue ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]), and for whom there is no place, the run ends
+/// at once and the lease is given back.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     held: Mutex<HashMap<(QueryKey, u128), Token>>,
@@ -34,7 +37,7 @@ impl Holdings {
     }
 }
 
-/// A lease that a run uses. Dropped before the run has ended (a panic, an abort: F4), it is given back, so
+/// A lease that a run uses, or is about to. Dropped before the run has ended (a panic, an abort: F4), it is given back, so
 /// that the waiters who compete again do not wait for it to lapse.
 pub(crate) struct Held<'a> {
     engine: &'a Engine,
@@ -46,6 +49,13 @@ pub(crate) struct Held<'a> {
 impl<'a> Held<'a> {
     pub(crate) fn new(engine: &'a Engine, key: QueryKey, token: Token) -> Self {
         Self { engine, key, token, is_in_use: true }
+    }
+
+    /// Still held, and for somebody else to end.
+    pub(crate) fn handed_on(self) -> Token {
+        let token = self.token;
+        std::mem::forget(self);
+        token
     }
 
     /// The run has committed or released it.

@@ -16,6 +16,7 @@ use crate::ask::{Ask, Freshness, Hints, Query};
 use crate::copy::SharedCopy;
 use crate::engine::Engine;
 use crate::flight::{Leader, Seat};
+use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason, RefreshWord};
 use crate::ports::{OriginError, OriginFault};
 use crate::win::Win;
@@ -109,15 +110,15 @@ impl Engine {
                     self.run_leased(&errand, token, lease_ms).await
                 }
                 Win::Lease { token, lease_ms, stale: Some(copy) } => {
-                    refresh = Some((token, lease_ms));
+                    refresh = Some((Held::new(&self, errand.query.key, token), lease_ms));
                     Landing::Stale(copy)
                 }
             }
         };
         self.keep(&errand, &landing);
         // Only now: a quick refresh would otherwise keep the new value before we keep the stale one.
-        if let Some((token, lease_ms)) = refresh {
-            self.refresh_leased(&errand, token, lease_ms);
+        if let Some((held, lease_ms)) = refresh {
+            self.refresh_leased(&errand, held.handed_on(), lease_ms);
         }
         if !leader.is_attached() {
             // An invalidation came between our read and our keeping it:

@@ -32,6 +32,10 @@ impl Setbacks {
         let capacity = NonZeroUsize::new(BACKOFF_KEYS_MAX).unwrap_or(NonZeroUsize::MIN);
         Self { by_key: Mutex::new(LruCache::new(capacity)) }
     }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.lock().len()
+    }
 }
 
 /// What the end of a run says of its key.

@@ -25,6 +25,8 @@ pub struct Sizes {
     pub patterns: usize,
     /// Keys remembered as too large.
     pub too_large: usize,
+    /// Keys held back, or held back before.
+    pub setbacks: usize,
     /// Copies in memory.
     pub copies: u64,
 }
@@ -49,6 +51,7 @@ impl Engine {
             words: self.words.len(),
             patterns: self.costs.lock().len(),
             too_large: self.too_large.lock().len(),
+            setbacks: self.setbacks.len(),
             copies: self.ports.memory.size().0,
         }
     }

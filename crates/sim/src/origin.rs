@@ -279,7 +279,7 @@ impl Origin for OriginPort {
 }
 
 /// Without the panic hook: a simulated panic is no line on anybody's screen.
-fn seeded_panic() -> ! {
+pub(crate) fn seeded_panic() -> ! {
     std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }
 

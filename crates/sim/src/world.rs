@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -23,7 +24,7 @@ use parking_lot::Mutex;
 use crate::dice::SimDice;
 use crate::members::{RoutingPort, SimRouting};
 use crate::net::{Net, PeersPort};
-use crate::origin::{OriginPort, ScriptedOrigin};
+use crate::origin::{OriginPort, ScriptedOrigin, seeded_panic};
 use crate::record::{Life, Record};
 use crate::store::{SlotStore, StorePort};
 use crate::switch::Switch;
@@ -276,12 +277,18 @@ impl Clock for SimClock {
 #[derive(Default)]
 pub struct MapMemory {
     copies: Mutex<BTreeMap<QueryKey, SharedCopy>>,
+    panics_at_put: AtomicBool,
 }
 
 impl MapMemory {
     /// Forgets everything, as a cache may at any time.
     pub fn forget_all(&self) {
         self.copies.lock().clear();
+    }
+
+    /// The next copy that is to be kept panics in the task that brings it.
+    pub fn panic_at_next_put(&self) {
+        self.panics_at_put.store(true, Ordering::Relaxed);
     }
 }
 
@@ -291,6 +298,9 @@ impl Memory for MapMemory {
     }
 
     fn put(&self, key: QueryKey, copy: SharedCopy, _: Millis) {
+        if self.panics_at_put.swap(false, Ordering::Relaxed) {
+            seeded_panic();
+        }
         self.copies.lock().insert(key, copy);
     }
 

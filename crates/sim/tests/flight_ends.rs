@@ -251,6 +251,24 @@ async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));
 }
 
+/// F4: a leader that has won a lease and a stale value panics before it has begun the refresh.
+#[tokio::test(start_paused = true)]
+async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
+    let world = World::new(1, 53);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    world.pass(61_000).await;
+    world.origin.set_version(2);
+    world.nodes[0].memory.forget_all();
+    world.nodes[0].memory.panic_at_next_put();
+    let (outcomes, _) = crowd(&world, &world.ask(READ), 3).await;
+    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
+    assert!(joined(&world) > 2, "the fault happened: two waited, and competed again");
+    world.pass(2 * RUN_MS).await;
+    let engine = &world.nodes[0].engine;
+    assert_eq!((world.origin.runs(), engine.leases_held()), (2, 0), "one refresh, and no lease is left");
+    assert_eq!(version(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waiters_patience_ends_for_itself_alone() {
     let world = World::new(1, 52);

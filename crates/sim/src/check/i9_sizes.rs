@@ -1,7 +1,9 @@
 //! I9: every table of an engine is within its limit, everything under way has a task that owns it, and when
 //! nothing is asked any more nothing is left: no flight, no task, no lease.
 
-use hopcache_core::limits::{FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX};
+use hopcache_core::limits::{
+    BACKOFF_KEYS_MAX, FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
+};
 
 use super::{Check, NodeSeen, Seen};
 use crate::subject::{DATABASES, STATEMENTS};
@@ -36,6 +38,7 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("words", sizes.words, VERDICTS_MAX.min(texts)),
         ("patterns", sizes.patterns, PATTERNS_COSTED_MAX.min(texts)),
         ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
+        ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
         // A lease, a flight and a forward without a task would have nobody to end them.
         ("leases", sizes.leases, sizes.tasks),
