@@ -15,6 +15,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bodies;
 mod flights;
 mod hostile;
 mod input;

@@ -10,7 +10,9 @@
 //! | copies, renderings, their overhead | `node.memory` (weighed as the allocator counts; ± 20 %) |
 //! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
 //! | results on their way, and their bodies | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
-//! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one |
+//! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more |
+//! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
+//! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
@@ -18,6 +20,10 @@
 //!
 //! Not bounded in bytes here: copies that were evicted while slow readers still take them, and answers of
 //! peers on their way (each at most [`PEER_ANSWER_BYTES_MAX`], which the peer's own room has let through).
+//! Bodies are counted by what was sent. What is kept of one for its run may be more: a list of `1.0,` is 9 bytes
+//! for 4, the statement stands there twice, as it came and in its normal form, and a forward holds it all once
+//! more as a message. While a body is read it may have a buffer of twice its length, and while it is parsed, by
+//! one worker thread, a tree of many times.
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
 pub const NODE_NAME_LEN_MAX: usize = 64;
@@ -360,10 +366,14 @@ const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
 pub const RESULT_ROOM_BYTES: usize =
     2 * (RESULTS_MEDIUM_MAX * RESULT_BYTES_MEDIUM + RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
 const _: () = assert!(RESULT_ROOM_BYTES <= 384 << 20);
-/// Bytes of request bodies over [`BODY_BYTES_UNRESERVED`] that are being read and answered at a time.
+/// Bytes of request bodies over [`BODY_BYTES_UNRESERVED`] that are being read, or of which a run is under way.
 pub const BODY_ROOM_BYTES: usize = 64 << 20;
 /// Request bodies up to this many bytes need no room. Such a body arrives with its head or soon after.
 pub const BODY_BYTES_UNRESERVED: usize = 64 << 10;
 /// How long a large request waits for room for its body.
 pub const BODY_ROOM_WAIT_MS: u64 = 1_000;
 const _: () = assert!(BODY_ROOM_BYTES >= 8 * REQUEST_BODY_BYTES_MAX);
+/// The same for messages of peers. Their senders have room for them already, but whoever finds the port may
+/// claim to be one until the last byte is here.
+pub const PEER_BODY_ROOM_BYTES: usize = 64 << 20;
+const _: () = assert!(PEER_BODY_ROOM_BYTES >= 8 * PEER_MESSAGE_BYTES_MAX);

@@ -7,6 +7,7 @@
 
 pub mod admin;
 pub mod body;
+mod body_room;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
-    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX, STATEMENT_BYTES_MAX,
+    BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, SESSION_ID_BYTES_MAX,
+    STATEMENT_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Engine;
@@ -23,6 +24,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 
+use crate::body_room::Reserved;
 use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::front::answer::Refusal;
 
@@ -37,11 +39,11 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub struct Raw(Option<Vec<u8>>);
 
 impl Raw {
-    /// The bytes of a request that may be remembered: one without `Cache-Control`, which asks for
+    /// The bytes of a request that may be remembered: a short one without `Cache-Control`, which asks for
     /// something special. Trace context and session differ from request to request and are left out.
     #[must_use]
     pub fn of(head: &Parts, body: &Bytes) -> Self {
-        if head.headers.contains_key(CACHE_CONTROL) {
+        if body.len() > PARSED_REQUEST_BYTES_MAX || head.headers.contains_key(CACHE_CONTROL) {
             return Self(None);
         }
         let path = head.uri.path().as_bytes();
@@ -57,7 +59,7 @@ impl Raw {
         }
         bytes.push(b'\n');
         bytes.extend_from_slice(body);
-        Self(Some(bytes))
+        Self((bytes.len() <= PARSED_REQUEST_BYTES_MAX).then_some(bytes))
     }
 
     /// The bytes, where the request may be remembered.
@@ -126,11 +128,17 @@ impl AskReader {
         }
     }
 
-    /// What a request asks.
+    /// What a request asks. Its parameters keep the room of its body, since they are as large.
     ///
     /// # Errors
     /// [`Refusal`], which says what is wrong with which part of it.
-    pub fn read(&self, head: &Parts, body: &Bytes, now: MonoTime) -> Result<Ask, Refusal> {
+    pub(crate) fn read(
+        &self,
+        head: &Parts,
+        body: &Bytes,
+        room: Reserved,
+        now: MonoTime,
+    ) -> Result<Ask, Refusal> {
         let credentials = credentials(&head.headers)?;
         let encoding = media::accept(joined(&head.headers, &ACCEPT)?.as_deref()).map_err(Refusal::media)?;
         let params_in = joined(&head.headers, &CONTENT_TYPE)?;
@@ -152,7 +160,7 @@ impl AskReader {
         let parts = QueryParts {
             database: database.into(),
             statement: request.statement.into(),
-            params: request.parameters.into(),
+            params: room.kept_by(request.parameters.into()),
             identity: match &self.login {
                 Login::Sender => self.identity(credentials, request.impersonated_user.as_deref()),
                 // Whoever asks would act as whomever they name, by the service's rights (I5).
@@ -305,4 +313,20 @@ fn check_sizes(request: &QueryRequest) -> Result<(), Refusal> {
         return over("bookmarks", BOOKMARKS_MAX, "bookmarks");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I9: no copy is made of what is too long to be remembered.
+    #[test]
+    fn only_short_requests_are_copied_to_be_remembered() {
+        let (head, ()) = http::Request::post("/db/neo4j/query/v2").body(()).unwrap().into_parts();
+        let taken = |len: usize| Raw::of(&head, &vec![b'x'; len].into()).bytes().map(<[u8]>::len);
+        let around = taken(0).unwrap();
+        assert_eq!(taken(PARSED_REQUEST_BYTES_MAX - around), Some(PARSED_REQUEST_BYTES_MAX));
+        assert_eq!(taken(PARSED_REQUEST_BYTES_MAX - around + 1), None);
+        assert_eq!(taken(4 << 20), None);
+    }
 }

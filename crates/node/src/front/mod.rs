@@ -5,7 +5,6 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
-//! | `room` | how many bytes of large bodies are read at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
@@ -15,7 +14,6 @@ pub mod ask;
 pub mod belief;
 pub mod credentials;
 pub mod remembered;
-mod room;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,13 +23,16 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::routing::{MethodRouter, any, get, options};
 use bytes::Bytes;
-use hopcache_core::limits::{BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX};
+use hopcache_core::limits::{
+    BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
+};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
 use hopcache_engine::ports::{Clock, Dice};
 use http::header::{CONNECTION, HOST};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, Version};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -40,6 +41,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::body::{whole, within};
+use crate::body_room::{BodyRoom, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
 use crate::front::answer::{Refusal, Reply};
@@ -63,7 +65,7 @@ pub struct Front {
     reader: AskReader,
     remembered: Arc<RememberedRequests>,
     credentials: Credentials,
-    bodies: room::BodyRoom,
+    bodies: BodyRoom,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -84,7 +86,7 @@ impl Front {
                 Arc::clone(&standing.origin),
                 believers,
             ),
-            bodies: room::BodyRoom::new(),
+            bodies: BodyRoom::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             standing,
@@ -135,16 +137,15 @@ impl Front {
         {
             return self.refuse(refusal);
         }
-        let _room = match self.bodies.for_body(&body).await {
-            Ok(room) => room,
-            Err(refusal) => return self.refuse(refusal),
+        let Ok(room) = self.bodies.for_body(&body).await else {
+            return self.refuse(no_room());
         };
         let body = match read_body(body).await {
             Ok(body) => body,
             Err(refusal) => return self.refuse(refusal),
         };
-        let raw = Raw::of(&head, &body);
-        let ask = match self.ask_of(&raw, &head, &body).await {
+        // Not held while the query runs: what is asked is in `ask` now.
+        let ask = match self.ask_of(head, body, room).await {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
@@ -166,32 +167,34 @@ impl Front {
     }
 
     /// What is asked, by memory or by reading, from a sender who is who it says.
-    async fn ask_of(&self, raw: &Raw, head: &http::request::Parts, body: &Bytes) -> Result<Ask, Refusal> {
+    async fn ask_of(&self, head: Parts, body: Bytes, room: Reserved) -> Result<Ask, Refusal> {
         let now = self.clock.now();
+        let raw = Raw::of(&head, &body);
         if let Some(bytes) = raw.bytes()
             && let Some(known) = self.remembered.find(bytes)
             && known.belief.holds(now)
         {
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
-            ask.traceparent = ask::traceparent(head);
-            ask.session = self.reader.session(head)?;
+            ask.traceparent = ask::traceparent(&head);
+            ask.session = self.reader.session(&head)?;
             return Ok(ask);
         }
-        Box::pin(self.ask_anew(raw, head, body)).await
+        let room = room.shrunk_to(body.len());
+        Box::pin(self.ask_anew(&raw, &head, &body, room)).await
     }
 
-    async fn ask_anew(&self, raw: &Raw, head: &http::request::Parts, body: &Bytes) -> Result<Ask, Refusal> {
+    async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
         // First who asks, then what, as the server does: a stranger's body is not even parsed.
         let belief = self.believe_sender(head).await?;
-        let ask = self.reader.read(head, body, self.clock.now())?;
+        let ask = self.reader.read(head, body, room, self.clock.now())?;
         if let Some(bytes) = raw.bytes() {
             self.remembered.remember(bytes, ask.clone(), belief);
         }
         Ok(ask)
     }
 
-    async fn believe_sender(&self, head: &http::request::Parts) -> Result<Arc<Belief>, Refusal> {
+    async fn believe_sender(&self, head: &Parts) -> Result<Arc<Belief>, Refusal> {
         let identity = &self.reader.sender(head)?;
         let checked = self.credentials.check(identity).await;
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
@@ -251,6 +254,14 @@ fn names_one_host<B>(request: &Request<B>) -> bool {
 async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Reply {
     let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
     answer::discovery(host.unwrap_or("localhost"), &front.engine.me().node)
+}
+
+fn no_room() -> Refusal {
+    Refusal::own(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Hopcache.TransientError.Overloaded",
+        "Too many large requests at a time. Try again soon.".to_owned(),
+    )
 }
 
 /// The whole body, within its bounds of size and time (F31).

@@ -146,6 +146,10 @@ impl PeerLink {
                 let detail = String::from_utf8_lossy(&detail);
                 Err(Attempt::Failed(PeerError::Refused(format!("{status} {detail}"))))
             }
+            // Said before our message was read, by one that has no room for it now: the session is not lost.
+            Err(_) if status == 503 => {
+                Err(Attempt::Failed(PeerError::Refused("503: it is too busy to read this".into())))
+            }
             Err(_) => Err(Attempt::SessionLost),
         }
     }

@@ -6,6 +6,9 @@
 //!
 //! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
 //! reason. Believed senders get sealed answers, refusals included.
+//!
+//! A large body is read before anybody has proved anything, so it takes room first ([`crate::body_room`]); where
+//! there is none the sender is told so unsealed, and asks the next node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +21,9 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{BoxError, Router};
 use bytes::Bytes;
-use hopcache_core::limits::{NODE_NAME_LEN_MAX, PEER_BODY_MS_MAX, PEER_MESSAGE_BYTES_MAX};
+use hopcache_core::limits::{
+    NODE_NAME_LEN_MAX, PEER_BODY_MS_MAX, PEER_BODY_ROOM_BYTES, PEER_MESSAGE_BYTES_MAX,
+};
 use hopcache_core::node::NodeName;
 use http_body_util::{LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -30,6 +35,7 @@ use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
+use crate::body_room::{BodyRoom, NoRoom};
 use crate::farewell::Unserved;
 use crate::listener::Answers;
 
@@ -56,7 +62,8 @@ pub struct PeerRefusal {
 ///
 /// Forwarded requests, which are nearly all, go straight to the desk; the rest through axum's router.
 pub fn service<S: PeerService>(service: Arc<S>, key: Arc<ClusterKey>) -> impl Answers<Body> {
-    let desk = Arc::new(Desk { service, sessions: Sessions::new(key) });
+    let bodies = BodyRoom::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
+    let desk = Arc::new(Desk { service, sessions: Sessions::new(key), bodies });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
@@ -78,7 +85,11 @@ pub fn service<S: PeerService>(service: Arc<S>, key: Arc<ClusterKey>) -> impl An
 struct Desk<S> {
     service: Arc<S>,
     sessions: Sessions,
+    bodies: BodyRoom,
 }
+
+/// A message and what it is sealed with.
+const BODY_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
 
 async fn probe<S: PeerService>(State(desk): State<Arc<Desk<S>>>, headers: HeaderMap) -> Response {
     let proof = headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -102,9 +113,15 @@ impl<S: PeerService> Desk<S> {
     where
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
     {
+        let room = self.bodies.for_body(&body).await;
+        let room = room.map_err(|NoRoom| problem(StatusCode::SERVICE_UNAVAILABLE))?;
         let body = read_body(body).await?;
+        let room = room.shrunk_to(body.len());
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
-        opened.map_err(|error| refused(&*self.service, error))
+        let mut opened = opened.map_err(|error| refused(&*self.service, error))?;
+        // A run outlives the sender's patience, and keeps the parameters, which are a part of the message.
+        opened.message = room.kept_by(opened.message);
+        Ok(opened)
     }
 }
 
@@ -113,8 +130,7 @@ async fn read_body<B>(body: B) -> Result<Bytes, Response>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
 {
-    let most = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
-    match within(Duration::from_millis(PEER_BODY_MS_MAX), whole(Limited::new(body, most))).await {
+    match within(Duration::from_millis(PEER_BODY_MS_MAX), whole(Limited::new(body, BODY_BYTES_MAX))).await {
         Some(Ok(body)) => Ok(body),
         Some(Err(error)) if error.is::<LengthLimitError>() => Err(problem(StatusCode::PAYLOAD_TOO_LARGE)),
         Some(Err(_)) => Err(problem(StatusCode::BAD_REQUEST)),

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use hopcache_core::limits::PEER_MESSAGE_BYTES_MAX;
+use hopcache_core::limits::{PEER_BODY_ROOM_BYTES, PEER_MESSAGE_BYTES_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{PeerError, Peers};
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::harness::{Echo, Peer, link, name};
 use crate::peer::PeerPath;
@@ -180,6 +180,35 @@ async fn megabytes_travel_whole() {
     let larger = Bytes::from(vec![b'm'; PEER_MESSAGE_BYTES_MAX + 1]);
     let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &larger, PATIENCE).await;
     assert!(matches!(refused, Err(PeerError::Refused(_))));
+}
+
+/// I9: strangers who claim large messages share the room with large forwards, which are told so in a moment;
+/// nobody's small message waits for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_messages_share_the_room_and_small_ones_need_none() {
+    let peer = Peer::start("node-b", 1).await;
+    let mut strangers = Vec::new();
+    for _ in 0..PEER_BODY_ROOM_BYTES / PEER_MESSAGE_BYTES_MAX {
+        let mut stranger = TcpStream::connect(peer.addr).await.unwrap();
+        let head = format!(
+            "POST /peer/v1/ask HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nContent-Length: {PEER_MESSAGE_BYTES_MAX}\r\n\r\n"
+        );
+        stranger.write_all(head.as_bytes()).await.unwrap();
+        // Said when its body is wanted, so it has its room.
+        let mut said = [0; 12];
+        stranger.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"HTTP/1.1 100");
+        strangers.push(stranger);
+    }
+    let link = link("node-a");
+    let message = Bytes::from(vec![b'm'; 7 << 19]);
+    let to = name("node-b");
+    let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &message, PATIENCE).await;
+    assert!(matches!(&refused, Err(PeerError::Refused(text)) if text.contains("503")), "{refused:?}");
+    assert_eq!(ask(&link, peer.addr, "hello").await.unwrap(), "node-a:hello");
+    drop(strangers);
+    let answer = link.exchange((&to, peer.addr), PeerPath::Ask, &message, PATIENCE).await.unwrap();
+    assert_eq!(answer.slice(7..), message);
 }
 
 struct OneMember(SocketAddr, Mutex<Vec<PeerError>>);

@@ -1,0 +1,87 @@
+//! I9: large bodies of requests have a room, which is held for as long as what was asked is: by runs whose
+//! clients are gone, and by nobody whose body turned out small.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use crate::support::bolt_proxy::{BoltProxy, Trouble};
+use crate::support::lone::{Lone, Spec};
+use crate::support::scripted_neo4j::ScriptedNeo4j;
+use crate::support::{environment, http, say, until};
+
+/// `BODY_ROOM_BYTES` over `REQUEST_BODY_BYTES_MAX`.
+const LARGEST_AT_A_TIME: usize = 16;
+const LARGEST: usize = 4 << 20;
+const STATEMENT: &str = "RETURN $k";
+
+/// A node whose Neo4j is behind a proxy.
+struct Place {
+    lone: Lone,
+    proxy: BoltProxy,
+    _neo4j: ScriptedNeo4j,
+}
+
+impl Place {
+    async fn start() -> Self {
+        let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+        let neo4j = ScriptedNeo4j::start(&[("neo4j", &password)], Duration::ZERO).await;
+        let proxy = BoltProxy::start(neo4j.uri().trim_start_matches("bolt://")).await.unwrap();
+        let origin = format!("uri = \"bolt://{}\"\ntimeout = \"30s\"", proxy.addr());
+        let lone = Lone::start(&Spec { origin, ..Spec::on("memory:") }).await;
+        // From now on the statement is known for a read, and its sender is believed.
+        assert_eq!(lone.node.ask(&request(0, 10)).await.status, 202);
+        Self { lone, proxy, _neo4j: neo4j }
+    }
+}
+
+fn request(k: usize, bytes: usize) -> Arc<[u8]> {
+    http::query(STATEMENT, &json!({"k": k, "text": "t".repeat(bytes)}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() {
+    let Place { lone, proxy, _neo4j } = &Place::start().await;
+    proxy.trouble(STATEMENT, Trouble::StallAfter(0), LARGEST_AT_A_TIME);
+    let mut clients = Vec::new();
+    for k in 1..=LARGEST_AT_A_TIME {
+        let mut client = http::connect(lone.node.addrs.client).await.unwrap();
+        client.write_all(&request(k, LARGEST - 1_000)).await.unwrap();
+        clients.push(client);
+    }
+    let all_run = |runs: &[_]| runs.len() == 1 + LARGEST_AT_A_TIME;
+    assert!(proxy.wait_until(STATEMENT, Duration::from_secs(20), all_run).await, "not all run");
+    drop(clients);
+    let refused = lone.node.ask(&request(99, 80_000)).await;
+    assert_eq!(refused.status, 503, "their bodies are still here, and nobody counts them: {refused}");
+    assert_eq!(proxy.runs(STATEMENT), 1 + LARGEST_AT_A_TIME);
+    proxy.cut();
+    let served = async || lone.node.ask(&request(99, 80_000)).await.status == 202;
+    until("their room is free", Duration::from_secs(20), served).await;
+    say(&format!(
+        "I9: {LARGEST_AT_A_TIME} bodies whose clients hung up; the next was told 503, and served when the runs had ended"
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_bodies_of_unknown_length_hold_no_room_while_they_run() {
+    let Place { lone, proxy, _neo4j } = &Place::start().await;
+    // Longer than a request waits for room.
+    proxy.delay_runs(STATEMENT, Duration::from_secs(3));
+    let requests = (1..=2 * LARGEST_AT_A_TIME).map(|k| {
+        let body = json!({"statement": STATEMENT, "parameters": {"k": k}}).to_string();
+        let text = format!(
+            "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\n{}transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+            http::login(),
+            body.len()
+        );
+        (lone.node.addrs.client, Arc::from(text.into_bytes()))
+    });
+    for reply in http::crowd(requests.collect()).await {
+        let reply = reply.unwrap();
+        assert_eq!(reply.status, 202, "{reply}");
+    }
+    assert_eq!(proxy.runs(STATEMENT), 1 + 2 * LARGEST_AT_A_TIME);
+}
