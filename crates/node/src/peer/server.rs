@@ -7,7 +7,7 @@
 //! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
 //! reason. Believed senders get sealed answers, refusals included.
 //!
-//! A large body is read before anybody has proved anything, so it takes room first ([`crate::body_room`]); where
+//! A large body is read before anybody has proved anything, so it takes room first (`body_room`); where
 //! there is none the sender is told so unsealed, and asks the next node.
 
 use std::sync::Arc;
