@@ -32,7 +32,8 @@ pub(crate) enum Win {
 
 /// What became of a stored entry that failed its checksum.
 enum Corrupt {
-    /// It is gone: the next answer will be another.
+    /// It is gone: the next answer will be another. It is asked for after a loser's wait, so whoever keeps
+    /// storing such entries keeps nobody busier, and no longer, than a holder that never ends.
     Removed,
     /// It could not be removed, and would be found again and again.
     Stays,
@@ -76,8 +77,6 @@ impl Engine {
                 Err(_) => return Win::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored, asked).await {
                     Ok(copy) => return Win::Value(copy),
-                    // Waits like a loser: whoever keeps storing such entries keeps nobody busy, and no longer
-                    // than a holder that never ends.
                     Err(Corrupt::Removed) => {}
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
