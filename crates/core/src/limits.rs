@@ -97,7 +97,8 @@ pub const CREDENTIALS_SWEEP_MS: u64 = 10_000;
 /// Refused credentials remembered. Losing one costs a question to Neo4j.
 pub const CREDENTIALS_REFUSED_MAX: usize = 1_000;
 /// A check of credentials ends by then, and nobody waits longer for one: a place in the queue, and two
-/// connections that are opened one after the other.
+/// connections that are opened one after the other. Strangers have a queue of their own before that one; whom
+/// both keep waiting for long is told that it took too long.
 pub const CREDENTIALS_CHECK_MS_MAX: u64 = ORIGIN_WAIT_MS_MAX + 2 * ORIGIN_CONNECT_MS_MAX;
 /// Credentials never accepted before that are checked at a time: of [`ORIGIN_VERIFIES_MAX`] a quarter is
 /// left for those that were, whose hits wait for it.
@@ -291,7 +292,7 @@ pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
 pub const STORE_SILENCES_MAX: u32 = 3;
 /// Failures of store commands closer together than this count as one towards opening the breaker.
 pub const STORE_BREAKER_APART_MS: u64 = 50;
-/// For how long Neo4j's no to credentials is remembered: three wrong tries within five seconds lock a
+/// For how long Neo4j's no to credentials, or its word that the user is locked out, is remembered: three wrong tries within five seconds lock a
 /// user out there, and this leaves one client two and a half.
 pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 /// While Neo4j cannot be reached: pause between two questions about the same credentials.

@@ -20,7 +20,7 @@ use crate::classify::{ServerWords, WordKey};
 use crate::costs::Costs;
 use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
-use crate::lead::Landing;
+use crate::lead::Landed;
 use crate::outcome::Event;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
 use crate::route::SharedHop;
@@ -83,7 +83,7 @@ pub struct Engine {
     pub(crate) hasher: KeyHasher,
     pub(crate) checksum_key: ChecksumKey,
     /// Flights that lead at the origin (or the store) here.
-    pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landing>>>,
+    pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landed>>>,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
     pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<SharedHop>>>,
     /// Refreshes under way; they have no followers.
@@ -96,8 +96,29 @@ pub struct Engine {
     pub(crate) costs: Mutex<Costs>,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
-    /// What is wrong with the store, by its last answers.
-    store_trouble: Mutex<Option<StoreError>>,
+    store_trouble: Mutex<StoreTrouble>,
+}
+
+/// What is wrong with the store, by its last answers.
+#[derive(Default)]
+struct StoreTrouble {
+    /// It refuses (full, a replica). It still answers reads, so only a ping, which writes, ends this.
+    refusal: Option<StoreError>,
+    /// It does not answer; any answer ends this.
+    silence: Option<StoreError>,
+}
+
+impl StoreTrouble {
+    fn said(&self) -> Option<&StoreError> {
+        self.silence.as_ref().or(self.refusal.as_ref())
+    }
+
+    fn take(&mut self, error: &StoreError) {
+        match error {
+            StoreError::Refused(_) => *self = Self { refusal: Some(error.clone()), silence: None },
+            _ => self.silence = Some(error.clone()),
+        }
+    }
 }
 
 impl Engine {
@@ -172,13 +193,13 @@ impl Engine {
     /// Whether the store answers and takes writes.
     #[must_use]
     pub fn store_is_reachable(&self) -> bool {
-        self.store_trouble.lock().is_none()
+        self.store_trouble.lock().said().is_none()
     }
 
     /// What is wrong with the store; nothing when it answers and takes writes.
     #[must_use]
     pub fn store_trouble(&self) -> Option<StoreError> {
-        self.store_trouble.lock().clone()
+        self.store_trouble.lock().said().cloned()
     }
 
     /// Waits for flights to land, then gives back whatever leases are left. Nothing is started
@@ -209,15 +230,16 @@ impl Engine {
         self.ports.observer.note(event);
     }
 
-    /// A store that refuses (full, a replica) still answers reads, so a refusal stays until a ping, which
-    /// writes, is answered ([`Engine::ask_refusing_store`]).
+    /// A refusal stays until a ping is answered ([`Engine::ask_refusing_store`]), which also says whether the
+    /// store is silent meanwhile: one command that was late is no other trouble than the refusal.
     pub(crate) fn saw_store<T>(&self, answer: &Result<T, StoreError>) {
         let mut trouble = self.store_trouble.lock();
         match answer {
-            Ok(_) if matches!(*trouble, Some(StoreError::Refused(_))) => {}
-            Ok(_) => *trouble = None,
+            Ok(_) => trouble.silence = None,
             Err(error) => {
-                *trouble = Some(error.clone());
+                if trouble.refusal.is_none() || matches!(error, StoreError::Refused(_)) {
+                    trouble.take(error);
+                }
                 drop(trouble);
                 self.note(Event::StoreFault);
             }
@@ -226,11 +248,15 @@ impl Engine {
 
     /// Asks a store that refused whether it still does.
     pub(crate) async fn ask_refusing_store(&self) {
-        if !matches!(*self.store_trouble.lock(), Some(StoreError::Refused(_))) {
+        if self.store_trouble.lock().refusal.is_none() {
             return;
         }
         let answer = self.ports.store.ping().await;
-        *self.store_trouble.lock() = answer.err();
+        let mut trouble = self.store_trouble.lock();
+        match answer {
+            Ok(()) => *trouble = StoreTrouble::default(),
+            Err(error) => trouble.take(&error),
+        }
     }
 
     /// A number in [0, 1).

@@ -96,30 +96,37 @@ impl Engine {
                     (follower, Role::Led)
                 }
             };
-            let Wait::Landed(landing) = follower.wait().await else {
+            let Wait::Landed(landed) = follower.wait().await else {
                 #[cfg(hopcache_seeded)]
                 self.seeded_unlocked(ask).await;
                 continue;
             };
+            let landing = &landed.landing;
+            // A scope has no password: flights are shared by all who send the same user's name. A no to other
+            // credentials says nothing of these, however often it comes. A no to the same ones is taken at
+            // once: Neo4j locks a user out after three.
+            if is_no_to_credentials(landing) && landed.whose != ask.query.identity.fingerprint {
+                continue;
+            }
             // What the server says of the statement is everybody's answer, and so is a run that used up its
             // time. Any other failure was the leader's luck: a follower tries once more before it takes it for
             // its own, unless such tries have left the key held back.
             if role == Role::Joined
                 && !retried
-                && is_leaders_luck(&landing)
+                && is_leaders_luck(landing)
                 && self.held_back(&ask.query.key).is_none()
             {
                 retried = true;
                 continue;
             }
-            if self.is_holder_too_old(ask, &landing, role) {
+            if self.is_holder_too_old(ask, landing, role) {
                 continue;
             }
-            if role == Role::Joined && !self.is_fresh_enough(ask, &landing) {
+            if role == Role::Joined && !self.is_fresh_enough(ask, landing) {
                 // Flights are shared by key; what this request asks beyond that, it asks for itself.
                 return self.read_anew(ask).await;
             }
-            return self.of_landing(ask, &landing, role);
+            return self.of_landing(ask, landing, role);
         }
         Here::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
     }
@@ -194,8 +201,11 @@ impl Engine {
             Ok(Grant::Value(_) | Grant::Busy { .. }) | Err(_) => self.run(errand, None).await,
         };
         // An older copy must not be served on; the new one is in the store. It is not kept here: without a
-        // seat in a table nobody would tell us of a purge in between.
-        self.ports.memory.remove(&errand.query.key);
+        // seat in a table nobody would tell us of a purge in between. A run without a result brought nothing
+        // newer, and leaves the copy to those who take it.
+        if matches!(landing, Landing::Ran { .. } | Landing::Found(_)) {
+            self.ports.memory.remove(&errand.query.key);
+        }
         landing
     }
 
@@ -298,6 +308,11 @@ fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {
     }
 }
 
+/// Whether Neo4j refused the leader's log-on.
+fn is_no_to_credentials(landing: &Landing) -> bool {
+    matches!(landing, Landing::Failed(error) if matches!(error.kind, OriginFault::Unauthorized(_)))
+}
+
 /// Whether a failure says something of the leader's circumstances and nothing of the statement.
 fn is_leaders_luck(landing: &Landing) -> bool {
     let Landing::Failed(error) = landing else { return false };
@@ -306,9 +321,10 @@ fn is_leaders_luck(landing: &Landing) -> bool {
         OriginFault::Failed(_)
         | OriginFault::TooLarge { .. }
         | OriginFault::TimedOut
-        | OriginFault::TooManyRuns => false,
-        OriginFault::Unauthorized(_)
-        | OriginFault::Transient(_)
+        | OriginFault::TooManyRuns
+        // Of the follower's own credentials: see `is_no_to_credentials`.
+        | OriginFault::Unauthorized(_) => false,
+        OriginFault::Transient(_)
         | OriginFault::Unreachable(_)
         | OriginFault::Cut(_)
         | OriginFault::Overloaded => true,

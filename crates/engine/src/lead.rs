@@ -21,7 +21,15 @@ use crate::outcome::{Cause, Detail, Event, Kept, Reason, RefreshWord};
 use crate::ports::{OriginError, OriginFault};
 use crate::win::Win;
 
-/// How a flight ends, for its leader and its followers alike.
+/// What a flight tells its leader and its followers alike.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    /// Fingerprint of the credentials that it ran with.
+    pub(crate) whose: [u8; 32],
+    pub(crate) landing: Landing,
+}
+
+/// How a flight ends.
 #[derive(Debug)]
 pub(crate) enum Landing {
     /// The store had a fresh value.
@@ -87,7 +95,7 @@ pub(crate) enum StaleUse {
     Ignore,
 }
 
-type KeyLeader = Leader<QueryKey, Arc<Landing>>;
+type KeyLeader = Leader<QueryKey, Arc<Landed>>;
 
 impl Engine {
     /// Starts the leader's task.
@@ -125,7 +133,8 @@ impl Engine {
             //   we read X · purge detaches this flight · purge empties memory · we keep X.
             self.ports.memory.remove(&errand.query.key);
         }
-        let followers = leader.land(Arc::new(landing));
+        let whose = errand.query.identity.fingerprint;
+        let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
     }
 

@@ -190,10 +190,10 @@ impl FailureKind {
 
 impl FailureKind {
     /// Whether it says something of the key's runs, which everybody who waited for them has to hear: another
-    /// try would be held back.
+    /// try would be held back. All who ask for a key are one principal, so its full queue is among them.
     #[must_use]
     pub const fn is_of_key(&self) -> bool {
-        matches!(self, Self::OriginTimedOut | Self::HeldBack { .. })
+        matches!(self, Self::OriginTimedOut | Self::HeldBack { .. } | Self::TooManyRuns)
     }
 }
 

@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_queryapi::render::Form;
 
 use crate::ask::{Ask, Freshness};
 use crate::engine::Engine;
-use crate::flight::{Seat, Wait};
+use crate::flight::{Follower, Leader, Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
 use crate::outcome::{Answer, Class, Event, FailureKind, ForwardWord, Role};
@@ -26,11 +28,26 @@ pub(crate) enum Hop {
     NextNode,
 }
 
-/// How a shared forward ended, and when it had been sent.
+/// How a shared forward ended, when it had been sent, and with whose credentials (their fingerprint).
 #[derive(Debug)]
 pub(crate) struct SharedHop {
     pub(crate) sent: MonoTime,
+    pub(crate) whose: [u8; 32],
     pub(crate) hop: Hop,
+}
+
+/// What the end of a shared forward is to one who joined it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// The answer, or the failure that it would get as well.
+    Everybodys,
+    /// The leader's bad luck, or want of room: one more shared forward finds out for all of them. Each asking
+    /// for itself would be as many forwards as there are followers, at the most loaded moment.
+    Luck,
+    /// An answer that was on its way for longer than it may be old (I4).
+    TooOld,
+    /// A failure by the leader's deadline or credentials, which this request does not share.
+    Leaders,
 }
 
 impl Engine {
@@ -38,43 +55,49 @@ impl Engine {
         if ask.freshness != Freshness::default() {
             return self.ask_alone(ask, to).await;
         }
-        let joined = self.now();
-        let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
-            Seat::Full => {
-                return Hop::Answered(Here::Answered(self.failed(
-                    ask,
-                    FailureKind::Overloaded.into(),
-                    Role::Joined,
-                )));
-            }
-            Seat::Follow(follower) => (follower, Role::Joined),
-            Seat::Lead(leader) => {
-                let follower = leader.follow();
-                let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
-                let sent = self.now();
-                self.tasks.spawn(async move {
-                    let hop = engine.ask_peer(&ask, &to).await;
-                    leader.land(Arc::new(SharedHop { sent, hop }));
-                });
-                (follower, Role::Led)
-            }
-        };
-        let left = ask.deadline.since(self.now());
-        tokio::select! {
-            biased;
-            end = follower.wait() => match end {
-                // With this request's own deadline and credentials, once: a second failure is its own.
-                Wait::Landed(shared) if role == Role::Joined && self.is_leaders_own(ask, &shared, joined) => {
-                    self.ask_alone(ask, to).await
-                }
-                Wait::Landed(shared) => self.as_role(&shared.hop, role),
-                Wait::Lost => Hop::NextNode,
-            },
-            () = self.ports.clock.sleep(left) => {
-                let failure = FailureKind::DeadlinePassed.into();
-                Hop::Answered(Here::Answered(self.failed(ask, failure, role)))
+        let failed =
+            |kind: FailureKind, role| Hop::Answered(Here::Answered(self.failed(ask, kind.into(), role)));
+        let mut is_second = false;
+        loop {
+            let joined = self.now();
+            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
+                Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
+                Seat::Follow(follower) => (follower, Role::Joined),
+                Seat::Lead(leader) => (self.lead_forward(leader, ask, to), Role::Led),
+            };
+            let left = ask.deadline.since(self.now());
+            let end = tokio::select! {
+                biased;
+                end = follower.wait() => end,
+                () = self.ports.clock.sleep(left) => return failed(FailureKind::DeadlinePassed, role),
+            };
+            let Wait::Landed(shared) = end else { return Hop::NextNode };
+            match self.share(ask, &shared, joined) {
+                _ if role == Role::Led => return self.as_role(&shared.hop, role),
+                Share::Everybodys => return self.as_role(&shared.hop, role),
+                Share::Luck | Share::TooOld if !is_second => is_second = true,
+                // A second failure is everybody's.
+                Share::Luck => return self.as_role(&shared.hop, role),
+                Share::TooOld | Share::Leaders => return self.ask_alone(ask, to).await,
             }
         }
+    }
+
+    /// Sends the forward that others may join; the seat is the leading request's own.
+    fn lead_forward(
+        self: &Arc<Self>,
+        leader: Leader<(QueryKey, Form), Arc<SharedHop>>,
+        ask: &Ask,
+        to: &NodeName,
+    ) -> Follower<Arc<SharedHop>> {
+        let follower = leader.follow();
+        let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
+        let (sent, whose) = (self.now(), ask.query.identity.fingerprint);
+        self.tasks.spawn(async move {
+            let hop = engine.ask_peer(&ask, &to).await;
+            leader.land(Arc::new(SharedHop { sent, whose, hop }));
+        });
+        follower
     }
 
     /// Asks for this request only, by its own deadline: the margin that [`Engine::ask_peer`] gives an answer on
@@ -127,20 +150,33 @@ impl Engine {
         }
     }
 
-    /// Whether a shared answer is nothing for those who joined: it was on its way for longer than it may
-    /// be old (I4), or it failed by the leader's circumstances (its deadline, its credentials, its
-    /// luck) and not by the statement.
+    /// What a shared answer is to one who joined for it at `joined`.
     ///
     /// When the owner answered cannot be known, only that it was after the forward was sent. So what joined later
     /// takes the time between for the answer's: the owner answers · this process is stopped for 20 s · it goes
     /// on, a client comes and joins · the answer is read from the socket, 20 s old and saying 1 s.
-    fn is_leaders_own(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> bool {
-        let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return false };
+    fn share(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> Share {
+        let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
         let on_its_way = joined.since(shared.sent);
         let is_old = |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)));
-        match &outcome.answer {
-            Answer::Body(_) => outcome.how.age_ms.is_some_and(is_old),
-            Answer::Failed(failure) => !failure.kind.is_of_statement() && !failure.kind.is_of_key(),
+        let failure = match &outcome.answer {
+            Answer::Body(_) if outcome.how.age_ms.is_some_and(is_old) => return Share::TooOld,
+            Answer::Body(_) => return Share::Everybodys,
+            Answer::Failed(failure) => &failure.kind,
+        };
+        match failure {
+            kind if kind.is_of_statement() || kind.is_of_key() => Share::Everybodys,
+            FailureKind::DeadlinePassed => Share::Leaders,
+            // A no to the very same credentials is everybody's who has them: each log-on more that is refused
+            // brings Neo4j nearer to locking the user out.
+            FailureKind::Neo4j(said) if said.code.starts_with("Neo.ClientError.Security.") => {
+                if shared.whose == ask.query.identity.fingerprint {
+                    Share::Everybodys
+                } else {
+                    Share::Leaders
+                }
+            }
+            _ => Share::Luck,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::ask::Ask;
 use crate::engine::Engine;
 use crate::flight::{Leader, Seat, Wait};
 use crate::here::Here;
-use crate::lead::{Errand, Landing};
+use crate::lead::{Errand, Landed};
 use crate::message::Reply;
 use crate::outcome::Cause;
 use crate::ports::{OriginError, OriginFault};
@@ -60,9 +60,9 @@ impl Engine {
     /// is dropped. What is handed back leads nothing that anybody waits for.
     pub(crate) async fn seeded_lead(
         self: &Arc<Self>,
-        leader: Leader<QueryKey, Arc<Landing>>,
+        leader: Leader<QueryKey, Arc<Landed>>,
         ask: &Ask,
-    ) -> Leader<QueryKey, Arc<Landing>> {
+    ) -> Leader<QueryKey, Arc<Landed>> {
         if !has(Bug::LeaderOfItsClient) {
             return leader;
         }

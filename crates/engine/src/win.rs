@@ -32,7 +32,8 @@ pub(crate) enum Win {
 
 /// What became of a stored entry that failed its checksum.
 enum Corrupt {
-    /// It is gone: the next answer will be another.
+    /// It is gone: the next answer will be another. It is asked for after a loser's wait, so whoever keeps
+    /// storing such entries keeps nobody busier, and no longer, than a holder that never ends.
     Removed,
     /// It could not be removed, and would be found again and again.
     Stays,
@@ -76,7 +77,7 @@ impl Engine {
                 Err(_) => return Win::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored, asked).await {
                     Ok(copy) => return Win::Value(copy),
-                    Err(Corrupt::Removed) => continue,
+                    Err(Corrupt::Removed) => {}
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {

@@ -1,13 +1,19 @@
 //! What a request that joins somebody else's flight or forward still has for itself: its deadline, its
 //! credentials, its freshness.
 
+use std::sync::Arc;
+
+use hopcache_core::limits::LEASE_MS_MAX;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness};
+use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
-use hopcache_engine::ports::OriginFault;
+use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
-use hopcache_sim::world::sim_now;
+use hopcache_sim::record::What;
+use hopcache_sim::store::Weather;
+use hopcache_sim::world::{default_policy, sim_now};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -47,6 +53,139 @@ async fn a_follower_of_a_forward_waits_by_its_own_deadline() {
     assert_eq!(kind(&first.await.unwrap()), Some(FailureKind::DeadlinePassed));
     assert_eq!(version(&second.await.unwrap()), "1");
     assert_eq!(world.origin.runs(), 1, "the flight at the owner went on");
+}
+
+/// The same request with another password: the same key.
+fn with_password(ask: &Ask, password: u8) -> Ask {
+    let mut query = (*ask.query).clone();
+    query.identity = Arc::new(Identity { fingerprint: [password; 32], ..(*query.identity).clone() });
+    Ask { query: Arc::new(query), ..ask.clone() }
+}
+
+fn refused() -> OriginFault {
+    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
+    OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() })
+}
+
+/// Failures by want of room, at the most loaded moment: 1,000 followers of one forward are told by one forward
+/// where another try is sure to fail, else by one more.
+#[tokio::test(start_paused = true)]
+async fn behind_a_forward_a_crowd_that_fails_does_not_ask_one_by_one() {
+    let kinds = [
+        (OriginFault::TooManyRuns, FailureKind::TooManyRuns, 1),
+        (OriginFault::Overloaded, FailureKind::Overloaded, 2),
+        (OriginFault::Unreachable("away".into()), FailureKind::OriginUnreachable, 2),
+    ];
+    for (fault, expected, forwards) in kinds {
+        let world = World::new(2, 37);
+        world.origin.set_mood(Mood::Fault(fault));
+        let ask = world.ask(READ);
+        let node = other_than_owner(&world, &ask);
+        let crowd: Vec<_> = (0..1_000).map(|_| world.send(node, &ask)).collect();
+        for outcome in crowd {
+            assert_eq!(kind(&outcome.await.unwrap()).as_ref(), Some(&expected));
+        }
+        assert_eq!(world.net.forwards(), forwards, "{expected:?}");
+        assert_eq!(world.origin.runs() as u64, forwards, "{expected:?}");
+    }
+}
+
+/// The second forward is shared, and brings everybody the answer.
+#[tokio::test(start_paused = true)]
+async fn behind_a_forward_the_second_try_is_shared() {
+    let world = World::new(2, 38);
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    let ask = world.ask(READ);
+    let node = other_than_owner(&world, &ask);
+    let crowd: Vec<_> = (0..100).map(|_| world.send(node, &ask)).collect();
+    world.pass(50).await;
+    world.origin.set_mood(Mood::Well);
+    let mut answered = 0;
+    for outcome in crowd {
+        answered += usize::from(version(&outcome.await.unwrap()) == "1");
+    }
+    assert_eq!(answered, 99, "all but the leader");
+    assert_eq!((world.net.forwards(), world.origin.runs()), (2, 2));
+}
+
+/// I5: a scope has no password. Two old passwords lead in a row, and the one that followed both is right: it is
+/// neither told that it is wrong nor given up.
+#[tokio::test(start_paused = true)]
+async fn a_follower_never_takes_a_no_to_other_credentials() {
+    let world = World::new(1, 39);
+    world.origin.set_mood(Mood::Fault(refused()));
+    let ask = world.ask(READ);
+    let old: Vec<_> = (1..=2).map(|password| world.send(0, &with_password(&ask, password))).collect();
+    let right = world.send(0, &with_password(&ask, 3));
+    world.pass(150).await;
+    assert_eq!(world.origin.runs(), 2, "the second one leads");
+    world.origin.set_mood(Mood::Well);
+    for outcome in old {
+        assert!(matches!(kind(&outcome.await.unwrap()), Some(FailureKind::Neo4j(_))));
+    }
+    assert_eq!(version(&right.await.unwrap()), "1");
+}
+
+/// The same credentials hear it at once, here and behind a forward: more than three refused log-ons in a row
+/// have Neo4j lock the user out.
+#[tokio::test(start_paused = true)]
+async fn a_no_to_the_same_credentials_is_one_run_for_all() {
+    let world = World::new(2, 40);
+    world.origin.set_mood(Mood::Fault(refused()));
+    let ask = world.ask(READ);
+    let crowd: Vec<_> = (0..300).map(|client| world.send(client % 2, &ask)).collect();
+    for outcome in crowd {
+        assert!(matches!(kind(&outcome.await.unwrap()), Some(FailureKind::Neo4j(_))));
+    }
+    assert_eq!((world.origin.runs(), world.net.forwards()), (1, 1));
+}
+
+/// Behind a forward whose leader had other credentials, each asks with its own.
+#[tokio::test(start_paused = true)]
+async fn behind_a_forward_a_no_to_other_credentials_is_not_taken() {
+    let world = World::new(2, 41);
+    world.origin.set_mood(Mood::Fault(refused()));
+    let ask = world.ask(READ);
+    let node = other_than_owner(&world, &ask);
+    let old = world.send(node, &with_password(&ask, 1));
+    world.pass(10).await;
+    let right = world.send(node, &with_password(&ask, 2));
+    world.pass(50).await;
+    world.origin.set_mood(Mood::Well);
+    assert!(matches!(kind(&old.await.unwrap()), Some(FailureKind::Neo4j(_))));
+    assert_eq!(version(&right.await.unwrap()), "1");
+}
+
+/// `no-cache` while nothing answers takes nothing from those who accept what is kept.
+#[tokio::test(start_paused = true)]
+async fn a_read_anew_that_fails_leaves_the_copy() {
+    let world = World::new(1, 42);
+    let ask = world.ask(READ);
+    world.send(0, &ask).await.unwrap();
+    world.store.set_down(true);
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    let mut anew = ask.clone();
+    anew.freshness = Freshness { no_cache: true, ..Freshness::default() };
+    assert_eq!(kind(&world.send(0, &anew).await.unwrap()), Some(FailureKind::OriginUnreachable));
+    assert_eq!(version(&world.send(0, &ask).await.unwrap()), "1");
+}
+
+/// F39: somebody keeps writing what fails its checksum. The flight waits between two looks, and gives up.
+#[tokio::test(start_paused = true)]
+async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
+    let world = World::new(1, 43);
+    let ask = world.ask(READ);
+    world.send(0, &ask).await.unwrap();
+    world.nodes[0].memory.forget_all();
+    world.store.set_weather(Weather { delay_ms_max: 1, ..Weather::default() });
+    world.store.corrupt_again_and_again(&ask.query.key);
+    let began = sim_now();
+    assert_eq!(kind(&world.send(0, &ask).await.unwrap()), Some(FailureKind::Overloaded));
+    let most = default_policy().run_timeout_ms.0 + LEASE_MS_MAX + 1_000;
+    assert!(sim_now().since(began) <= Millis(most));
+    let facts = world.record.since(0);
+    let removals = facts.iter().filter(|fact| matches!(fact.what, What::Invalidated { .. })).count();
+    assert!((10..1_000).contains(&removals), "{removals} removals");
 }
 
 /// A leader's bad luck is tried once more, behind a forward as at the owner.

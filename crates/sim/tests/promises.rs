@@ -5,9 +5,10 @@ use hopcache_core::lease::{Commit, GrantKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Freshness, RequestBypass};
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
+use hopcache_sim::store::{Mode, Weather};
 use hopcache_sim::switch::Power;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -279,6 +280,33 @@ async fn without_the_store_flights_collapse_and_copies_are_brief() {
     let outcome = world.send(0, &ask).await.unwrap();
     assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. }));
     assert!(world.nodes[owner].engine.store_is_reachable());
+}
+
+/// A full store still answers reads. One answer that is late in between is no end of its being full: only a ping,
+/// which writes, says that.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
+    let world = World::new(1, 44);
+    let engine = &world.nodes[0].engine;
+    let mut read = world.ask(READ);
+    read.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
+    let refuses = || matches!(engine.store_trouble(), Some(StoreError::Refused(_)));
+    world.store.set_mode(Mode::Refusing);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    assert!(refuses());
+    world.store.set_weather(Weather { lost_answers: 1_000, ..Weather::default() });
+    let faults = world.nodes[0].events.count(|event| *event == Event::StoreFault);
+    world.nodes[0].memory.forget_all();
+    world.send(0, &read).await.unwrap();
+    assert_eq!(world.nodes[0].events.count(|event| *event == Event::StoreFault), faults + 1, "it was late");
+    world.store.set_weather(Weather::default());
+    world.send(0, &read).await.unwrap();
+    assert!(refuses(), "it answered a read, and is as full as before");
+    world.store.set_mode(Mode::Up);
+    let follows = std::sync::Arc::clone(engine);
+    tokio::spawn(async move { follows.follow_invalidations().await });
+    world.pass(600).await;
+    assert!(engine.store_is_reachable());
 }
 
 /// I3: a purge takes the lease, so what was read before it is not stored after it, nor kept in memory.

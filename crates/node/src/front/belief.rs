@@ -56,6 +56,11 @@ impl Belief {
         self.serving.store(0, Ordering::Relaxed);
     }
 
+    /// Serves no longer than Neo4j's last yes is good for.
+    fn end_grace(&self) {
+        self.serving.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Serves on for a while after Neo4j's last yes has run out; whether any of the grace is left.
     fn serve_on(&self, now: MonoTime, grace_ms: Millis) -> bool {
         let overdue_ms = now.since(MonoTime(self.until.load(Ordering::Relaxed)));
@@ -68,7 +73,7 @@ impl Belief {
     }
 }
 
-/// Neo4j's no, and until when it is not asked again.
+/// What Neo4j said instead of yes, and until when it is not asked again.
 struct Refused {
     until: MonoTime,
     error: OriginError,
@@ -106,13 +111,12 @@ impl Beliefs {
     }
 
     pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> Known {
-        if let Some(belief) = self.accepted.get(whose) {
-            let belief = Arc::clone(belief);
-            return if belief.holds(now) { Known::Believed(belief) } else { Known::Overdue(belief) };
-        }
-        match self.refused.get(whose) {
-            Some(refused) if now < refused.until => Known::Refused(refused.error.clone()),
-            _ => Known::Stranger,
+        let belief = self.accepted.get(whose).map(Arc::clone);
+        match (belief, self.refused.get(whose)) {
+            (Some(belief), _) if belief.holds(now) => Known::Believed(belief),
+            (_, Some(refused)) if now < refused.until => Known::Refused(refused.error.clone()),
+            (Some(belief), _) => Known::Overdue(belief),
+            (None, _) => Known::Stranger,
         }
     }
 
@@ -133,6 +137,16 @@ impl Beliefs {
     /// Neo4j said no.
     pub(super) fn refuse(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
         self.forget(whose);
+        self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
+    }
+
+    /// Neo4j answers, and says nothing of these credentials: a belief whose 30 s are not over goes on, and one
+    /// that is over stays over, since a revoked user could bring such answers about. Neo4j is there again, so
+    /// nobody is served on for its absence; should it go away, the grace counts from its last yes as before.
+    pub(super) fn put_off(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
+        if let Some(belief) = self.accepted.get(whose) {
+            belief.end_grace();
+        }
         self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
     }
 

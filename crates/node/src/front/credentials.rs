@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::belief::{Belief, Beliefs, Fingerprint, Known};
+use crate::origin::fault::is_no_to_credentials;
 use crate::origin::turns::{NoSlot, Slots};
 
 type Check = Result<Arc<Belief>, OriginError>;
@@ -76,7 +77,8 @@ impl Credentials {
     /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
     /// revoked in a database that is down. One that was never accepted is not served. A refusal is
     /// remembered briefly: Neo4j locks a user out after three wrong passwords in five seconds, and one
-    /// client with an old password must not do that to the others.
+    /// client with an old password must not do that to the others. That Neo4j has locked the user out is
+    /// remembered as long, and is no word on these credentials: it neither ends a belief nor prolongs one.
     ///
     /// # Errors
     /// Neo4j's own word, or that it cannot be asked.
@@ -201,7 +203,12 @@ impl Desk {
     ) -> Check {
         let Err(error) = verified else { return Ok(beliefs.accept(whose, asked_at)) };
         let now = self.clock.now();
-        match error.kind {
+        match &error.kind {
+            // Said of the user, before these credentials are looked at, to whoever sends wrong ones often.
+            OriginFault::Unauthorized(said) if !is_no_to_credentials(said) => {
+                beliefs.put_off(whose, now, error.clone());
+                Err(error)
+            }
             OriginFault::Unauthorized(_) | OriginFault::Failed(_) => {
                 beliefs.refuse(whose, now, error.clone());
                 Err(error)

@@ -246,11 +246,12 @@ impl BoltOrigin {
         if is_refused { Err(own_login_refused()) } else { Ok(()) }
     }
 
-    /// Logs on anew on a connection of the pool, where one is free: a new one was checked when it was
-    /// opened. `None`: none is free, or it broke, and the question is still open.
+    /// Logs on anew on a connection of the principal's pool, where there is one and a connection of it is free:
+    /// a new one was checked when it was opened. `None`: there is none, or it broke, and the question is still
+    /// open. A check makes no pool: each wrong password would take the place of somebody's who is believed.
     async fn verify_in_pool(&self, identity: &Identity) -> Option<Result<(), OriginFault>> {
         let whose = self.fingerprint(identity);
-        let mut lent = match self.pools.lend(&whose, || self.auth(identity), Duration::ZERO).await {
+        let mut lent = match self.pools.lend_again(&whose).await? {
             Ok(lent) => lent,
             Err(LendError::Full) => return None,
             Err(error) => return Some(Err(self.not_lent(&whose, error))),

@@ -112,6 +112,16 @@ impl Pools {
         wait: Duration,
     ) -> Result<Lent, LendError> {
         let pool = self.pool_of(whose, auth)?;
+        self.lend_from(&pool, wait).await
+    }
+
+    /// The same of a principal that has a pool already, without waiting. `None`: it has none, and gets none.
+    pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<Lent, LendError>> {
+        let pool = self.known_pool(whose)?;
+        Some(self.lend_from(&pool, Duration::ZERO).await)
+    }
+
+    async fn lend_from(&self, pool: &Pool<Opener>, wait: Duration) -> Result<Lent, LendError> {
         self.make_room();
         let timeouts = Timeouts { wait: Some(wait), create: None, recycle: None };
         match pool.timeout_get(&timeouts).await {
@@ -121,7 +131,7 @@ impl Pools {
         }
     }
 
-    /// A connection of its own, beside the pool's, for a principal whose pool is in use.
+    /// A connection of its own, beside the pools, for a principal whose pool is in use or who has none.
     pub(super) async fn open_apart(&self, auth: Auth) -> Result<Connection, LendError> {
         self.make_room();
         // The seat is free when the caller still holds the connection: it closes it at once.
@@ -140,6 +150,13 @@ impl Pools {
         let Self { address, options, bounds, seats, .. } = self;
         let (address, options, seats) = (address.clone(), options.clone(), Arc::clone(seats));
         Opener { address, auth, options, idle: bounds.idle, seats }
+    }
+
+    fn known_pool(&self, whose: &Fingerprint) -> Option<Pool<Opener>> {
+        let mut by_principal = self.by_principal.lock();
+        let held = by_principal.get_mut(whose)?;
+        held.used = Instant::now();
+        Some(held.pool.clone())
     }
 
     fn pool_of(&self, whose: &Fingerprint, auth: impl FnOnce() -> Auth) -> Result<Pool<Opener>, LendError> {

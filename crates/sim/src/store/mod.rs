@@ -66,6 +66,7 @@ struct State {
     commits: Vec<(QueryKey, Token, Commit)>,
     grants: u64,
     corrupt: Option<QueryKey>,
+    corrupt_again: bool,
     jumped_ms: i64,
 }
 
@@ -155,6 +156,7 @@ impl SlotStore {
             commits: Vec::new(),
             grants: 0,
             corrupt: None,
+            corrupt_again: false,
             jumped_ms: 0,
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
@@ -244,6 +246,14 @@ impl SlotStore {
     /// Flips a bit of the entry under `key` whenever it is read, until it is removed.
     pub fn corrupt(&self, key: &QueryKey) {
         self.state.lock().corrupt = Some(*key);
+    }
+
+    /// The same, and whoever removes it finds another such entry the next time, as where somebody without the
+    /// cluster's key writes to the store.
+    pub fn corrupt_again_and_again(&self, key: &QueryKey) {
+        let mut state = self.state.lock();
+        state.corrupt = Some(*key);
+        state.corrupt_again = true;
     }
 }
 

@@ -289,6 +289,10 @@ impl State {
         let mut removed = 0;
         for (key, slot) in &mut self.now_is.slots {
             let Some(only) = concerns(scope, key) else { continue };
+            if self.corrupt_again && self.corrupt.as_ref() == Some(key) {
+                removed += 1;
+                continue;
+            }
             removed += u64::from(seeded::invalidate(slot, now, only));
             self.corrupt.take_if(|corrupt| corrupt == key);
         }

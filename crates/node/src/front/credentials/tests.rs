@@ -74,6 +74,12 @@ fn refused() -> Option<OriginFault> {
     Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
 }
 
+/// Somebody has sent wrong passwords of this user too often.
+fn locked_out() -> Option<OriginFault> {
+    let code = "Neo.ClientError.Security.AuthenticationRateLimit".to_owned();
+    Some(OriginFault::Unauthorized(Neo4jFailure { code, message: String::new() }))
+}
+
 fn away() -> Option<OriginFault> {
     Some(OriginFault::Unreachable("refused".to_owned()))
 }
@@ -227,6 +233,49 @@ async fn in_the_grace_a_slow_no_still_ends_the_belief() {
     }
     assert!(!bench.accepts(&known, back + 1).await);
     assert_eq!(bench.asked(), 3, "and it was asked once, whoever waited");
+}
+
+/// I5: a lock-out is no yes, so nobody is served on by one; it is no no, so it takes nothing from ann that she had.
+#[tokio::test]
+async fn a_lock_out_neither_prolongs_a_belief_nor_ends_what_is_known() {
+    let (bench, ann, eve) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(locked_out());
+    assert!(!bench.accepts(&eve, 1).await);
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "another's wrong passwords");
+    let mut over = CREDENTIALS_TTL_MS;
+    for asked in 3..20 {
+        assert!(!bench.accepts(&ann, over).await, "a revoked user would prolong itself");
+        assert!(!bench.accepts(&ann, over + CREDENTIALS_REFUSED_MS - 1).await);
+        assert_eq!(bench.asked(), asked, "asked once in two seconds");
+        over += CREDENTIALS_REFUSED_MS;
+    }
+    bench.answers(away());
+    assert!(bench.accepts(&ann, over).await, "accepted once, and now nobody can be asked");
+    bench.answers(None);
+    over += CREDENTIALS_RETRY_MS;
+    assert!(bench.accepts(&ann, over).await);
+    assert!(bench.accepts(&ann, over + CREDENTIALS_TTL_MS - 1).await, "believed again as ever");
+}
+
+/// I5: Neo4j is back, and slow, and a revoked user has it say "locked out" where it would say no.
+#[tokio::test(start_paused = true)]
+async fn a_lock_out_ends_the_grace_of_an_absence() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(away());
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS).await);
+    bench.answers(locked_out());
+    let mut back = CREDENTIALS_TTL_MS + CREDENTIALS_RETRY_MS;
+    assert!(!bench.accepts(&ann, back).await, "back, and not a yes");
+    bench.hold_answers();
+    back += CREDENTIALS_REFUSED_MS;
+    bench.is_at(back);
+    let client = bench.client(&ann);
+    bench.until_asked(4).await;
+    tokio::time::advance(Millis(2 * CREDENTIALS_RETRY_WAIT_MS).duration()).await;
+    bench.let_answers_through();
+    assert!(!client.await.unwrap(), "a slow answer is waited for");
 }
 
 #[tokio::test]

@@ -5,11 +5,15 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use hopcache_bolt::{Mode, Run};
+use hopcache_core::key::{KeyHasher, PrincipalScope};
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::ports::Origin as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::*;
+use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
 
 /// How many connections there are, how many at the most at a time, and how many said GOODBYE.
 #[derive(Debug, Default, Clone, Copy)]
@@ -123,6 +127,33 @@ async fn the_least_recently_used_principal_gives_way() {
     seen.wait_for(|seen| seen.open == 2).await.unwrap();
     assert!(!lend(&pools, 1).await.unwrap().is_new(), "1 was used after 2");
     assert!(lend(&pools, 2).await.unwrap().is_new());
+}
+
+/// A stranger's check makes no pool, so guesses take nobody's.
+#[tokio::test]
+async fn who_has_no_pool_is_lent_nothing_again() {
+    let (address, _seen) = greeter().await;
+    let pools = pools(address, Bounds { principals: 1, ..BOUNDS });
+    drop(lend(&pools, 1).await.unwrap());
+    for stranger in 2..50 {
+        assert!(pools.lend_again(&[stranger; 32]).await.is_none());
+    }
+    let again = pools.lend_again(&[1; 32]).await.unwrap().unwrap();
+    assert!(!again.is_new());
+}
+
+/// The same of the origin's check: nothing is left of it.
+#[tokio::test]
+async fn a_check_leaves_no_connection_and_no_pool() {
+    let (address, mut seen) = greeter().await;
+    let origin = BoltOrigin::new(BoltSettings::new(address, Login::Passthrough));
+    for stranger in 0..20 {
+        let scope = PrincipalScope::of(&KeyHasher::new(b""), "none", "", None);
+        let identity = Identity { scope, fingerprint: [stranger; 32], credentials: Credentials::None };
+        origin.verify(&identity).await.unwrap();
+    }
+    let gone = seen.wait_for(|seen| seen.open == 0 && seen.goodbyes == 20);
+    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap().unwrap();
 }
 
 #[tokio::test]
