@@ -198,6 +198,28 @@ async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     until("it answers", PATIENCE, async || node.ask(&request("service")).await.status == 202).await;
     assert!(node.ask(&request("service")).await.is_hit());
     assert_eq!(node.said("refuses this node's log-on"), 1, "{}", node.log());
+    // Changed again, when all is well: the next connection that is opened is refused.
+    at_system(&format!("ALTER USER {name} SET PASSWORD 'a third password'")).await;
+    let mut round = 0;
+    until("a new log-on is refused", PATIENCE, async || {
+        round += 1;
+        let slow = (0..3).map(|each| {
+            let text = format!("UNWIND range(1, 300000) AS x RETURN sum(x) AS s, '{round} {each}' AS what");
+            (node.addrs.client, http::query(&text, &json!({})))
+        });
+        http::crowd(slow.collect()).await;
+        node.ready().await["degraded"] == json!(["origin"])
+    })
+    .await;
+    let why = node.wait_until_degraded("origin").await;
+    assert!(why.contains("origin.user") && why.contains("origin.password_file"), "{why}");
+    assert_eq!(node.ask(&request("refused")).await.status, 503);
+    assert!(node.ask(&request("service")).await.is_hit(), "hits go on");
+    assert_eq!(node.said("refuses this node's log-on"), 2, "{}", node.log());
+    at_system(&format!("ALTER USER {name} SET PASSWORD 'the new password'")).await;
+    node.wait_until_well().await;
+    until("it answers", PATIENCE, async || node.ask(&request("refused")).await.status == 202).await;
+    assert_eq!(node.said("takes this node's log-on again"), 2, "{}", node.log());
 }
 
 /// The wrong password of Redis at the start is in `store/rights.rs`; here is its exit code: none, it serves.

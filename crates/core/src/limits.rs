@@ -360,6 +360,9 @@ pub const RESULTS_LARGE_MAX: usize = 2;
 /// is refused at once. Fewer than the places for medium results, which they hold meanwhile.
 pub const RESULTS_LARGE_WAITING_MAX: usize = 4;
 const _: () = assert!(RESULTS_LARGE_WAITING_MAX < RESULTS_MEDIUM_MAX);
+/// One run waits for a place for medium results for each so many run slots, in which it waits; the next one is
+/// refused at once. The other slots stay free for results that need no place, and for those that have one.
+pub const RUN_SLOTS_PER_MEDIUM_WAITING: usize = 4;
 const _: () = assert!(RESULT_BYTES_UNRESERVED < RESULT_BYTES_MEDIUM);
 const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
 /// Bytes of results and their bodies (about as large again) that are on their way at the most, beside what

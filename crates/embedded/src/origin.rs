@@ -101,7 +101,10 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 impl Origin for EmbeddedOrigin {
     async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
         let _counted = Counted::new(&self.in_flight);
-        self.answer(run).await.map_err(OriginError::from)
+        self.answer(run).await.map_err(|fault| match fault {
+            OriginFault::Overloaded | OriginFault::Unreachable(_) => OriginError::from(fault),
+            _ => OriginError::of_sent(fault),
+        })
     }
 
     /// Costs some microseconds: no round trip, no worker. A statement that is no Cypher has a kind too.

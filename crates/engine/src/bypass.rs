@@ -12,6 +12,7 @@ use crate::copy::body_of;
 use crate::engine::Engine;
 use crate::outcome::{Answer, Cause, Event, Failure, FailureKind, FaultWord, How, Outcome, Reason};
 use crate::ports::OriginRun;
+use crate::run::was_sent;
 
 impl Engine {
     pub(crate) async fn bypass(self: &Arc<Self>, ask: &Ask, reason: Reason) -> Outcome {
@@ -26,7 +27,9 @@ impl Engine {
             let started = engine.now();
             let ended = engine.ports.origin.run(&run).await;
             let took_ms = engine.now().since(started);
-            engine.note(Event::OriginRun { cause, took_ms });
+            if was_sent(&ended) {
+                engine.note(Event::OriginRun { cause, took_ms });
+            }
             if let Err(error) = &ended {
                 engine.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }

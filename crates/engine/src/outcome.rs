@@ -130,6 +130,9 @@ pub struct Failure {
     pub fields: Option<Vec<String>>,
     /// Records that came before the failure, one behind the other, for the client to see beside it.
     pub records: Bytes,
+    /// Whether the statement went to Neo4j, as far as its own run said so. Not told between nodes: what a
+    /// node asks another is harmless to repeat.
+    pub was_sent: bool,
 }
 
 /// What kept an answer away.
@@ -143,7 +146,7 @@ pub enum FailureKind {
     OriginCut,
     /// The run's deadline passed.
     OriginTimedOut,
-    /// No place for another run, flight or follower.
+    /// No place for another run, flight, follower or large result.
     Overloaded,
     /// This principal has as many runs waiting as one may.
     TooManyRuns,
@@ -186,9 +189,7 @@ impl FailureKind {
             | Self::HeldBack { .. } => false,
         }
     }
-}
 
-impl FailureKind {
     /// Whether it says something of the key's runs, which everybody who waited for them has to hear: another
     /// try would be held back. All who ask for a key are one principal, so its full queue is among them.
     #[must_use]
@@ -199,7 +200,7 @@ impl FailureKind {
 
 impl From<FailureKind> for Failure {
     fn from(kind: FailureKind) -> Self {
-        Self { kind, fields: None, records: Bytes::new() }
+        Self { kind, fields: None, records: Bytes::new(), was_sent: false }
     }
 }
 
@@ -225,7 +226,7 @@ impl From<OriginError> for Failure {
             OriginFault::TooManyRuns => FailureKind::TooManyRuns,
             OriginFault::TooLarge { limit_bytes } => FailureKind::TooLarge { limit_bytes },
         };
-        Self { kind, fields: error.fields, records: error.records }
+        Self { kind, fields: error.fields, records: error.records, was_sent: error.was_sent }
     }
 }
 
@@ -252,7 +253,7 @@ impl How {
 /// Something that happened inside, for metrics. Counters are defined by these words.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// A run at the origin ended, well or not.
+    /// A run at the origin ended, well or not. One that was never sent there is none.
     OriginRun {
         /// What for.
         cause: Cause,
@@ -314,7 +315,7 @@ pub enum FaultWord {
     Cut,
     /// Too slow.
     TimedOut,
-    /// No free slot.
+    /// No free slot, or no room for the result.
     Overloaded,
     /// Too large.
     TooLarge,

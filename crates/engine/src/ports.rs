@@ -126,6 +126,11 @@ pub trait Origin: Send + Sync + 'static {
     fn is_reachable(&self) -> bool {
         true
     }
+    /// Whether it refused this node's own credentials when they were last tried. Nothing is run until
+    /// [`reach`](Origin::reach) has them accepted.
+    fn refuses_us(&self) -> bool {
+        false
+    }
 }
 
 /// One statement for the origin.
@@ -182,6 +187,8 @@ pub struct OriginError {
     /// The records that came before the server's failure: the Query API shows them beside the error.
     /// Never a result, never stored (I10).
     pub records: Bytes,
+    /// Whether the statement went to the server: then it was a run, and a write may have been carried out.
+    pub was_sent: bool,
 }
 
 /// What happened to a run.
@@ -199,7 +206,7 @@ pub enum OriginFault {
     Cut(String),
     /// The run's deadline passed.
     TimedOut,
-    /// No run slot or connection became free in time.
+    /// No run slot or connection became free in time, or no room for a result that was under way.
     Overloaded,
     /// As many runs of this principal wait for a slot as may (F37).
     TooManyRuns,
@@ -210,9 +217,18 @@ pub enum OriginFault {
     },
 }
 
+/// A fault that came before the statement was sent.
 impl From<OriginFault> for OriginError {
     fn from(kind: OriginFault) -> Self {
-        Self { kind, fields: None, records: Bytes::new() }
+        Self { kind, fields: None, records: Bytes::new(), was_sent: false }
+    }
+}
+
+impl OriginError {
+    /// The same fault of a statement that was sent.
+    #[must_use]
+    pub fn of_sent(kind: OriginFault) -> Self {
+        Self { was_sent: true, ..Self::from(kind) }
     }
 }
 

@@ -94,7 +94,9 @@ impl Engine {
         let read_started = self.now();
         let ended = self.ports.origin.run(&errand.query.reading(bounds, errand.traceparent.clone())).await;
         let took_ms = self.now().since(read_started);
-        self.note(Event::OriginRun { cause: errand.cause, took_ms });
+        if was_sent(&ended) {
+            self.note(Event::OriginRun { cause: errand.cause, took_ms });
+        }
         self.note_end(&errand.query.key, read_started, ended.as_ref().err().map(|error| &error.kind));
         if let Err(error) = &ended {
             self.note(Event::OriginFault(FaultWord::from(&error.kind)));
@@ -264,6 +266,11 @@ impl Engine {
             cost_ms: reading.took_ms,
         }
     }
+}
+
+/// Whether there was a run at all: one that found no slot, or no server, is none.
+pub(crate) fn was_sent(ended: &Result<ResultSet, OriginError>) -> bool {
+    ended.as_ref().err().is_none_or(|error| error.was_sent)
 }
 
 /// One body for all whom this run answers: its bookmark covers what they read.

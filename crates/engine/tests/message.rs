@@ -172,6 +172,7 @@ fn every_reply_is_read_as_it_was_sent() {
             kind,
             fields: Some(vec!["a".into()]),
             records: Bytes::from_static(b"\x91\x01"),
+            was_sent: false,
         })
     });
     let classes = [Class::Hit, miss(Kept::Stored), miss(Kept::Fenced), miss(Kept::Skipped)];

@@ -133,8 +133,14 @@ fn replies() -> Vec<Reply> {
         Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) })
     };
     let miss = Class::Miss { kept: Kept::Fenced, role: Role::Joined };
-    let failed =
-        |kind| Answer::Failed(Failure { kind, fields: Some(vec!["f".to_owned()]), records: Bytes::new() });
+    let failed = |kind| {
+        Answer::Failed(Failure {
+            kind,
+            fields: Some(vec!["f".to_owned()]),
+            records: Bytes::new(),
+            was_sent: false,
+        })
+    };
     let said = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
     vec![
         Reply::NotARead(Reason::Write),

@@ -36,7 +36,7 @@ use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
-use crate::origin::own_login::OwnLogin;
+use crate::origin::own_login;
 use crate::patience::Patience;
 use crate::peer::auth::ClusterKey;
 use crate::peer::client::PeerClient;
@@ -74,8 +74,6 @@ pub struct Standing {
     pub virtual_nodes: u32,
     /// Told to leave.
     pub leaving: CancellationToken,
-    /// Whether the origin takes this node's own log-on.
-    pub own_login: OwnLogin,
 }
 
 impl Standing {
@@ -99,7 +97,7 @@ impl Standing {
         if let Some(error) = self.engine.store_trouble() {
             parts.push(("store", Trouble::of(&error).advice()));
         }
-        if let Some(advice) = self.own_login.trouble(&*self.origin) {
+        if let Some(advice) = own_login::trouble(&*self.origin) {
             parts.push(("origin", advice));
         }
         parts
@@ -166,7 +164,6 @@ impl Node {
             report,
             virtual_nodes,
             leaving: CancellationToken::new(),
-            own_login: OwnLogin::default(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let prober = Prober::new(members, link, &seeds);
@@ -247,7 +244,7 @@ impl Node {
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
         let standing = Arc::clone(&self.standing);
-        self.spawn(async move { match standing.own_login.watch(&*standing.origin).await {} });
+        self.spawn(async move { match own_login::watch(&*standing.origin).await {} });
     }
 
     fn start_listeners(

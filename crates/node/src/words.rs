@@ -38,7 +38,7 @@ pub const UNSERVED: [&str; 6] =
     ["crowded", "head_too_slow", "head_too_large", "head_unreadable", "silent", "reader_too_slow"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
-/// Statuses that are counted apart; others count as the last.
+/// Statuses that are counted apart; others count as 500.
 pub const STATUSES: [&str; 15] =
     ["202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
 

@@ -132,8 +132,8 @@ async fn slots_bound_the_runs_and_the_wait_for_one() {
     while origin.in_flight() < 2 {
         tokio::task::yield_now().await;
     }
-    let fault = origin.run(&reading(&neo4j(), "RETURN 1")).await.unwrap_err().kind;
-    assert_eq!(fault, OriginFault::Overloaded);
+    let error = origin.run(&reading(&neo4j(), "RETURN 1")).await.unwrap_err();
+    assert_eq!((error.kind, error.was_sent), (OriginFault::Overloaded, false));
     origin.verify(&neo4j()).await.expect("hits are served while every slot is busy");
     runs.iter().for_each(tokio::task::JoinHandle::abort);
     join_all(runs).await;
@@ -175,7 +175,8 @@ async fn a_run_over_its_deadline_ends_on_the_server() {
     let late = OriginRun { timeout_ms: Millis(1_000), ..reading(&neo4j(), &format!("{LONG} /* {mark} */")) };
     let begun = async { while !running().await {} };
     let (ended, ()) = tokio::join!(origin.run(&late), begun);
-    assert_eq!(ended.unwrap_err().kind, OriginFault::TimedOut);
+    let error = ended.unwrap_err();
+    assert_eq!((error.kind, error.was_sent), (OriginFault::TimedOut, true));
     let ended = async { while running().await {} };
     tokio::time::timeout(Duration::from_secs(5), ended).await.expect("the run went on at the server");
     assert!(origin.is_reachable(), "a slow query is not a server that is away");

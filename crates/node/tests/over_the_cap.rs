@@ -1,12 +1,94 @@
-//! F5: what a client is told that finds no place in a flight. That it finds none is shown by
-//! `crates/sim/tests/flight_ends.rs`: 20,000 followers are more than one listener's connections.
+//! What a client is told that has no answer: that it found no place in a flight (F5; that it finds none is
+//! shown by `crates/sim/tests/flight_ends.rs`, 20,000 followers are more than one listener's connections),
+//! that its write may have been carried out (I6), what came before a failure, that it was not checked.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
-use hopcache::front::answer::of_outcome;
+use bytes::Bytes;
+use hopcache::front::answer::{Refusal, Reply, of_outcome};
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
-use hopcache_engine::outcome::{Answer, FailureKind, How, Outcome, Role};
+use hopcache_engine::identity::Credentials;
+use hopcache_engine::outcome::{Answer, Failure, FailureKind, How, Outcome, Reason, Role};
+use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault};
 use hopcache_queryapi::render::Encoding;
 use http_body_util::BodyExt;
+
+async fn body_of(reply: Reply) -> serde_json::Value {
+    let body = reply.into_body().collect().await.unwrap().to_bytes();
+    serde_json::from_slice(&body).unwrap()
+}
+
+async fn message_of(failure: Failure, how: How) -> String {
+    let outcome = Outcome { answer: Answer::Failed(failure), how, answered_by: None, key: QueryKey([7; 32]) };
+    let body = body_of(of_outcome(&outcome, Encoding::Plain, &NodeName::new("node-a").unwrap())).await;
+    body["errors"][0]["message"].as_str().unwrap().to_owned()
+}
+
+/// I6: a write that was sent and has no answer may have been carried out, whatever kept the answer away.
+#[tokio::test]
+async fn a_write_in_doubt_is_never_told_to_try_again() {
+    let sent = |fault| Failure::from(OriginError::of_sent(fault));
+    let faults = [
+        sent(OriginFault::Overloaded),
+        sent(OriginFault::TooLarge { limit_bytes: 1 }),
+        sent(OriginFault::TimedOut),
+        sent(OriginFault::Cut("reset".to_owned())),
+        FailureKind::BadResult.into(),
+        FailureKind::DeadlinePassed.into(),
+    ];
+    for failure in faults {
+        let told = message_of(failure.clone(), How::bypass(Reason::Write)).await;
+        assert!(told.contains("may have been carried out") && !told.contains("Try again"), "{told}");
+        let told = message_of(failure, How::bypass(Reason::NoStore)).await;
+        assert!(!told.contains("may have been carried out"), "{told}");
+    }
+    let queued = Failure::from(OriginError::from(OriginFault::Overloaded));
+    let told = message_of(queued, How::bypass(Reason::Write)).await;
+    assert!(told.contains("Try again") && !told.contains("may have been carried out"), "{told}");
+}
+
+/// I9: the records before a failure are shown within the bound of a result's body, or not at all.
+#[tokio::test]
+async fn records_before_a_failure_are_left_out_where_they_are_too_many() {
+    let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
+    let fault = OriginFault::Failed(Neo4jFailure { code, message: "/ by zero".to_owned() });
+    for (rows, shown) in [(3, 3), (2_000_000, 0)] {
+        let error = OriginError {
+            fields: Some(vec!["x".to_owned()]),
+            records: Bytes::from([0x91, 0x01].repeat(rows)),
+            ..OriginError::of_sent(fault.clone())
+        };
+        let answer = Answer::Failed(error.into());
+        let how = How::failed(Role::Joined);
+        let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([7; 32]) };
+        let reply = of_outcome(&outcome, Encoding::Typed, &NodeName::new("node-a").unwrap());
+        assert_eq!(reply.status(), 202);
+        let body = body_of(reply).await;
+        assert_eq!(body["data"]["values"].as_array().unwrap().len(), shown);
+        assert_eq!(body["errors"][0]["message"], "/ by zero");
+    }
+}
+
+/// Who was not checked has no statement yet.
+#[tokio::test]
+async fn an_unchecked_sender_is_told_of_credentials() {
+    let faults = [
+        (OriginFault::TooManyRuns, 429),
+        (OriginFault::TimedOut, 504),
+        (OriginFault::Unreachable(String::new()), 503),
+        (OriginFault::Cut(String::new()), 503),
+        (OriginFault::Overloaded, 503),
+    ];
+    for (fault, status) in faults {
+        let reply = Refusal::Credentials(fault, Credentials::None).into_response();
+        assert_eq!(reply.status(), status);
+        assert_eq!(reply.headers()["retry-after"], "1");
+        let body = body_of(reply).await;
+        let told = body["errors"][0]["message"].as_str().unwrap();
+        assert!(told.contains("credentials"), "{told}");
+        assert!(!told.contains("statement") && !told.contains("cached"), "{told}");
+    }
+}
 
 #[tokio::test]
 async fn over_the_cap_is_503_with_retry_after_in_neo4js_shape() {

@@ -241,9 +241,11 @@ impl Origin for OriginPort {
         self.switch.on().await;
         let number = fate.run;
         let (ended, end) = match fate.mood.clone() {
-            _ if fate.delay_ms > run.timeout_ms.0 => (Err(OriginFault::TimedOut.into()), RunEnd::Failed),
+            _ if fate.delay_ms > run.timeout_ms.0 => {
+                (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
+            }
             Mood::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
-            Mood::Fault(fault) => (Err(fault.into()), RunEnd::Failed),
+            Mood::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
             Mood::Panic(_) => {
                 self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
                 seeded_panic()
@@ -318,11 +320,20 @@ fn record(version: i64, run: &OriginRun, told: &str) -> Vec<u8> {
     record.into_bytes()
 }
 
+/// A server that is away, or has no place, was sent nothing.
+fn failed(fault: OriginFault) -> OriginError {
+    match fault {
+        OriginFault::Unreachable(_) | OriginFault::Overloaded | OriginFault::TooManyRuns => fault.into(),
+        fault => OriginError::of_sent(fault),
+    }
+}
+
 fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
     OriginError {
         kind: OriginFault::Cut(why),
         fields: Some(FIELDS.map(str::to_owned).to_vec()),
         records: Bytes::from(first_record(run, fate)),
+        was_sent: true,
     }
 }
 

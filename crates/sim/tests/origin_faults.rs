@@ -243,3 +243,29 @@ async fn one_keys_trouble_is_no_others() {
     assert!(is_value(&other));
     assert!(held_back_ms(&crowd(&world, 1).await[0]).is_some());
 }
+
+/// `hopcache_origin_runs_total` counts statements that went to Neo4j: none that found no slot there, and each
+/// that did, however it ended.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_never_sent_is_not_counted_as_one() {
+    let counted = async |fault: OriginFault| {
+        let world = World::new(1, 1);
+        world.origin.set_mood(Mood::Fault(fault));
+        for statement in [READ, "CREATE (n)"] {
+            let outcome = world.send(0, &world.ask(statement)).await.unwrap();
+            assert!(matches!(outcome.answer, Answer::Failed(_)));
+        }
+        let events = &world.nodes[0].events;
+        let faults = events.count(|event| matches!(event, Event::OriginFault(_)));
+        assert_eq!(faults, 2, "both were tried, and are told of");
+        events.count(|event| matches!(event, Event::OriginRun { .. }))
+    };
+    for never_sent in
+        [OriginFault::Overloaded, OriginFault::TooManyRuns, OriginFault::Unreachable("refused".to_owned())]
+    {
+        assert_eq!(counted(never_sent).await, 0);
+    }
+    for sent in [OriginFault::TimedOut, cut(), transient()] {
+        assert_eq!(counted(sent).await, 2);
+    }
+}

@@ -173,5 +173,5 @@ fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
         _ => return Err(BadMessage::Form("field names")),
     };
     let Value::Bytes(records) = reader.value()? else { return Err(BadMessage::Form("records")) };
-    Ok(Failure { kind, fields, records: records.into() })
+    Ok(Failure { kind, fields, records: records.into(), was_sent: false })
 }

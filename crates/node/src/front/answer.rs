@@ -5,7 +5,7 @@
 //! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
 
 use bytes::Bytes;
-use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX};
+use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
@@ -15,7 +15,7 @@ use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::{AuthorizationError, CHALLENGE};
 use hopcache_queryapi::headers::cache_status::{self, Collapsed, Detail, Forward, Member, Stored};
 use hopcache_queryapi::headers::media::{self, MediaError};
-use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 use hopcache_queryapi::request::RequestError;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
@@ -24,6 +24,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
 use crate::farewell::Unserved;
+use crate::front::unbelieved;
 use crate::words;
 
 /// A response with its whole body, which needs no box around it.
@@ -32,8 +33,8 @@ pub type Reply = http::Response<Full<Bytes>>;
 /// `Cache-Status` (RFC 9211).
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// What the server writes behind its own refusals.
-const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
 /// The server allows every origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
@@ -110,7 +111,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     member
 }
 
-type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
+pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
 /// What may have become of a statement that has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,11 +162,9 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             "Hopcache.TransientError.OriginTimedOut",
             &format!("Neo4j did not finish the statement within origin.timeout.{doubt}"),
         ),
-        FailureKind::Overloaded => own(
-            unavailable,
-            "Hopcache.TransientError.Overloaded",
-            "Too many statements are under way. Try again shortly.",
-        ),
+        FailureKind::Overloaded => {
+            own(unavailable, "Hopcache.TransientError.Overloaded", &no_place(failure.was_sent, fate))
+        }
         FailureKind::TooManyRuns => own(
             StatusCode::TOO_MANY_REQUESTS,
             "Hopcache.ClientError.TooManyRequests",
@@ -189,22 +188,35 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             "Hopcache.TransientError.NotCached",
             "The request says only-if-cached, and there is no fresh entry.",
         ),
-        FailureKind::BadResult => own(
-            unavailable,
-            "Hopcache.TransientError.BadResult",
-            "The answer could not be read. Try again; if it persists, purge the entry and report it.",
-        ),
+        FailureKind::BadResult => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
         FailureKind::TooLarge { limit_bytes } => own(
             StatusCode::PAYLOAD_TOO_LARGE,
             "Hopcache.ClientError.ResultTooLarge",
-            &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly."),
+            &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
         ),
     }
 }
 
+/// A statement that found no slot was never sent, and is safe to send again; one whose answer found no room
+/// was.
+fn no_place(was_sent: bool, fate: Fate) -> String {
+    match fate {
+        Fate::InDoubt if was_sent => format!("There was no room for an answer of this size.{IN_DOUBT}"),
+        _ => "Too many statements are under way. Try again shortly.".to_owned(),
+    }
+}
+
+fn unread(fate: Fate) -> String {
+    let next = match fate {
+        Fate::InDoubt => IN_DOUBT,
+        Fate::Harmless => " Try again; if it persists, purge the entry and report it.",
+    };
+    format!("The answer could not be read.{next}")
+}
+
 /// A failure in Neo4j's words. One that came after the columns were named stands in a body of 202,
 /// as the server has begun its answer by then.
-fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
+pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
     // Over HTTP the server keeps to itself what Bolt tells of its inner faults.
     let message = if code == CODE_UNKNOWN { "An unknown error occurred." } else { message };
     let Some(fields) = &failure.fields else {
@@ -213,19 +225,40 @@ fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) ->
             if status == StatusCode::UNAUTHORIZED { JSON_UTF8 } else { content_type(encoding) };
         return (status, content_type, failure::body(code, message).into(), None);
     };
-    let view = ResultView {
-        fields,
-        records: &failure.records,
-        summary: &Value::Map(Vec::new()),
-        bookmarks: &[],
-        errors: &[(code.to_owned(), message.to_owned())],
-    };
-    let body = render(&view, Form { encoding, counters: Counters::Omit }).unwrap_or_default();
-    (StatusCode::ACCEPTED, content_type(encoding), body.into(), None)
+    let errors = [(code.to_owned(), message.to_owned())];
+    let body = with_records(fields, &failure.records, &errors, encoding)
+        // What came before the failure may be left out, the failure may not.
+        .or_else(|_| with_records(fields, &[], &errors, encoding))
+        .unwrap_or_default();
+    // The room that the records took is for this body as well, until it is sent.
+    let body = Bytes::from_owner(Tied { body, _records: failure.records.clone() });
+    (StatusCode::ACCEPTED, content_type(encoding), body, None)
+}
+
+struct Tied {
+    body: Vec<u8>,
+    _records: Bytes,
+}
+
+impl AsRef<[u8]> for Tied {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+fn with_records(
+    fields: &[String],
+    records: &[u8],
+    errors: &[(String, String)],
+    encoding: Encoding,
+) -> Result<Vec<u8>, RenderError> {
+    let summary = &Value::Map(Vec::new());
+    let view = ResultView { fields, records, summary, bookmarks: &[], errors };
+    render_within(&view, Form { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
 }
 
 /// When a client should try again, in seconds: by then the origin's breaker has probed again.
-const RETRY_AFTER_S: u64 = 1;
+pub(super) const RETRY_AFTER_S: u64 = 1;
 
 fn content_type(encoding: Encoding) -> HeaderValue {
     match encoding {
@@ -325,33 +358,7 @@ impl Refusal {
             Self::Said { status, code, message, content_type } => {
                 error(status, &code, &message, content_type)
             }
-            Self::Credentials(fault, presented) => of_unbelieved(&fault, &presented),
-        }
-    }
-}
-
-fn of_unbelieved(fault: &OriginFault, presented: &Credentials) -> Reply {
-    match (fault, presented) {
-        (OriginFault::Unauthorized(_), Credentials::None) => {
-            Refusal::authorization(AuthorizationError::Missing).into_response()
-        }
-        // Over HTTP the server says other words than over Bolt.
-        (OriginFault::Unauthorized(said), _) if said.code == "Neo.ClientError.Security.Unauthorized" => {
-            error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.", JSON_UTF8)
-        }
-        (OriginFault::Unauthorized(said), _) if said.code.ends_with(".AuthenticationRateLimit") => {
-            let message = "Too many failed authentication requests. Please wait 5 seconds and try again.";
-            error(StatusCode::TOO_MANY_REQUESTS, &said.code, message, JSON_UTF8)
-        }
-        (fault, _) => {
-            let failure = Failure::from(hopcache_engine::ports::OriginError::from(fault.clone()));
-            let (status, content_type, body, retry_after) =
-                of_failure(&failure, Fate::Harmless, Encoding::Plain);
-            let mut response = plain(status, content_type, body);
-            if let Some(seconds) = retry_after {
-                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-            }
-            response
+            Self::Credentials(fault, presented) => unbelieved::of(&fault, &presented),
         }
     }
 }
@@ -395,7 +402,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     Some(response)
 }
 
-fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Reply {
+pub(super) fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValue) -> Reply {
     let mut response = plain(status, content_type, failure::body(code, message).into());
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
@@ -406,7 +413,7 @@ fn error(status: StatusCode, code: &str, message: &str, content_type: HeaderValu
     response
 }
 
-fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
+pub(super) fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
     let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, content_type);

@@ -6,6 +6,7 @@
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
 //! | [`answer`] | status, headers and body of an outcome |
+//! | `unbelieved` | the same where the sender is not believed |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
 
@@ -14,6 +15,7 @@ pub mod ask;
 pub mod belief;
 pub mod credentials;
 pub mod remembered;
+mod unbelieved;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -223,8 +225,9 @@ impl Front {
     }
 }
 
-/// How long a client waits at the most: a run's own deadline, and as much again for the run before it
-/// that may have to end first.
+/// How long a client waits at the most: a run's own deadline, and as much again for its wait for a slot, which
+/// is no longer than that, or for the run before it that may have to end first. Who meets more than one of
+/// these at their full length is told that its time is over; the run goes on for those who come later.
 pub(crate) fn patience_ms(run_timeout_ms: Millis) -> Millis {
     Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
 }

@@ -1,8 +1,9 @@
 //! The origin over Bolt: a Neo4j server, as the engine's port sees it.
 //!
 //! Decides how many runs there are at a time, how long each waits and lasts, with whose connection it
-//! runs, what its end means, and that nothing is asked of a server that is known to be away. Never retries, never caches, and never answers from anything but a
-//! complete result (promise I10).
+//! runs, what its end means, and that nothing is asked of a server that is known to be away, or to refuse
+//! this node's own log-on. Never retries, never caches, and never answers from anything but a complete
+//! result (promise I10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,6 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
-use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
@@ -24,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::fault;
 pub use super::gate::BreakerHook;
 use super::gate::Gate;
+use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::room::ResultRoom;
 use super::turns::{NoSlot, Slot, Slots};
@@ -86,8 +87,8 @@ pub struct BoltOrigin {
     slots: Slots<Fingerprint>,
     verifies: Semaphore,
     gate: Arc<Gate>,
-    /// Until when Neo4j, which refused this node's own credentials, is not asked to accept them again.
-    refused_until: Mutex<Option<Instant>>,
+    /// Neo4j's refusal of this node's own credentials, if they are refused.
+    refusal: Refusal,
     room: ResultRoom,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
@@ -120,8 +121,8 @@ impl BoltOrigin {
         Self {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
-            refused_until: Mutex::default(),
-            room: ResultRoom::new(settings.wait),
+            refusal: Refusal::default(),
+            room: ResultRoom::new(settings.wait, settings.max_concurrent),
             settings,
             pools,
             gate,
@@ -133,13 +134,15 @@ impl BoltOrigin {
     /// One statement in one slot on one connection of `run`'s principal.
     async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
-        let deadline = Instant::now() + allowed;
         let whose = self.fingerprint(&run.identity);
         // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
-        // may have gone meanwhile.
+        // may have gone meanwhile; and so for this node's own log-on, or all who queue would try it in turn.
         self.check_own_login()?;
         self.gate.check()?;
-        let _slot = self.take(&whose, deadline).await?;
+        let _slot = self.take(&whose, allowed).await?;
+        // Only now: a wait behind others is not this statement's slowness.
+        let deadline = Instant::now() + allowed;
+        self.check_own_login()?;
         let ticket = self.gate.admit()?;
         let ended = self.run_in_slot(run, mode, text, deadline).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
@@ -171,7 +174,9 @@ impl BoltOrigin {
         match connection.run_in(&bolt_run, &place).await {
             Ok(finished) => Ok(Finished { records: place.keep(finished.records), ..finished }),
             Err(error) => {
-                let error = fault::of_run(error);
+                let mut error = fault::of_run(error);
+                // As large as a result, and shown like one.
+                error.records = place.keep(error.records);
                 // Also where the server noticed the deadline first and said so: what it does with a statement
                 // that is to end is not waited for.
                 if fault::ends_connections(&error.kind) {
@@ -185,12 +190,13 @@ impl BoltOrigin {
         }
     }
 
+    /// Waits no longer than the run itself may take: the two together are what a client waits for.
     async fn take(
         &self,
         whose: &Fingerprint,
-        deadline: Instant,
+        allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
-        let patience = deadline.min(Instant::now() + self.settings.wait);
+        let patience = Instant::now() + allowed.min(self.settings.wait);
         self.slots.take(whose, patience).await.map_err(|why| match why {
             NoSlot::PrincipalFull => OriginFault::TooManyRuns,
             NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
@@ -228,13 +234,11 @@ impl BoltOrigin {
     }
 
     /// A refusal of the node's own credentials is nobody's who asks: for them Neo4j cannot be had. It is
-    /// remembered, since three wrong tries within five seconds have Neo4j lock the user out. The gate has
-    /// heard of it as the answer that it is.
+    /// kept until `reach` is accepted. The gate has heard of it as the answer that it is.
     fn blamed(&self, fault: OriginFault) -> OriginFault {
         match (&self.settings.login, &fault) {
-            (Login::Service(_), OriginFault::Unauthorized(_)) => {
-                let pause = Duration::from_millis(limits::ORIGIN_WATCH_REFUSED_MS);
-                *self.refused_until.lock() = Some(Instant::now() + pause);
+            (Login::Service(_), OriginFault::Unauthorized(failure)) => {
+                self.refusal.refused(failure);
                 own_login_refused()
             }
             _ => fault,
@@ -242,8 +246,7 @@ impl BoltOrigin {
     }
 
     fn check_own_login(&self) -> Result<(), OriginFault> {
-        let is_refused = self.refused_until.lock().is_some_and(|until| Instant::now() < until);
-        if is_refused { Err(own_login_refused()) } else { Ok(()) }
+        if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
     }
 
     /// Logs on anew on a connection of the principal's pool, where there is one and a connection of it is free:
@@ -352,18 +355,23 @@ impl Origin for BoltOrigin {
         self.check_own_login()?;
         self.gate.check()?;
         let _permit = self.permit_to_verify(deadline).await?;
+        self.check_own_login()?;
         let ticket = self.gate.admit()?;
         let verified = self.verify_now(identity).await;
         ticket.report(verified.as_ref().err());
         verified.map_err(|fault| self.blamed(fault).into())
     }
 
-    /// Without credentials of this node's own, a server that refuses to talk to nobody is there.
+    /// Without credentials of this node's own, a server that refuses to talk to nobody is there. While it
+    /// refuses those, this alone tries them again, at its own pace however often it is called.
     async fn reach(&self) -> Result<(), OriginError> {
         let auth = match &self.settings.login {
             Login::Passthrough => Auth::None,
             Login::Service(credentials) => auth_of(credentials),
         };
+        if !self.refusal.may_try() {
+            return Err(own_login_refused().into());
+        }
         let ticket = self.gate.admit()?;
         let opened = match self.pools.open_apart(auth).await {
             Ok(connection) => {
@@ -377,8 +385,12 @@ impl Origin for BoltOrigin {
         match (opened, &self.settings.login) {
             (Err(OriginFault::Unauthorized(_) | OriginFault::Failed(_)), Login::Passthrough) => Ok(()),
             (Ok(()), Login::Service(_)) => {
-                *self.refused_until.lock() = None;
+                self.refusal.ended();
                 Ok(())
+            }
+            (Err(OriginFault::Unauthorized(failure)), Login::Service(_)) => {
+                self.refusal.refused(&failure);
+                Err(OriginFault::Unauthorized(failure).into())
             }
             (ended, _) => ended.map_err(OriginError::from),
         }
@@ -390,6 +402,10 @@ impl Origin for BoltOrigin {
 
     fn is_reachable(&self) -> bool {
         self.gate.is_reachable()
+    }
+
+    fn refuses_us(&self) -> bool {
+        self.refusal.stands()
     }
 }
 
@@ -426,3 +442,6 @@ fn turn_bounds(settings: &BoltSettings) -> TurnBounds {
     };
     TurnBounds { slots: settings.max_concurrent, waiting_per_principal, waiting: limits::ORIGIN_WAITING_MAX }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,7 @@ pub(super) fn of_open(error: OpenError) -> OriginFault {
 
 /// A run that has no result.
 pub(super) fn of_run(error: RunError) -> OriginError {
+    let was_sent = !matches!(error.fault, RunFault::BadParameters | RunFault::NotReady);
     let kind = match error.fault {
         RunFault::Failed(failure) => of_failure(failure),
         RunFault::Cut(reason) | RunFault::Protocol(reason) => OriginFault::Cut(reason),
@@ -42,7 +43,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         }),
         fault @ RunFault::NotReady => OriginFault::Unreachable(fault.to_string()),
     };
-    OriginError { kind, fields: error.fields, records: error.records }
+    OriginError { kind, fields: error.fields, records: error.records, was_sent }
 }
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
@@ -73,6 +74,16 @@ fn of_failure(failure: Failure) -> OriginFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// I6: a write whose answer found no room may have been carried out; one that was not sent was not.
+    #[test]
+    fn what_was_sent_is_said() {
+        let run = |fault: RunFault| of_run(fault.into());
+        let no_room = run(RunFault::NoRoom);
+        assert_eq!((no_room.kind, no_room.was_sent), (OriginFault::Overloaded, true));
+        assert!(run(RunFault::TimedOut).was_sent && run(RunFault::Cut(String::new())).was_sent);
+        assert!(!run(RunFault::BadParameters).was_sent && !run(RunFault::NotReady).was_sent);
+    }
 
     fn said(code: &str) -> OriginFault {
         of_failure(Failure { code: code.to_owned(), message: String::new() })

@@ -1,70 +1,163 @@
-//! Whether the origin takes this node's own log-on, for operators. The origin is asked at the start, so that
-//! a node that nobody asks for anything says at once what is wrong, and again while it refuses. Whether it
-//! can be reached at all is the origin's own word. Decides nothing about requests.
+//! This node's own log-on at the origin (`origin.auth = "service"`): that a refusal is kept, told to
+//! operators once, and how soon the log-on may be tried again.
+//!
+//! The origin is asked at the start, so that a node that nobody asks for anything says at once what is wrong,
+//! and again for as long as it refuses, whoever met the refusal first: this watch, or a run after the password
+//! was changed. Whether the origin can be reached at all is its own word. Decides nothing about requests.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hopcache_core::limits::{ORIGIN_WATCH_MS, ORIGIN_WATCH_REFUSED_MS};
 use hopcache_core::time::Millis;
-use hopcache_engine::ports::{Origin, OriginError, OriginFault};
+use hopcache_engine::ports::{Neo4jFailure, Origin, OriginFault};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-/// What is known of this node's log-on at the origin.
+const REFUSED: &str = "Neo4j refuses this node's log-on: check origin.user and origin.password_file";
+
+/// A refusal that stands from the try that met it to the first one that is accepted.
 #[derive(Debug, Default)]
-pub struct OwnLogin {
-    /// Whether it was refused the last time that the watch asked.
-    is_refused: AtomicBool,
+pub(super) struct Refusal {
+    /// While it stands: when the log-on may be tried again. Three wrong tries within five seconds have Neo4j
+    /// lock the user out, for everybody.
+    next_try: Mutex<Option<Instant>>,
 }
 
-impl OwnLogin {
-    /// What is wrong with the origin, and what to do; nothing when it is well.
-    #[must_use]
-    pub fn trouble(&self, origin: &dyn Origin) -> Option<&'static str> {
-        if self.is_refused.load(Ordering::Relaxed) {
-            Some("Neo4j refuses this node's log-on: check origin.user and origin.password_file")
-        } else if origin.is_reachable() {
-            None
-        } else {
-            Some("Neo4j cannot be reached, or does not answer in time; it is tried again by itself")
+impl Refusal {
+    /// Whether the last word was no.
+    pub(super) fn stands(&self) -> bool {
+        self.next_try.lock().is_some()
+    }
+
+    /// Whether a try is not too soon after the last refused one.
+    pub(super) fn may_try(&self) -> bool {
+        self.next_try.lock().is_none_or(|next_try| Instant::now() >= next_try)
+    }
+
+    /// The origin said no. Told when it begins, not each time.
+    pub(super) fn refused(&self, failure: &Neo4jFailure) {
+        let next_try = Instant::now() + Duration::from_millis(ORIGIN_WATCH_REFUSED_MS);
+        if self.next_try.lock().replace(next_try).is_none() {
+            tracing::warn!(error = failure.code, "{REFUSED}");
         }
     }
 
-    /// Asks until it was answered once, and again while it is refused; the caller owns the task.
-    pub async fn watch(&self, origin: &dyn Origin) -> Infallible {
-        let mut is_answered = false;
-        loop {
-            let was_refused = self.is_refused.load(Ordering::Relaxed);
-            if !is_answered || was_refused {
-                is_answered = self.note(was_refused, &origin.reach().await);
+    /// The origin said yes.
+    pub(super) fn ended(&self) {
+        if self.next_try.lock().take().is_some() {
+            tracing::info!("Neo4j takes this node's log-on again");
+        }
+    }
+}
+
+/// What is wrong with the origin, and what to do; nothing when it is well.
+#[must_use]
+pub fn trouble(origin: &dyn Origin) -> Option<&'static str> {
+    if origin.refuses_us() {
+        Some(REFUSED)
+    } else if origin.is_reachable() {
+        None
+    } else {
+        Some("Neo4j cannot be reached, or does not answer in time; it is tried again by itself")
+    }
+}
+
+/// Asks until it was answered once, and again whenever and as long as the origin refuses this node; the caller
+/// owns the task.
+pub async fn watch(origin: &dyn Origin) -> Infallible {
+    let mut is_answered = false;
+    loop {
+        if !is_answered || origin.refuses_us() {
+            let answer = origin.reach().await.map_err(|error| error.kind);
+            is_answered = matches!(answer, Ok(()) | Err(OriginFault::Unauthorized(_)));
+        }
+        let pause_ms = if origin.refuses_us() { ORIGIN_WATCH_REFUSED_MS } else { ORIGIN_WATCH_MS };
+        tokio::time::sleep(Millis(pause_ms).duration()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use hopcache_core::result::{ResultSet, StatementKind};
+    use hopcache_engine::identity::Identity;
+    use hopcache_engine::ports::{OriginError, OriginRun};
+
+    use super::*;
+
+    /// A server whose answer to the log-on is set from outside.
+    #[derive(Default)]
+    struct Server {
+        is_password_wrong: Mutex<bool>,
+        tries: AtomicU32,
+        refusal: Refusal,
+    }
+
+    impl Server {
+        /// A try of the log-on, by a run or by the watch.
+        fn log_on(&self) -> Result<(), OriginError> {
+            self.tries.fetch_add(1, Ordering::Relaxed);
+            if !*self.is_password_wrong.lock() {
+                self.refusal.ended();
+                return Ok(());
             }
-            // A wrong password tried more often would have Neo4j lock the user out, for everybody.
-            let is_refused = self.is_refused.load(Ordering::Relaxed);
-            let pause_ms = if is_refused { ORIGIN_WATCH_REFUSED_MS } else { ORIGIN_WATCH_MS };
-            tokio::time::sleep(Millis(pause_ms).duration()).await;
+            let code = "Neo.ClientError.Security.Unauthorized".to_owned();
+            let failure = Neo4jFailure { code, message: String::new() };
+            self.refusal.refused(&failure);
+            Err(OriginFault::Unauthorized(failure).into())
         }
     }
 
-    /// Whether it was an answer. A refusal is told when it begins, and its end when it ends.
-    fn note(&self, was_refused: bool, answer: &Result<(), OriginError>) -> bool {
-        match answer.as_ref().map_err(|error| &error.kind) {
-            Ok(()) => {
-                if was_refused {
-                    tracing::info!("Neo4j takes this node's log-on again");
-                }
-                self.is_refused.store(false, Ordering::Relaxed);
-                true
-            }
-            Err(OriginFault::Unauthorized(failure)) => {
-                if !was_refused {
-                    tracing::warn!(
-                        error = failure.code,
-                        "Neo4j refuses this node's log-on: check origin.user and origin.password_file"
-                    );
-                }
-                self.is_refused.store(true, Ordering::Relaxed);
-                true
-            }
-            Err(_) => false,
+    #[async_trait]
+    impl Origin for Server {
+        async fn run(&self, _: &OriginRun) -> Result<ResultSet, OriginError> {
+            Err(OriginFault::Overloaded.into())
         }
+        async fn kind(&self, _: &OriginRun) -> Result<StatementKind, OriginError> {
+            Err(OriginFault::Overloaded.into())
+        }
+        async fn verify(&self, _: &Identity) -> Result<(), OriginError> {
+            self.log_on()
+        }
+        async fn reach(&self) -> Result<(), OriginError> {
+            if self.refusal.may_try() { self.log_on() } else { Err(OriginFault::Overloaded.into()) }
+        }
+        fn in_flight(&self) -> usize {
+            0
+        }
+        fn refuses_us(&self) -> bool {
+            self.refusal.stands()
+        }
+    }
+
+    async fn pass(span_ms: u64) {
+        // tidy: time that passes, on a paused clock
+        tokio::time::sleep(Duration::from_millis(span_ms)).await;
+    }
+
+    /// The password is changed long after the watch has had its yes.
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_after_the_start_is_shown_and_asked_about_until_it_ends() {
+        let server = std::sync::Arc::new(Server::default());
+        let watched = std::sync::Arc::clone(&server);
+        tokio::spawn(async move { match watch(&*watched).await {} });
+        pass(60_000).await;
+        assert_eq!((server.tries.load(Ordering::Relaxed), trouble(&*server)), (1, None), "asked once");
+        *server.is_password_wrong.lock() = true;
+        assert!(server.log_on().is_err(), "a run meets it");
+        assert_eq!(trouble(&*server), Some(REFUSED));
+        let before = server.tries.load(Ordering::Relaxed);
+        pass(ORIGIN_WATCH_REFUSED_MS - 1).await;
+        assert_eq!(server.tries.load(Ordering::Relaxed), before, "not so soon");
+        pass(8 * ORIGIN_WATCH_REFUSED_MS).await;
+        let tries = server.tries.load(Ordering::Relaxed) - before;
+        assert!((6..=8).contains(&tries), "{tries} tries in 40 s");
+        assert_eq!(trouble(&*server), Some(REFUSED));
+        *server.is_password_wrong.lock() = false;
+        pass(2 * ORIGIN_WATCH_REFUSED_MS).await;
+        assert_eq!(trouble(&*server), None, "found by itself");
     }
 }

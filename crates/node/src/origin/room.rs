@@ -5,7 +5,8 @@
 //! results, over `RESULT_BYTES_MEDIUM` one of those for large ones, and gives the medium one back only when
 //! it has it. Who waits for a large place holds a medium one; nobody with a large place waits for anything,
 //! so no two wait for each other, and since fewer may wait than there are medium places, medium results
-//! pass a queue of large ones.
+//! pass a queue of large ones. Whoever waits does so in its run slot, so few may wait for a medium place
+//! either: small results need the other slots.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use hopcache_bolt::Room;
 use hopcache_core::limits::{
     RESULT_BYTES_MEDIUM, RESULT_BYTES_UNRESERVED, RESULTS_LARGE_MAX, RESULTS_LARGE_WAITING_MAX,
-    RESULTS_MEDIUM_MAX,
+    RESULTS_MEDIUM_MAX, RUN_SLOTS_PER_MEDIUM_WAITING,
 };
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,7 +26,8 @@ use tokio::time::timeout;
 pub(super) struct ResultRoom {
     medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    waiting_medium: Semaphore,
+    waiting_large: Semaphore,
     wait: Duration,
 }
 
@@ -36,12 +38,13 @@ pub(super) struct Place<'a> {
 }
 
 impl ResultRoom {
-    /// Who asks for a place waits at most `wait`.
-    pub(super) fn new(wait: Duration) -> Self {
+    /// For runs of so many slots; who asks for a place waits at most `wait`.
+    pub(super) fn new(wait: Duration, run_slots: usize) -> Self {
         Self {
             medium: Arc::new(Semaphore::new(RESULTS_MEDIUM_MAX)),
             large: Arc::new(Semaphore::new(RESULTS_LARGE_MAX)),
-            waiting: Arc::new(Semaphore::new(RESULTS_LARGE_WAITING_MAX)),
+            waiting_medium: Semaphore::new((run_slots / RUN_SLOTS_PER_MEDIUM_WAITING).max(1)),
+            waiting_large: Semaphore::new(RESULTS_LARGE_WAITING_MAX),
             wait,
         }
     }
@@ -51,16 +54,26 @@ impl ResultRoom {
         Place { room: self, held: Mutex::new(None) }
     }
 
+    #[cfg(test)]
+    pub(super) fn medium_places_free(&self) -> usize {
+        self.medium.available_permits()
+    }
+
     async fn medium(&self) -> Option<OwnedSemaphorePermit> {
-        timeout(self.wait, Arc::clone(&self.medium).acquire_owned()).await.ok()?.ok()
+        self.permit(&self.medium, &self.waiting_medium).await
     }
 
     async fn large(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&self.large).try_acquire_owned() {
+        self.permit(&self.large, &self.waiting_large).await
+    }
+
+    /// A place, at once or after a wait; at once none where as many wait as may.
+    async fn permit(&self, places: &Arc<Semaphore>, waiting: &Semaphore) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(places).try_acquire_owned() {
             return Some(permit);
         }
-        let _queued = self.waiting.try_acquire().ok()?;
-        timeout(self.wait, Arc::clone(&self.large).acquire_owned()).await.ok()?.ok()
+        let _queued = waiting.try_acquire().ok()?;
+        timeout(self.wait, Arc::clone(places).acquire_owned()).await.ok()?.ok()
     }
 }
 
@@ -69,6 +82,7 @@ impl Place<'_> {
     pub(super) fn keep(self, records: Bytes) -> Bytes {
         match self.held.into_inner() {
             None => records,
+            Some(_) if records.is_empty() => records,
             Some(place) => Bytes::from_owner(Placed { records, _place: place }),
         }
     }
@@ -102,10 +116,12 @@ impl AsRef<[u8]> for Placed {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::join_all;
+
     use super::*;
 
     fn room() -> ResultRoom {
-        ResultRoom::new(Duration::from_secs(10))
+        ResultRoom::new(Duration::from_secs(10), 32)
     }
 
     /// A run whose result has grown past the medium size.
@@ -127,7 +143,7 @@ mod tests {
             let shared = Arc::clone(&shared);
             waiting.spawn(async move { large(&shared).await.is_some() });
         }
-        while shared.waiting.available_permits() > 0 {
+        while shared.waiting_large.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         let asked = tokio::time::Instant::now();
@@ -140,6 +156,38 @@ mod tests {
         assert_eq!(served, vec![true; RESULTS_LARGE_WAITING_MAX], "places come free one after the other");
         assert_eq!(shared.large.available_permits(), RESULTS_LARGE_MAX);
         assert_eq!(shared.medium.available_permits(), RESULTS_MEDIUM_MAX);
+    }
+
+    /// F29: readers that do not read hold all medium places; a quarter of the run slots may wait for one, the
+    /// others stay free for small results.
+    #[tokio::test(start_paused = true)]
+    async fn few_run_slots_wait_for_a_medium_place() {
+        let shared = Arc::new(room());
+        let medium = async |room: &ResultRoom| room.medium().await.is_some();
+        let held: Vec<_> = join_all((0..RESULTS_MEDIUM_MAX).map(|_| shared.medium())).await;
+        assert!(held.iter().all(Option::is_some));
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let shared = Arc::clone(&shared);
+            waiting.spawn(async move { shared.medium().await.is_some() });
+        }
+        while shared.waiting_medium.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let asked = tokio::time::Instant::now();
+        assert!(!medium(&shared).await, "a quarter of the slots wait");
+        assert_eq!(asked.elapsed(), Duration::ZERO, "and that is said at once");
+        drop(held);
+        assert_eq!(waiting.join_all().await, vec![true; 8]);
+        assert!(ResultRoom::new(Duration::ZERO, 1).waiting_medium.available_permits() > 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_records_hold_no_place() {
+        let room = room();
+        let nothing = large(&room).await.unwrap().keep(Bytes::new());
+        assert_eq!(room.large.available_permits(), RESULTS_LARGE_MAX);
+        drop(nothing);
     }
 
     #[tokio::test(start_paused = true)]

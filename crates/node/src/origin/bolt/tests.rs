@@ -1,0 +1,202 @@
+//! The origin against a server on loopback that counts log-ons, refuses them, and takes its time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::time::Millis;
+use hopcache_packstream::{Value, encode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+#[derive(Default)]
+struct Server {
+    refuses: AtomicBool,
+    log_ons: AtomicUsize,
+    run_takes_ms: AtomicU64,
+    /// Each a kilobyte, before a run fails.
+    records_before_failure: AtomicUsize,
+}
+
+impl Server {
+    /// Where it listens.
+    async fn start(self: &Arc<Self>) -> Address {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("bolt://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let server = Arc::clone(&server);
+                tokio::spawn(async move { server.serve(socket).await });
+            }
+        });
+        address
+    }
+
+    async fn serve(&self, mut socket: TcpStream) -> std::io::Result<()> {
+        socket.set_nodelay(true)?;
+        socket.read_exact(&mut [0; 20]).await?;
+        socket.write_all(&[0, 0, 4, 5]).await?;
+        loop {
+            match read_request(&mut socket).await?.get(1) {
+                Some(0x6A) if self.log_on() => write(&mut socket, 0x7F, refusal()).await?,
+                // RUN, and the PULL behind it.
+                Some(0x10) => {
+                    let takes_ms = self.run_takes_ms.load(Ordering::Relaxed);
+                    // tidy: time that a run takes
+                    tokio::time::sleep(Duration::from_millis(takes_ms)).await;
+                    let names = Value::List(vec![Value::from("x")]);
+                    let fields = Value::Map(vec![("fields".to_owned(), names)]);
+                    write(&mut socket, 0x70, fields).await?;
+                }
+                Some(0x3F) if self.records_before_failure.load(Ordering::Relaxed) > 0 => {
+                    self.fail_late(&mut socket).await?;
+                }
+                _ => write(&mut socket, 0x70, Value::Map(Vec::new())).await?,
+            }
+        }
+    }
+
+    async fn fail_late(&self, socket: &mut TcpStream) -> std::io::Result<()> {
+        let record = Value::List(vec![Value::from("x".repeat(1_024).as_str())]);
+        for _ in 0..self.records_before_failure.load(Ordering::Relaxed) {
+            write(socket, 0x71, record.clone()).await?;
+        }
+        write(socket, 0x7F, failure("Neo.ClientError.Statement.ArithmeticError")).await
+    }
+
+    /// Whether this one is refused.
+    fn log_on(&self) -> bool {
+        self.log_ons.fetch_add(1, Ordering::Relaxed);
+        self.refuses.load(Ordering::Relaxed)
+    }
+
+    fn log_ons(&self) -> usize {
+        self.log_ons.load(Ordering::Relaxed)
+    }
+}
+
+fn refusal() -> Value {
+    failure("Neo.ClientError.Security.Unauthorized")
+}
+
+fn failure(code: &str) -> Value {
+    Value::Map(vec![("code".to_owned(), Value::from(code)), ("message".to_owned(), Value::from("no"))])
+}
+
+async fn write(socket: &mut TcpStream, tag: u8, part: Value) -> std::io::Result<()> {
+    let body = encode(&part);
+    let len = u16::try_from(body.len() + 2).unwrap();
+    let framed = [&len.to_be_bytes()[..], &[0xB1, tag], &body, &[0, 0]].concat();
+    socket.write_all(&framed).await
+}
+
+async fn read_request(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    loop {
+        let chunk = usize::from(socket.read_u16().await?);
+        if chunk == 0 {
+            return Ok(request);
+        }
+        let start = request.len();
+        request.resize(start + chunk, 0);
+        socket.read_exact(&mut request[start..]).await?;
+    }
+}
+
+fn identity() -> Arc<Identity> {
+    let credentials = Credentials::Basic { user: "reader".to_owned(), password: "secret".to_owned() };
+    Arc::new(Identity { scope: PrincipalScope([1; 32]), fingerprint: [1; 32], credentials })
+}
+
+fn run_within(timeout_ms: u64) -> OriginRun {
+    OriginRun {
+        identity: identity(),
+        impersonated: None,
+        database: "neo4j".into(),
+        statement: "RETURN 1".into(),
+        params: Bytes::from_static(&[0xA0]),
+        mode: AccessMode::Read,
+        bookmarks: Vec::new(),
+        timeout_ms: Millis(timeout_ms),
+        bytes_max: 1 << 20,
+        traceparent: None,
+    }
+}
+
+/// One run at a time.
+fn origin(address: Address, login: Login) -> BoltOrigin {
+    BoltOrigin::new(BoltSettings { max_concurrent: 1, ..BoltSettings::new(address, login) })
+}
+
+/// Those who queue when this node's own log-on turns out to be wrong do not try it one after the other, which
+/// would have Neo4j lock the user out; and the refusal stands until it is accepted.
+#[tokio::test]
+async fn a_refused_own_log_on_is_tried_once_by_all_who_queue() {
+    let server = Arc::new(Server::default());
+    let login = Login::Service(identity().credentials.clone());
+    let origin = origin(server.start().await, login);
+    origin.reach().await.unwrap();
+    origin.run(&run_within(20_000)).await.unwrap();
+    assert!(!origin.refuses_us());
+    // Changed after the start: who is logged on does not notice, the next log-on does.
+    server.refuses.store(true, Ordering::Relaxed);
+    origin.pools.drop_idle();
+    let (run, before) = (run_within(20_000), server.log_ons());
+    let ended = join_all((0..8).map(|_| origin.run(&run))).await;
+    for error in ended.into_iter().map(Result::unwrap_err) {
+        assert!(matches!(error.kind, OriginFault::Unreachable(_)), "{error:?}");
+        assert!(!error.was_sent);
+    }
+    let checks = join_all((0..40).map(|_| async { origin.verify(&identity()).await })).await;
+    assert!(checks.into_iter().all(|check| check.is_err()));
+    assert_eq!(server.log_ons() - before, 1, "one met it; the others heard of it");
+    assert!(origin.refuses_us() && origin.is_reachable(), "it is there, and refuses");
+    assert!(origin.reach().await.is_err());
+    assert_eq!(server.log_ons() - before, 1, "not so soon");
+}
+
+/// Checks that wait for a permit are not tried one after the other either.
+#[tokio::test]
+async fn a_refused_own_log_on_is_not_tried_by_the_checks_that_queue() {
+    let server = Arc::new(Server::default());
+    server.refuses.store(true, Ordering::Relaxed);
+    let login = Login::Service(identity().credentials.clone());
+    let origin = origin(server.start().await, login);
+    let _all = origin.verifies.acquire_many(limits::ORIGIN_VERIFIES_MAX as u32 - 1).await.unwrap();
+    let checks = join_all((0..8).map(|_| async { origin.verify(&identity()).await })).await;
+    assert!(checks.into_iter().all(|check| check.is_err()));
+    assert_eq!(server.log_ons(), 1);
+}
+
+/// F26, I9: the wait behind other runs is not the statement's own slowness.
+#[tokio::test]
+async fn a_wait_for_a_slot_takes_nothing_from_the_runs_deadline() {
+    let server = Arc::new(Server::default());
+    let origin = origin(server.start().await, Login::Passthrough);
+    origin.verify(&identity()).await.unwrap();
+    server.run_takes_ms.store(1_200, Ordering::Relaxed);
+    let run = run_within(2_000);
+    let began = Instant::now();
+    let (first, second) = tokio::join!(origin.run(&run), origin.run(&run));
+    first.unwrap();
+    second.expect("it took 1.2 s of its 2 s");
+    assert!(began.elapsed() >= Duration::from_millis(2_400), "they ran one after the other");
+}
+
+/// I9: records that came before a failure are as many bytes as a result's, and hold their place as one's do.
+#[tokio::test]
+async fn records_before_a_failure_hold_their_place() {
+    let server = Arc::new(Server::default());
+    let origin = origin(server.start().await, Login::Passthrough);
+    server.records_before_failure.store(1_100, Ordering::Relaxed);
+    let error = origin.run(&OriginRun { bytes_max: 4 << 20, ..run_within(20_000) }).await.unwrap_err();
+    assert!(matches!(error.kind, OriginFault::Failed(_)) && error.was_sent, "{:?}", error.kind);
+    assert!(error.records.len() > limits::RESULT_BYTES_UNRESERVED);
+    assert_eq!(origin.room.medium_places_free(), limits::RESULTS_MEDIUM_MAX - 1);
+    drop(error);
+    assert_eq!(origin.room.medium_places_free(), limits::RESULTS_MEDIUM_MAX);
+}
