@@ -11,7 +11,8 @@
 //! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
 //! | results on their way, and their bodies | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
 //! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one |
-//! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
+//! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
+//! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
@@ -144,10 +145,11 @@ pub const BODY_TIMEOUT_MS: u64 = 10_000;
 /// places with idle connections gives way to who asks. Long enough for a pool under load, where it does
 /// not idle.
 pub const IDLE_CROWDED_TIMEOUT_MS: u64 = 5_000;
-/// Largest head of a request, request line included, in bytes: several times what tokens of single sign-on
-/// need. The memory that senders without credentials can hold for [`HEAD_TIMEOUT_MS`] is this times the
-/// connections.
-pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Largest head of a request, request line included, in bytes: a bearer token of 8 KiB and as much again for
+/// all else. It takes no credentials to hold one for [`HEAD_TIMEOUT_MS`]. A buffer that grew to an unfinished
+/// head costs 1.5 times its bytes (9,000 of 32 KB were measured at 422 MiB), so that with one on each of
+/// [`CLIENT_CONNECTIONS_MAX`] connections this costs 16 KiB × 1.5 × 16,384 = 384 MiB.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Most header fields of a request: hyper's own bound, which keeps them on the stack. Named for messages and
 /// tests; a test fails when hyper has another.
 pub const HEADERS_MAX: usize = 100;
