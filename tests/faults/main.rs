@@ -15,6 +15,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod descriptors;
 mod flights;
 mod hostile;
 mod input;

@@ -128,6 +128,10 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Connections of peers at a time.
 pub const PEER_CONNECTIONS_MAX: usize = 4_096;
+/// Open files that clients' connections leave to everything else, where the limit of the process is large; half
+/// of it where it is small. 64 of operators, 3 × [`SHEDS_MAX`] that are told that there is no room, about 128 to
+/// Neo4j with the default of 32 slots, up to 64 to Redis, and the rest, 1,024, to and from peers.
+pub const DESCRIPTORS_RESERVED_MAX: u64 = 2_048;
 /// A connection's first byte has to come by then: pools may connect before they need to, but who only
 /// connects holds one of [`CLIENT_CONNECTIONS_MAX`].
 pub const FIRST_BYTE_TIMEOUT_MS: u64 = 10_000;

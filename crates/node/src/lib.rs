@@ -10,6 +10,7 @@ pub mod body;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod descriptors;
 pub mod dev;
 pub mod farewell;
 pub mod front;

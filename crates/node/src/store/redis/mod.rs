@@ -161,7 +161,7 @@ impl RedisStore {
         self.gate
             .pass(async {
                 let live = tokio::time::timeout_at(deadline, line.live()).await;
-                let live = live.unwrap_or(Err(StoreError::TimedOut)).map_err(Missed::Connection)?;
+                let live = live.unwrap_or(Err(Missed::Connection(StoreError::TimedOut)))?;
                 match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
                     Ok(Ok(answer)) => Ok(answer),
                     Ok(Err(error)) => {
