@@ -118,6 +118,13 @@ impl NodeProcess {
         signal(self.child.as_ref().expect("the node runs").id(), name);
     }
 
+    /// Sets the soft limit of open files of the running process; those it has open stay so.
+    pub fn limit_open_files(&self, soft: u32) {
+        let id = self.child.as_ref().expect("the node runs").id().to_string();
+        let limit = format!("--nofile={soft}:");
+        assert!(Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap().success());
+    }
+
     /// Resident memory of the process, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let id = self.child.as_ref().expect("the node runs").id();
