@@ -16,6 +16,7 @@
 mod support;
 
 mod bodies;
+mod descriptors;
 mod flights;
 mod hostile;
 mod input;

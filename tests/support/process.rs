@@ -61,6 +61,8 @@ pub struct NodeProcess {
     child: Option<Child>,
     config: PathBuf,
     log: PathBuf,
+    /// Limit of open files, where it has one of its own.
+    pub open_files: Option<u32>,
 }
 
 impl NodeProcess {
@@ -72,14 +74,23 @@ impl NodeProcess {
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
         );
         std::fs::write(&path, own + config).unwrap();
-        Self { name: name.to_owned(), addrs, child: None, config: path, log }
+        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None }
     }
 
     pub fn start(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(&self.log).unwrap();
         // Another build of the binary, such as a release build, when figures are wanted.
         let binary = std::env::var_os("HOPCACHE_TEST_BINARY");
-        let child = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into()))
+        let binary = binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_hopcache").into());
+        let mut command = match self.open_files {
+            None => Command::new(binary),
+            Some(files) => {
+                let mut command = Command::new("prlimit"); // Becomes the node.
+                command.arg(format!("--nofile={files}:{files}")).arg(binary);
+                command
+            }
+        };
+        let child = command
             .arg("serve")
             .arg("--config")
             .arg(&self.config)
@@ -105,6 +116,13 @@ impl NodeProcess {
     /// `STOP`, `CONT` or `TERM`.
     pub fn signal(&self, name: &str) {
         signal(self.child.as_ref().expect("the node runs").id(), name);
+    }
+
+    /// Sets the soft limit of open files of the running process; those it has open stay so.
+    pub fn limit_open_files(&self, soft: u32) {
+        let id = self.child.as_ref().expect("the node runs").id().to_string();
+        let limit = format!("--nofile={soft}:");
+        assert!(Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap().success());
     }
 
     /// Resident memory of the process, in bytes.

@@ -23,6 +23,9 @@ pub enum OpenError {
         /// In the operating system's words.
         reason: String,
     },
+    /// This machine has no file descriptor left, for the process or at all. Says nothing of the server.
+    #[error("no socket for the Bolt server: {0}")]
+    OutOfDescriptors(String),
     /// TLS was not agreed on: check certificate and scheme (`bolt+s`, `bolt+ssc`).
     #[error("no TLS with the Bolt server: {0}")]
     Tls(String),

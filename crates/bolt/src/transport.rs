@@ -44,7 +44,14 @@ pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenEr
         address: address.to_string(),
         reason: error.to_string(),
     };
-    let socket = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(unreachable)?;
+    let socket = TcpStream::connect((address.host.as_str(), address.port)).await;
+    let socket = socket.map_err(|error| {
+        if is_out_of_descriptors(&error) {
+            OpenError::OutOfDescriptors(error.to_string())
+        } else {
+            unreachable(error)
+        }
+    })?;
     // Without it a small message waits for the server's delayed ACK (40 ms).
     socket.set_nodelay(true).map_err(unreachable)?;
     let config = match address.security {
@@ -56,6 +63,12 @@ pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenEr
         ServerName::try_from(address.host.clone()).map_err(|error| OpenError::Tls(error.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, socket).await;
     Ok(Box::new(stream.map_err(|error| OpenError::Tls(error.to_string()))?))
+}
+
+/// EMFILE and ENFILE: std has no kind for them.
+fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Reading the system's roots takes milliseconds of file access, so it happens once.

@@ -13,7 +13,8 @@
 //! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
-//! | heads, buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
+//! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
+//! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
@@ -134,6 +135,10 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 16_384;
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Connections of peers at a time.
 pub const PEER_CONNECTIONS_MAX: usize = 4_096;
+/// Open files that clients' connections leave to everything else, where the limit of the process is large; half
+/// of it where it is small. 64 of operators, 3 × [`SHEDS_MAX`] that are told that there is no room, about 128 to
+/// Neo4j with the default of 32 slots, up to 64 to Redis, and the rest, 1,024, to and from peers.
+pub const DESCRIPTORS_RESERVED_MAX: u64 = 2_048;
 /// A connection's first byte has to come by then: pools may connect before they need to, but who only
 /// connects holds one of [`CLIENT_CONNECTIONS_MAX`].
 pub const FIRST_BYTE_TIMEOUT_MS: u64 = 10_000;
@@ -151,10 +156,11 @@ pub const BODY_TIMEOUT_MS: u64 = 10_000;
 /// places with idle connections gives way to who asks. Long enough for a pool under load, where it does
 /// not idle.
 pub const IDLE_CROWDED_TIMEOUT_MS: u64 = 5_000;
-/// Largest head of a request, request line included, in bytes: several times what tokens of single sign-on
-/// need. The memory that senders without credentials can hold for [`HEAD_TIMEOUT_MS`] is this times the
-/// connections.
-pub const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Largest head of a request, request line included, in bytes: a bearer token of 8 KiB and as much again for
+/// all else. It takes no credentials to hold one for [`HEAD_TIMEOUT_MS`]. A buffer that grew to an unfinished
+/// head costs 1.5 times its bytes (9,000 of 32 KB were measured at 422 MiB), so that with one on each of
+/// [`CLIENT_CONNECTIONS_MAX`] connections this costs 16 KiB × 1.5 × 16,384 = 384 MiB.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Most header fields of a request: hyper's own bound, which keeps them on the stack. Named for messages and
 /// tests; a test fails when hyper has another.
 pub const HEADERS_MAX: usize = 100;

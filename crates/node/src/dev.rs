@@ -24,6 +24,7 @@ use crate::stop::Stop;
 pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&options.base.log)?;
+    crate::descriptors::raise();
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::new());
     let store = open_store(&options.base, &meters)?;

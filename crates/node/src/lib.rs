@@ -11,6 +11,7 @@ mod body_room;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod descriptors;
 pub mod dev;
 pub mod farewell;
 pub mod front;

@@ -14,19 +14,22 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::limits::{SEND_BUFFER_BYTES, SHEDS_MAX};
+use hopcache_core::limits::SEND_BUFFER_BYTES;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::descriptors::sheds_max;
 use crate::farewell::{Unserved, asked, linger, say};
 use crate::patience::{Patience, Patient, Turn};
 
@@ -105,6 +108,9 @@ pub(crate) struct House {
 const LAST_ACCEPTS_MAX: usize = 1_024;
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+/// Without an accept that failed for so long, being out of descriptors is over: each connection that ends lets
+/// one accept succeed meanwhile.
+const SHORTAGE_OVER: Duration = Duration::from_secs(10);
 
 /// Serves until `stop`, then lets requests under way end.
 ///
@@ -124,13 +130,14 @@ pub async fn serve<S, B>(
         tracing::warn!(%error, "the kernel's send buffers keep their size");
     }
     let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
-    let sheds = Room::new(SHEDS_MAX);
+    let sheds = Room::new(sheds_max());
     let mut is_full = false;
+    let mut shortage = Shortage::default();
     loop {
         let accepted = tokio::select! {
             biased;
             () = house.stop.cancelled() => break,
-            accepted = accept(&listener) => accepted,
+            accepted = accept(&listener, &mut shortage) => accepted,
         };
         let Some(stream) = accepted else { continue };
         let (house, service) = (house.clone(), service.clone());
@@ -172,7 +179,22 @@ fn connected(listener: TcpListener) -> Vec<TcpStream> {
         .collect()
 }
 
-async fn accept(listener: &TcpListener) -> Option<TcpStream> {
+/// When an accept last failed for want of a descriptor.
+#[derive(Debug, Default)]
+struct Shortage(Option<Instant>);
+
+impl Shortage {
+    /// Whether it begins with this failure.
+    fn begins(&mut self, error: &std::io::Error) -> bool {
+        if !matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
+            return false;
+        }
+        let now = Instant::now();
+        self.0.replace(now).is_none_or(|last| now - last > SHORTAGE_OVER)
+    }
+}
+
+async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpStream> {
     match listener.accept().await {
         Ok((stream, _)) => {
             // Without it a 64 KB body waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
@@ -182,7 +204,11 @@ async fn accept(listener: &TcpListener) -> Option<TcpStream> {
         Err(error) => {
             // A client that left before it was accepted, or out of descriptors: that error comes back at
             // once until some connection ends, and a loop without a pause would take a whole core.
-            tracing::debug!(%error, "accept failed");
+            if shortage.begins(&error) {
+                tracing::warn!(%error, "no connection can be accepted: raise the limit of open files");
+            } else {
+                tracing::debug!(%error, "accept failed");
+            }
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }

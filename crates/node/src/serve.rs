@@ -25,7 +25,9 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
-    let settings = loaded.settings;
+    let mut settings = loaded.settings;
+    crate::descriptors::raise();
+    settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
     let meters = Arc::new(Meters::new());
     let backends = Backends {
         store: open_store(&settings, &meters)?,

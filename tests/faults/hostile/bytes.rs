@@ -11,7 +11,7 @@ use super::super::support::say;
 use super::{Alone, assert_error};
 
 /// The bounds of a request's head.
-const HEAD_BYTES_MAX: usize = 32 << 10;
+const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 100;
 
 const BODY: &str = r#"{"statement":"RETURN 'bytes' AS x"}"#;

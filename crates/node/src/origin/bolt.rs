@@ -428,7 +428,13 @@ async fn watch(gate: Arc<Gate>, address: Address) {
     let options = Options { connect_timeout, ..Options::default() };
     let probe = move || {
         let (address, options) = (address.clone(), options.clone());
-        async move { Connection::probe(&address, &options).await.map_err(|error| error.to_string()) }.boxed()
+        async move {
+            match Connection::probe(&address, &options).await {
+                Err(OpenError::OutOfDescriptors(_)) => None,
+                answer => Some(answer.map_err(|error| error.to_string())),
+            }
+        }
+        .boxed()
     };
     gate.watch(Box::new(probe)).await;
 }

@@ -24,6 +24,8 @@ const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
 pub(super) fn of_open(error: OpenError) -> OriginFault {
     match error {
         OpenError::Refused(failure) => of_failure(failure),
+        // Of this machine, not of the server: must not open its breaker.
+        OpenError::OutOfDescriptors(_) => OriginFault::Overloaded,
         other => OriginFault::Unreachable(other.to_string()),
     }
 }
@@ -87,6 +89,12 @@ mod tests {
 
     fn said(code: &str) -> OriginFault {
         of_failure(Failure { code: code.to_owned(), message: String::new() })
+    }
+
+    #[test]
+    fn want_of_descriptors_here_is_no_fault_of_the_server() {
+        let opened = OpenError::OutOfDescriptors("Too many open files (os error 24)".to_owned());
+        assert_eq!(of_open(opened), OriginFault::Overloaded);
     }
 
     #[test]

@@ -27,8 +27,8 @@ use tokio::time::Instant;
 /// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 
-/// Whether the server answers at all, or how it does not.
-pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Whether the server answers at all, or how it does not; nothing where this machine could not ask.
+pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Option<Result<(), String>>> + Send + Sync>;
 
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: ORIGIN_BREAKER_FAILURES_MAX,
@@ -99,12 +99,16 @@ impl Gate {
         self.tell(changed);
         let Some(admission) = admission else { return false };
         match probe().await {
-            Ok(()) => {
+            Some(Ok(())) => {
                 self.report(admission, CallReport::Answered, "");
                 true
             }
-            Err(reason) => {
+            Some(Err(reason)) => {
                 self.report(admission, CallReport::Failed, &reason);
+                false
+            }
+            None => {
+                self.report(admission, CallReport::Abandoned, "");
                 false
             }
         }

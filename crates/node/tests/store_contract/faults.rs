@@ -227,6 +227,29 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
     assert_eq!(store.peek(&key(1)).await.unwrap().entry, None, "and the entry is gone all the same");
 }
 
+/// F39: a foreign value under the log's key is deleted, and the new log begins with a gap for whoever followed
+/// the old one; whether a reader meets it first or a purge.
+#[tokio::test]
+async fn a_foreign_value_under_the_log_is_deleted() {
+    let server = RedisServer::start(&[]);
+    let store = server.store();
+    comes_back(&store).await;
+    let cursor = store.invalidations_since(Default::default()).await.unwrap().next;
+    assert_eq!(server.tell("SET hopcache:v1:log x"), "+OK");
+    let page = store.invalidations_since(cursor).await.unwrap();
+    assert!(page.gap, "what stood in the old log is lost");
+    let quiet = store.invalidations_since(page.next).await.unwrap();
+    assert_eq!((quiet.gap, quiet.next), (false, page.next), "once");
+    assert_eq!(server.tell("TYPE hopcache:v1:log"), "+stream");
+
+    assert_eq!(server.tell("SET hopcache:v1:log x"), "+OK");
+    assert_eq!(store.invalidate(&Scope::Database(MOVIES)).await, Ok(0), "a purge is carried out");
+    assert_eq!(server.tell("TYPE hopcache:v1:log"), "+stream");
+    let page = store.invalidations_since(quiet.next).await.unwrap();
+    assert!(page.gap, "its readers drop what they hold");
+    assert!(!store.invalidations_since(page.next).await.unwrap().gap);
+}
+
 /// A full server answers reads; a ping writes, so it tells.
 #[tokio::test]
 async fn a_ping_says_whether_writes_are_taken_and_leaves_nothing() {

@@ -11,6 +11,8 @@ use super::*;
 #[derive(Default)]
 struct Server {
     is_away: AtomicBool,
+    /// The prober's machine has no descriptor left.
+    cannot_ask: AtomicBool,
     took_ms: u64,
     probes: AtomicU32,
     at_once: AtomicU32,
@@ -18,14 +20,17 @@ struct Server {
 }
 
 impl Server {
-    async fn probe(&self) -> Result<(), String> {
+    async fn probe(&self) -> Option<Result<(), String>> {
         self.probes.fetch_add(1, Ordering::Relaxed);
         let at_once = self.at_once.fetch_add(1, Ordering::Relaxed) + 1;
         self.at_once_most.fetch_max(at_once, Ordering::Relaxed);
         // tidy: time that a probe takes, on a paused clock
         tokio::time::sleep(Duration::from_millis(self.took_ms)).await;
         self.at_once.fetch_sub(1, Ordering::Relaxed);
-        if self.is_away.load(Ordering::Relaxed) { Err("away".to_owned()) } else { Ok(()) }
+        if self.cannot_ask.load(Ordering::Relaxed) {
+            return None;
+        }
+        Some(if self.is_away.load(Ordering::Relaxed) { Err("away".to_owned()) } else { Ok(()) })
     }
 
     fn probes(&self) -> u32 {
@@ -117,6 +122,17 @@ async fn a_run_that_timed_out_on_a_silent_server_opens_it() {
     pass(2_001).await;
     assert_eq!(*bench.moves.lock(), [BreakerState::Open]);
     assert!(!bench.call(None));
+}
+
+/// A probe that this machine had no descriptor for says nothing of the server.
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_could_not_be_made_opens_nothing() {
+    let bench = Bench::new(true, 1);
+    bench.server.cannot_ask.store(true, Ordering::Relaxed);
+    assert!(bench.call(Some(&OriginFault::TimedOut)));
+    pass(2_600).await;
+    assert!(bench.server.probes() >= 5, "asked again and again");
+    assert!(bench.moves.lock().is_empty() && bench.gate.is_reachable() && bench.call(None));
 }
 
 /// What the server says is an answer, whatever it says; our own want of room says nothing.

@@ -31,8 +31,10 @@ pub(super) struct Gate {
 }
 
 /// Why a call had no answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Missed {
+    /// This machine had no descriptor to make a connection with, which says nothing of the store.
+    Local(StoreError),
     /// There was no connection to make it on.
     Connection(StoreError),
     /// It was made.
@@ -42,6 +44,7 @@ pub(super) enum Missed {
 impl Missed {
     fn split(self) -> (StoreError, CallReport) {
         match self {
+            Self::Local(error) => (error, CallReport::Abandoned),
             Self::Exchange(error @ StoreError::Refused(_)) => (error, CallReport::Answered),
             Self::Connection(error) | Self::Exchange(error) => (error, CallReport::Failed),
         }

@@ -26,7 +26,8 @@ use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Value};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::reply::store_error;
+use super::gate::Missed;
+use super::reply::connect_missed;
 use super::url::Target;
 
 /// Runs once on each new connection, before anybody uses it.
@@ -53,7 +54,7 @@ pub(super) struct Live {
     generation: u64,
 }
 
-type Connecting = Shared<BoxFuture<'static, Result<Live, StoreError>>>;
+type Connecting = Shared<BoxFuture<'static, Result<Live, Missed>>>;
 
 #[derive(Default)]
 struct State {
@@ -70,7 +71,7 @@ enum Phase {
     Live(Live),
     /// The last attempt failed; for a moment its outcome is everybody's, or a server that refuses at once would
     /// get an attempt for each request until the breaker opens.
-    Failed(StoreError, Instant),
+    Failed(Missed, Instant),
 }
 
 impl Line {
@@ -79,7 +80,7 @@ impl Line {
     }
 
     /// The connection, or the outcome of the attempt to make one.
-    pub(super) async fn live(&self) -> Result<Live, StoreError> {
+    pub(super) async fn live(&self) -> Result<Live, Missed> {
         let connecting = {
             let mut state = self.state.lock();
             match &state.phase {
@@ -110,23 +111,25 @@ impl Line {
         let state = Arc::downgrade(&self.state);
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
             let attempt = async {
-                let connection = connect(&target, limit).await.map_err(|error| store_error(&error))?;
+                let connection = connect(&target, limit).await.map_err(|error| connect_missed(&error))?;
                 if let Some(greet) = greeting {
-                    greet(connection.clone()).await.map_err(|error| store_error(&error))?;
+                    greet(connection.clone()).await.map_err(|error| connect_missed(&error))?;
                 }
                 Ok(Live { connection, generation })
             };
-            let outcome = tokio::time::timeout(limit, attempt).await.unwrap_or(Err(StoreError::TimedOut));
+            let outcome = tokio::time::timeout(limit, attempt)
+                .await
+                .unwrap_or(Err(Missed::Connection(StoreError::TimedOut)));
             note(&state, generation, &outcome);
             outcome
         }));
-        let lost = |_| StoreError::Unreachable("the connecting task ended".to_owned());
+        let lost = |_| Missed::Connection(StoreError::Unreachable("the connecting task ended".to_owned()));
         task.map(move |joined| joined.map_err(lost).and_then(|outcome| outcome)).boxed().shared()
     }
 }
 
 /// The task itself leaves the outcome, so a failure that nobody waited for is not met much later.
-fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, StoreError>) {
+fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, Missed>) {
     let Some(state) = state.upgrade() else { return };
     let mut state = state.lock();
     if state.generation == generation {

@@ -161,7 +161,7 @@ impl RedisStore {
         self.gate
             .pass(async {
                 let live = tokio::time::timeout_at(deadline, line.live()).await;
-                let live = live.unwrap_or(Err(StoreError::TimedOut)).map_err(Missed::Connection)?;
+                let live = live.unwrap_or(Err(Missed::Connection(StoreError::TimedOut)))?;
                 match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
                     Ok(Ok(answer)) => Ok(answer),
                     Ok(Err(error)) => {
@@ -352,9 +352,10 @@ impl Store for RedisStore {
             command.arg(log_id(rand::random()));
         };
         let keys = [LOG_KEY.to_owned()];
-        let page: (i64, u64, u64, Vec<String>) =
+        let page: (i64, u64, u64, Vec<String>, i64) =
             self.run(Load::Small, &self.scripts.log_since, &keys, args).await?;
-        let (gap, log, sequence, texts) = page;
+        let (gap, log, sequence, texts, deleted) = page;
+        sweep::tell_foreign_log(deleted);
         let scopes: Option<Vec<Scope>> = texts.iter().map(|text| scope_from_text(text)).collect();
         // An entry that cannot be read may have meant anything.
         let gap = gap == 1 || scopes.is_none();

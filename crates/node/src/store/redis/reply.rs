@@ -1,11 +1,18 @@
 //! What the server said, in the port's words.
 
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hopcache_core::lease::{Grant, GrantKind, SlotView, StoredEntry, Token};
 use hopcache_core::node::Holder;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::StoreError;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use rustix::io::Errno;
+
+use super::gate::Missed;
 
 /// Codes by which a server that is there refuses: no use in asking it again soon.
 const REFUSALS: [&str; 8] =
@@ -33,6 +40,24 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
         }
         _ => StoreError::Unreachable(text),
     }
+}
+
+/// The same for a connection that was not made.
+pub(super) fn connect_missed(error: &RedisError) -> Missed {
+    let missed = store_error(error);
+    let errno = io_error(error).and_then(Errno::from_io_error);
+    if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+        Missed::Local(missed)
+    } else {
+        Missed::Connection(missed)
+    }
+}
+
+/// What the operating system said: redis shows it as a shared error only.
+fn io_error(error: &RedisError) -> Option<&io::Error> {
+    let source = error.source()?;
+    let shared = source.downcast_ref::<Arc<dyn Error + Send + Sync>>();
+    shared.map_or_else(|| source.downcast_ref(), |inner| inner.downcast_ref())
 }
 
 /// The same for a command that was sent: where its connection broke, it may have been carried out, as after
@@ -133,4 +158,17 @@ impl Answer {
 /// Something under our key names is not ours.
 fn foreign(what: &str) -> StoreError {
     StoreError::Refused(format!("a {what} that hopcache did not write stands under its key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn want_of_descriptors_here_does_not_count_against_the_store() {
+        let failed = |errno: Errno| connect_missed(&RedisError::from(io::Error::from(errno)));
+        assert!(matches!(failed(Errno::MFILE), Missed::Local(_)));
+        assert!(matches!(failed(Errno::NFILE), Missed::Local(_)));
+        assert!(matches!(failed(Errno::CONNREFUSED), Missed::Connection(StoreError::Unreachable(_))));
+    }
 }

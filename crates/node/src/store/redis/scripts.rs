@@ -60,6 +60,12 @@ macro_rules! slot_script {
     };
 }
 
+macro_rules! log_script {
+    ($file:literal) => {
+        Lua::new(concat!(include_str!("lua/log.lua"), include_str!(concat!("lua/", $file))))
+    };
+}
+
 /// All of them.
 pub(super) struct Scripts {
     pub(super) get_or_lease: Lua,
@@ -82,8 +88,8 @@ impl Scripts {
             release: slot_script!("release.lua"),
             peek: slot_script!("peek.lua"),
             invalidate: slot_script!("invalidate.lua"),
-            log_append: Lua::new(include_str!("lua/log_append.lua")),
-            log_since: Lua::new(include_str!("lua/log_since.lua")),
+            log_append: log_script!("log_append.lua"),
+            log_since: log_script!("log_since.lua"),
             ping: Lua::new(include_str!("lua/ping.lua")),
         }
     }

@@ -30,6 +30,13 @@ use crate::store::log::{log_id, scope_text};
 
 const WALKS: u32 = 2;
 
+/// Says that a foreign value stood under the log's key: once for each, since it is deleted then (F39).
+pub(super) fn tell_foreign_log(deleted: i64) {
+    if deleted == 1 {
+        tracing::warn!(key = LOG_KEY, "a value that hopcache did not write stood here and was deleted");
+    }
+}
+
 /// A cluster's master by one of its slots, which works whatever address it is known by; `None` where
 /// there is one server only.
 type Server = Option<u16>;
@@ -89,7 +96,9 @@ impl RedisStore {
             command.arg(INVALIDATION_LOG_LEN_MAX).arg(log_id(rand::random())).arg(scope_text(scope));
         };
         let keys = [LOG_KEY.to_owned()];
-        self.run::<i64>(Load::Small, &self.scripts.log_append, &keys, args).await.map(drop)
+        let deleted: i64 = self.run(Load::Small, &self.scripts.log_append, &keys, args).await?;
+        tell_foreign_log(deleted);
+        Ok(())
     }
 
     /// The servers to walk: a cluster's masters, else the only one there is.
