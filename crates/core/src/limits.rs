@@ -83,6 +83,11 @@ pub const UNCACHEABLE_TTL_MS: u64 = 30_000;
 
 /// For how long checked credentials are believed (FAULTS, threats: revoked credentials ≤ 30 s).
 pub const CREDENTIALS_TTL_MS: u64 = 30_000;
+/// From this age on a hit has the belief that it goes by checked again in the background. A Neo4j that has
+/// fallen silent is given up after a log-on of 2 s and a connection of 5 s, so by the end of the belief it
+/// is known whether there is anybody to ask, and no hit waits to learn it.
+pub const CREDENTIALS_RECHECK_MS: u64 = 20_000;
+const _: () = assert!(CREDENTIALS_RECHECK_MS + 2 * ORIGIN_CONNECT_MS_MAX <= CREDENTIALS_TTL_MS);
 /// Accepted credentials remembered: those that were refused take no place among them.
 pub const CREDENTIALS_MAX: usize = 10_000;
 /// How often requests of senders who are not believed any more are forgotten, since they hold
@@ -290,6 +295,10 @@ pub const STORE_BREAKER_APART_MS: u64 = 50;
 pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 /// While Neo4j cannot be reached: pause between two questions about the same credentials.
 pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
+/// While Neo4j cannot be reached: how long before that pause is over a hit has the next question asked in
+/// the background. Whoever comes once a second waits for none.
+pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
+const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A query that is

@@ -1,5 +1,8 @@
 //! Whether a client is who it says: by Neo4j's word, believed for 30 seconds.
 //!
+//! From the 20th second on a hit has it checked again in the background: nobody waits for that check, and
+//! its no ends the belief. So a Neo4j that falls silent is found out before a belief ends.
+//!
 //! Checked before any hit is served (promise I5). A check is a task of its own: whoever waits for it may
 //! leave, and the next one finds it under way instead of asking Neo4j again. Nothing here runs a
 //! statement, and no credentials are kept beyond their check.
@@ -12,7 +15,7 @@ use hopcache_core::limits::{
     COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
     ORIGIN_WAIT_MS_MAX, STRANGERS_CHECKED_MAX, STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::Identity;
@@ -89,7 +92,10 @@ impl Credentials {
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
         for _ in 0..COMPETE_ROUNDS_MAX {
             let known = match self.desk.known(&identity.fingerprint) {
-                Known::Believed(belief) => return Ok(belief),
+                Known::Believed(belief) => {
+                    self.check_ahead(identity, &belief, self.desk.clock.now());
+                    return Ok(belief);
+                }
                 Known::Refused(error) => return Err(error),
                 Known::Overdue(belief) => Some(belief),
                 Known::Stranger => None,
@@ -117,6 +123,16 @@ impl Credentials {
             }
         }
         Err(OriginFault::Overloaded.into())
+    }
+
+    /// Has an identity that is served checked again when that is due. Nobody waits for it.
+    pub fn check_ahead(&self, identity: &Arc<Identity>, belief: &Belief, now: MonoTime) {
+        if belief.is_due(now)
+            && self.desk.beliefs.lock().take_recheck(&identity.fingerprint, now)
+            && let Seat::Lead(leader) = self.desk.checks.join(&identity.fingerprint)
+        {
+            self.launch(leader, Arc::clone(identity));
+        }
     }
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
@@ -197,7 +213,7 @@ impl Desk {
         beliefs: &mut Beliefs,
         whose: &Fingerprint,
         verified: Result<(), OriginError>,
-        asked_at: hopcache_core::time::MonoTime,
+        asked_at: MonoTime,
     ) -> Check {
         let Err(error) = verified else { return Ok(beliefs.accept(whose, asked_at)) };
         let now = self.clock.now();

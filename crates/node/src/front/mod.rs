@@ -172,6 +172,7 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.belief.holds(now)
         {
+            self.credentials.check_ahead(&known.ask.query.identity, &known.belief, now);
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
             ask.traceparent = ask::traceparent(head);

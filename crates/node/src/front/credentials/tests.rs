@@ -7,10 +7,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits::{
-    CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS,
+    CREDENTIALS_RECHECK_MS, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_AHEAD_MS,
+    CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS, ORIGIN_CONNECT_MS_MAX,
 };
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_core::time::MonoTime;
 use hopcache_engine::identity::Credentials as Login;
 use hopcache_engine::ports::{Neo4jFailure, OriginRun};
 use tokio::sync::watch;
@@ -135,6 +135,13 @@ impl Bench {
         }
     }
 
+    /// Until nothing that was launched has anything left to do but wait for the server.
+    async fn settled(&self) {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn sizes(&self) -> (usize, usize) {
         self.credentials.desk.beliefs.lock().sizes()
     }
@@ -146,7 +153,8 @@ async fn a_belief_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(refused());
-    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "believed without asking");
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS - 1).await, "believed without asking");
+    tokio::task::yield_now().await;
     assert_eq!(bench.asked(), 1);
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "asked again, and refused");
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + 1).await);
@@ -189,7 +197,9 @@ async fn while_neo4j_is_away_only_the_known_are_served_and_not_for_ever() {
     let over = CREDENTIALS_TTL_MS;
     assert!(bench.accepts(&known, over).await);
     let asked = bench.asked();
-    assert!(bench.accepts(&known, over + CREDENTIALS_RETRY_MS - 1).await);
+    let pause_ms = CREDENTIALS_RETRY_MS - CREDENTIALS_RETRY_AHEAD_MS;
+    assert!(bench.accepts(&known, over + pause_ms - 1).await);
+    tokio::task::yield_now().await;
     assert_eq!(bench.asked(), asked, "hits do not wait for a server that is away");
     assert!(bench.accepts(&known, over + GRACE_MS.0 - 1).await);
     assert!(!bench.accepts(&known, over + GRACE_MS.0).await);
@@ -206,6 +216,83 @@ async fn a_no_after_neo4j_is_back_ends_the_grace() {
     assert!(!bench.accepts(&known, back).await, "back, and it says no");
     bench.answers(away());
     assert!(!bench.accepts(&known, back + CREDENTIALS_REFUSED_MS).await, "refused once is a stranger");
+}
+
+/// F25, F26: a Neo4j that falls silent while nothing but hits flow. Each question to it ends after 7 s
+/// without an answer; no hit waits for any, over the end of the belief and on through the grace.
+#[tokio::test(start_paused = true)]
+async fn hits_alone_never_wait_for_a_silent_neo4j() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(away());
+    bench.hold_answers();
+    let (began, mut answers_at_ms) = (Instant::now(), None);
+    for after_ms in (0..120_000).step_by(250) {
+        let asked = bench.asked();
+        assert!(bench.accepts(&ann, after_ms).await, "a hit at {after_ms} ms");
+        assert_eq!(began.elapsed().as_millis(), 0, "a hit at {after_ms} ms waited");
+        bench.settled().await;
+        if bench.asked() > asked {
+            assert_eq!((bench.asked(), answers_at_ms), (asked + 1, None), "one at a time");
+            answers_at_ms = Some(after_ms + ORIGIN_CONNECT_MS_MAX + 2_000);
+        }
+        if answers_at_ms == Some(after_ms) {
+            bench.let_answers_through();
+            bench.settled().await;
+            bench.hold_answers();
+            answers_at_ms = None;
+        }
+    }
+    // After 20 s, and from then on each 4 s after the last one that ended.
+    assert_eq!(bench.asked(), 1 + 10);
+}
+
+/// Threats: revoked credentials ≤ 30 s, and by hits alone even sooner: a check in the background sees it.
+#[tokio::test]
+async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(refused());
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS).await, "served while it is asked");
+    bench.settled().await;
+    assert_eq!(bench.asked(), 2);
+    assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
+    // Neither does a check that has no answer yet make a belief last longer.
+    let bob = identity("bob", 1);
+    bench.answers(None);
+    assert!(bench.accepts(&bob, 0).await);
+    bench.answers(refused());
+    bench.hold_answers();
+    for after_ms in (0..CREDENTIALS_TTL_MS).step_by(1_000) {
+        assert!(bench.accepts(&bob, after_ms).await);
+        bench.settled().await;
+    }
+    bench.is_at(CREDENTIALS_TTL_MS);
+    let client = bench.client(&bob);
+    bench.settled().await;
+    assert!(!client.is_finished(), "asked, and not served before the answer");
+    bench.let_answers_through();
+    assert!(!client.await.unwrap());
+    assert_eq!(bench.asked(), 4, "one question, whoever had it asked");
+}
+
+/// A background check that fails at once is not repeated by each hit.
+#[tokio::test]
+async fn questions_that_find_nobody_are_paced() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    for fault in [away(), Some(OriginFault::Overloaded)] {
+        bench.answers(None);
+        bench.credentials.distrust(&ann);
+        assert!(bench.accepts(&ann, 0).await);
+        bench.answers(fault);
+        let asked = bench.asked();
+        for after_ms in CREDENTIALS_RECHECK_MS..CREDENTIALS_TTL_MS - 1 {
+            assert!(bench.accepts(&ann, after_ms).await);
+            bench.settled().await;
+        }
+        assert_eq!(bench.asked() - asked, 3, "at 20, 24 and 28 s");
+    }
 }
 
 /// A server that is slow, not away: who is served meanwhile waits 250 ms, and the no counts when it comes.
