@@ -106,6 +106,14 @@ pub const STRANGERS_CHECKED_MAX: usize = ORIGIN_VERIFIES_MAX / 4 * 3;
 pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
 /// Credentials never accepted before that wait for a check altogether.
 pub const STRANGERS_WAITING_MAX: usize = 1_024;
+/// Credentials of one user, never accepted before, about which Neo4j is asked within
+/// [`STRANGERS_ASKED_WINDOW_MS`]: one less than it takes to lock the user out there. Each node counts for
+/// itself.
+pub const STRANGERS_ASKED_PER_USER_MAX: usize = 2;
+/// Neo4j's window for wrong passwords, and for how long it locks a user out (`dbms.security.auth_lock_time`).
+pub const STRANGERS_ASKED_WINDOW_MS: u64 = 5_000;
+/// Users whose questions are counted; each costs about 100 bytes. Forgetting one allows two questions more.
+pub const STRANGERS_ASKED_USERS_MAX: usize = 10_000;
 
 /// Life of a memory copy while the store cannot be reached and nothing can be fenced.
 pub const DEGRADED_TTL_MS: u64 = 2_000;

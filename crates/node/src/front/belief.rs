@@ -13,6 +13,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginError;
 use lru::LruCache;
 
+use super::strangers::Seen;
+
 /// Keyed digest of whole credentials.
 pub type Fingerprint = [u8; 32];
 
@@ -134,6 +136,11 @@ impl Beliefs {
             Some(refused) if now < refused.until => Known::Refused(refused.error.clone()),
             _ => Known::Stranger,
         }
+    }
+
+    /// Whether the last that Neo4j said of them was no, as far as is known.
+    pub(super) fn seen(&self, whose: &Fingerprint) -> Seen {
+        if self.refused.contains(whose) { Seen::Refused } else { Seen::Never }
     }
 
     /// Neo4j said yes to a question that was asked at `asked_at`.

@@ -18,13 +18,14 @@ use hopcache_core::limits::{
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
-use hopcache_engine::identity::Identity;
+use hopcache_engine::identity::{Credentials as Login, Identity};
 use hopcache_engine::ports::{Clock, Origin, OriginError, OriginFault};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::belief::{Belief, Beliefs, Fingerprint, Known};
+use super::strangers::StrangersAsked;
 use crate::origin::turns::{NoSlot, Slots};
 
 type Check = Result<Arc<Belief>, OriginError>;
@@ -42,6 +43,7 @@ struct Desk {
     /// Those whom Neo4j has not accepted yet share fewer places than there are, by user in turn: neither
     /// do they keep the believed from being checked again, nor one user's guesser another user.
     strangers: Slots<PrincipalScope>,
+    strangers_asked: Mutex<StrangersAsked>,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
@@ -61,6 +63,7 @@ impl Credentials {
             beliefs: Mutex::new(Beliefs::new(unreachable_grace_ms)),
             checks: FlightTable::new(bounds),
             strangers: Slots::new(strangers),
+            strangers_asked: Mutex::new(StrangersAsked::new()),
             origin,
             clock,
         };
@@ -78,8 +81,9 @@ impl Credentials {
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
     /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
     /// revoked in a database that is down. One that was never accepted is not served. A refusal is
-    /// remembered briefly: Neo4j locks a user out after three wrong passwords in five seconds, and one
-    /// client with an old password must not do that to the others.
+    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user in five seconds:
+    /// it locks a user out after three wrong passwords in that time, and neither a client with an old
+    /// password nor one that guesses must do that to the others.
     ///
     /// # Errors
     /// Neo4j's own word, or that it cannot be asked.
@@ -196,16 +200,30 @@ impl Desk {
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
-        let is_stranger = matches!(self.known(&identity.fingerprint), Known::Stranger);
+        match self.known(&identity.fingerprint) {
+            Known::Stranger => self.ask_about_stranger(identity).await,
+            Known::Believed(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
+        }
+    }
+
+    async fn ask_about_stranger(&self, identity: &Identity) -> Result<(), OriginError> {
         let patience = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
-        let _slot = match is_stranger {
-            false => None,
-            true => Some(self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
-                NoSlot::PrincipalFull => OriginFault::TooManyRuns,
-                NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-            })?),
-        };
-        self.origin.verify(identity).await
+        let _slot = self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
+            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+        })?;
+        // Of these alone there can be wrong ones by the thousand that all count against one user.
+        if !matches!(identity.credentials, Login::Basic { .. }) {
+            return self.origin.verify(identity).await;
+        }
+        let seen = self.beliefs.lock().seen(&identity.fingerprint);
+        let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
+        let place = place.ok_or(OriginFault::TooManyRuns)?;
+        let verified = self.origin.verify(identity).await;
+        if !verified.as_ref().is_err_and(|error| may_count_as_wrong(&error.kind)) {
+            self.strangers_asked.lock().give_back(&identity.scope, place);
+        }
+        verified
     }
 
     fn take_word(
@@ -231,6 +249,21 @@ impl Desk {
             | OriginFault::TooManyRuns
             | OriginFault::TooLarge { .. } => Err(error),
         }
+    }
+}
+
+/// Whether Neo4j may have counted a wrong password of the user.
+fn may_count_as_wrong(fault: &OriginFault) -> bool {
+    match fault {
+        OriginFault::Unauthorized(_)
+        | OriginFault::Failed(_)
+        | OriginFault::Cut(_)
+        | OriginFault::TimedOut => true,
+        OriginFault::Unreachable(_)
+        | OriginFault::Transient(_)
+        | OriginFault::Overloaded
+        | OriginFault::TooManyRuns
+        | OriginFault::TooLarge { .. } => false,
     }
 }
 

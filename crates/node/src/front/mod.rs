@@ -5,6 +5,7 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
+//! | `strangers` | how often Neo4j is asked about credentials of one user that it never accepted |
 //! | `room` | how many bytes of large bodies are read at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
@@ -16,6 +17,7 @@ pub mod belief;
 pub mod credentials;
 pub mod remembered;
 mod room;
+mod strangers;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits::{
     CREDENTIALS_RECHECK_MS, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_AHEAD_MS,
-    CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS, ORIGIN_CONNECT_MS_MAX,
+    CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS, ORIGIN_CONNECT_MS_MAX, STRANGERS_ASKED_PER_USER_MAX,
+    STRANGERS_ASKED_WINDOW_MS,
 };
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_engine::identity::Credentials as Login;
 use hopcache_engine::ports::{Neo4jFailure, OriginRun};
 use tokio::sync::watch;
 
@@ -66,7 +66,8 @@ impl Clock for Hand {
 fn identity(user: &str, password: u32) -> Arc<Identity> {
     let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", user, None);
     let fingerprint = *blake3::hash(format!("{user}:{password}").as_bytes()).as_bytes();
-    Arc::new(Identity { scope, fingerprint, credentials: Login::None })
+    let credentials = Login::Basic { user: user.to_owned(), password: password.to_string() };
+    Arc::new(Identity { scope, fingerprint, credentials })
 }
 
 fn refused() -> Option<OriginFault> {
@@ -374,7 +375,7 @@ async fn guesses_push_nobody_out() {
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(refused());
     for guess in 0..2_000 {
-        assert!(!bench.accepts(&identity("ann", 10 + guess), 1).await);
+        assert!(!bench.accepts(&identity(&format!("nobody{guess}"), 1), 1).await);
     }
     assert_eq!(bench.sizes(), (1, CREDENTIALS_REFUSED_MAX));
     assert!(bench.accepts(&ann, 2).await);
@@ -389,9 +390,13 @@ async fn guesses_keep_nobody_waiting() {
     assert!(bench.accepts(&ann, 0).await);
     bench.is_at(CREDENTIALS_TTL_MS);
     bench.hold_answers();
-    let most = u32::try_from(STRANGERS_CHECKED_MAX + STRANGERS_WAITING_PER_USER_MAX).unwrap();
-    let guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    let others =
+        (0..STRANGERS_CHECKED_MAX).map(|other| bench.client(&identity(&format!("nobody{other}"), 1)));
+    let others: Vec<_> = others.collect();
     bench.until_asked(1 + STRANGERS_CHECKED_MAX).await;
+    let most = u32::try_from(STRANGERS_WAITING_PER_USER_MAX).unwrap();
+    let _guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    bench.settled().await;
     let one_more = bench.credentials.check(&identity("eve", most)).await.unwrap_err();
     assert_eq!(one_more.kind, OriginFault::TooManyRuns);
     let of_bob = bench.client(&bob);
@@ -399,7 +404,61 @@ async fn guesses_keep_nobody_waiting() {
     bench.until_asked(1 + STRANGERS_CHECKED_MAX + 1).await;
     bench.let_answers_through();
     assert!(of_ann.await.unwrap() && of_bob.await.unwrap());
-    for guess in guesses {
-        assert!(guess.await.unwrap());
+    for other in others {
+        assert!(other.await.unwrap());
     }
+}
+
+/// Threats: Neo4j locks a user out at the third wrong password within 5 s. Guesses do not get it there, and
+/// whoever was accepted is asked about beside them.
+#[tokio::test]
+async fn guesses_do_not_lock_a_user_out() {
+    let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    assert_eq!(bench.asked(), 1);
+    bench.answers(refused());
+    for guess in 0..100 {
+        let check = bench.credentials.check(&identity("ann", 10 + guess)).await;
+        let is_asked = (guess as usize) < STRANGERS_ASKED_PER_USER_MAX;
+        assert_eq!(check.unwrap_err().kind == OriginFault::TooManyRuns, !is_asked, "guess {guess}");
+    }
+    assert_eq!(bench.asked(), 1 + STRANGERS_ASKED_PER_USER_MAX, "a yes does not count");
+    bench.answers(None);
+    assert!(bench.accepts(&bob, 1).await, "another user's new credentials");
+    bench.answers(refused());
+    for guess in 0..100 {
+        assert!(!bench.accepts(&identity("ann", 200 + guess), STRANGERS_ASKED_WINDOW_MS).await);
+    }
+    assert_eq!(bench.asked(), 2 + 2 * STRANGERS_ASKED_PER_USER_MAX, "two in the next five seconds");
+    for guess in 0..3 {
+        assert!(!bench.accepts(&identity("ann", 300 + guess), CREDENTIALS_TTL_MS).await);
+    }
+    bench.answers(None);
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "overdue, and asked about beside guesses");
+}
+
+/// A password is changed, and one client goes on with the old one without a pause: the new one is asked about.
+#[tokio::test]
+async fn an_old_password_does_not_keep_the_new_one_from_being_asked_about() {
+    let (bench, old, new) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    bench.answers(refused());
+    for after_ms in (0..60_000).step_by(100) {
+        assert!(!bench.accepts(&old, after_ms).await);
+    }
+    assert!(bench.asked() > 1);
+    bench.answers(None);
+    assert!(bench.accepts(&new, 60_000).await);
+}
+
+/// While nobody answers nothing counts: who is new is told that, and asked about as soon as Neo4j is back.
+#[tokio::test]
+async fn questions_that_nobody_answered_do_not_count() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.answers(away());
+    for _ in 0..10 {
+        let error = bench.credentials.check(&ann).await.unwrap_err();
+        assert!(matches!(error.kind, OriginFault::Unreachable(_)), "{error:?}");
+    }
+    bench.answers(None);
+    assert!(bench.accepts(&ann, 0).await);
 }
