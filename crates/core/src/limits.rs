@@ -106,12 +106,14 @@ pub const STRANGERS_CHECKED_MAX: usize = ORIGIN_VERIFIES_MAX / 4 * 3;
 pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
 /// Credentials never accepted before that wait for a check altogether.
 pub const STRANGERS_WAITING_MAX: usize = 1_024;
-/// Credentials of one user, never accepted before, about which Neo4j is asked within
-/// [`STRANGERS_ASKED_WINDOW_MS`]: one less than it takes to lock the user out there. Each node counts for
-/// itself.
+/// Credentials of one user, never accepted before, about which Neo4j is asked until it says yes to any of
+/// that user, or [`STRANGERS_ASKED_WINDOW_MS`] are over: one less than it takes to lock the user out there
+/// for 5 s. Each node counts for itself.
 pub const STRANGERS_ASKED_PER_USER_MAX: usize = 2;
-/// Neo4j's window for wrong passwords, and for how long it locks a user out (`dbms.security.auth_lock_time`).
-pub const STRANGERS_ASKED_WINDOW_MS: u64 = 5_000;
+/// Neo4j (5.26, tried) counts wrong passwords since its last yes, however far apart they are, so a window as
+/// short as its lock would only pace them. Within this one the believed are asked about again, and that yes
+/// has Neo4j begin anew.
+pub const STRANGERS_ASKED_WINDOW_MS: u64 = CREDENTIALS_TTL_MS;
 /// Users whose questions are counted; each costs about 100 bytes. Forgetting one allows two questions more.
 pub const STRANGERS_ASKED_USERS_MAX: usize = 10_000;
 
@@ -298,8 +300,8 @@ pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
 pub const STORE_SILENCES_MAX: u32 = 3;
 /// Failures of store commands closer together than this count as one towards opening the breaker.
 pub const STORE_BREAKER_APART_MS: u64 = 50;
-/// For how long Neo4j's no to credentials is remembered: three wrong tries within five seconds lock a
-/// user out there, and this leaves one client two and a half.
+/// For how long Neo4j's no to credentials is remembered: how often it is asked about them at all is bounded
+/// by [`STRANGERS_ASKED_PER_USER_MAX`].
 pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 /// While Neo4j cannot be reached: pause between two questions about the same credentials.
 pub const CREDENTIALS_RETRY_MS: u64 = 5_000;

@@ -81,9 +81,9 @@ impl Credentials {
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
     /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
     /// revoked in a database that is down. One that was never accepted is not served. A refusal is
-    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user in five seconds:
-    /// it locks a user out after three wrong passwords in that time, and neither a client with an old
-    /// password nor one that guesses must do that to the others.
+    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user between its
+    /// yeses: at the third wrong password it locks the user out, and neither a client with an old password
+    /// nor one that guesses must do that to the others (`strangers`).
     ///
     /// # Errors
     /// Neo4j's own word, or that it cannot be asked.
@@ -200,10 +200,14 @@ impl Desk {
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
-        match self.known(&identity.fingerprint) {
+        let verified = match self.known(&identity.fingerprint) {
             Known::Stranger => self.ask_about_stranger(identity).await,
             Known::Believed(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
+        };
+        if verified.is_ok() {
+            self.strangers_asked.lock().begin_anew(&identity.scope);
         }
+        verified
     }
 
     async fn ask_about_stranger(&self, identity: &Identity) -> Result<(), OriginError> {
@@ -220,7 +224,7 @@ impl Desk {
         let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
         let place = place.ok_or(OriginFault::TooManyRuns)?;
         let verified = self.origin.verify(identity).await;
-        if !verified.as_ref().is_err_and(|error| may_count_as_wrong(&error.kind)) {
+        if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
             self.strangers_asked.lock().give_back(&identity.scope, place);
         }
         verified

@@ -1,5 +1,6 @@
-//! How often Neo4j is asked about credentials of one user that it never accepted: it locks a user out after
-//! three wrong passwords within five seconds, whoever sent them, and then refuses the right one as well.
+//! How often Neo4j is asked about credentials of one user that it never accepted: at the third wrong password
+//! since its last yes, whoever sent them, it locks the user out for five seconds, and refuses the right one
+//! as well.
 //! Decides nothing about credentials that were accepted before, and keeps none.
 //!
 //! Known limits: each node counts for itself, so that guesses spread over two nodes can lock a user out
@@ -56,7 +57,12 @@ impl StrangersAsked {
         Some(Place { free_at: *place })
     }
 
-    /// Neo4j has not refused anything: the question does not count.
+    /// Neo4j said yes to credentials of this user: it counts from the start again.
+    pub(super) fn begin_anew(&mut self, user: &PrincipalScope) {
+        self.users.pop(user);
+    }
+
+    /// Neo4j has not looked at the credentials: the question does not count.
     pub(super) fn give_back(&mut self, user: &PrincipalScope, place: Place) {
         let places = self.users.peek_mut(user);
         if let Some(taken) = places.and_then(|all| all.iter_mut().find(|free_at| **free_at == place.free_at))
