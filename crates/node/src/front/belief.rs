@@ -13,8 +13,6 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginError;
 use lru::LruCache;
 
-use super::strangers::Seen;
-
 /// Keyed digest of whole credentials.
 pub type Fingerprint = [u8; 32];
 
@@ -138,9 +136,9 @@ impl Beliefs {
         }
     }
 
-    /// Whether the last that Neo4j said of them was no, as far as is known.
-    pub(super) fn seen(&self, whose: &Fingerprint) -> Seen {
-        if self.refused.contains(whose) { Seen::Refused } else { Seen::Never }
+    /// Neo4j's last no to them, as far as it is kept, also where it may be asked again.
+    pub(super) fn last_no(&self, whose: &Fingerprint) -> Option<OriginError> {
+        self.refused.peek(whose).map(|refused| refused.error.clone())
     }
 
     /// Neo4j said yes to a question that was asked at `asked_at`.

@@ -25,7 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::belief::{Belief, Beliefs, Fingerprint, Known};
-use super::strangers::StrangersAsked;
+use super::strangers::{Seen, StrangersAsked};
+use crate::origin::fault::is_no_to_credentials;
 use crate::origin::turns::{NoSlot, Slots};
 
 type Check = Result<Arc<Belief>, OriginError>;
@@ -220,9 +221,11 @@ impl Desk {
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;
         }
-        let seen = self.beliefs.lock().seen(&identity.fingerprint);
+        let last_no = self.beliefs.lock().last_no(&identity.fingerprint);
+        let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
         let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
-        let place = place.ok_or(OriginFault::TooManyRuns)?;
+        // Who was refused is told so again, until Neo4j may be asked again.
+        let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
         let verified = self.origin.verify(identity).await;
         if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
             self.strangers_asked.lock().give_back(&identity.scope, place);
@@ -256,13 +259,11 @@ impl Desk {
     }
 }
 
-/// Whether Neo4j may have counted a wrong password of the user.
+/// Whether Neo4j may have counted a wrong password of the user: it counts none while it has locked them out.
 fn may_count_as_wrong(fault: &OriginFault) -> bool {
     match fault {
-        OriginFault::Unauthorized(_)
-        | OriginFault::Failed(_)
-        | OriginFault::Cut(_)
-        | OriginFault::TimedOut => true,
+        OriginFault::Unauthorized(said) => is_no_to_credentials(said),
+        OriginFault::Failed(_) | OriginFault::Cut(_) | OriginFault::TimedOut => true,
         OriginFault::Unreachable(_)
         | OriginFault::Transient(_)
         | OriginFault::Overloaded
