@@ -222,6 +222,7 @@ impl Desk {
             return self.origin.verify(identity).await;
         }
         let last_no = self.beliefs.lock().last_no(&identity.fingerprint);
+        let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
         let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
         let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
         // Who was refused is told so again, until Neo4j may be asked again.
