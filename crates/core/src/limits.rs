@@ -90,6 +90,11 @@ pub const UNCACHEABLE_TTL_MS: u64 = 30_000;
 
 /// For how long checked credentials are believed (FAULTS, threats: revoked credentials ≤ 30 s).
 pub const CREDENTIALS_TTL_MS: u64 = 30_000;
+/// From this age on a hit has the belief that it goes by checked again in the background. A Neo4j that has
+/// fallen silent is given up after a log-on of 2 s and a connection of 5 s, so by the end of the belief it
+/// is known whether there is anybody to ask, and no hit waits to learn it.
+pub const CREDENTIALS_RECHECK_MS: u64 = 20_000;
+const _: () = assert!(CREDENTIALS_RECHECK_MS + 2 * ORIGIN_CONNECT_MS_MAX <= CREDENTIALS_TTL_MS);
 /// Accepted credentials remembered: those that were refused take no place among them.
 pub const CREDENTIALS_MAX: usize = 10_000;
 /// How often requests of senders who are not believed any more are forgotten, since they hold
@@ -109,6 +114,16 @@ pub const STRANGERS_CHECKED_MAX: usize = ORIGIN_VERIFIES_MAX / 4 * 3;
 pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
 /// Credentials never accepted before that wait for a check altogether.
 pub const STRANGERS_WAITING_MAX: usize = 1_024;
+/// Credentials of one user, never accepted before, about which Neo4j is asked until it says yes to any of
+/// that user, or [`STRANGERS_ASKED_WINDOW_MS`] are over: one less than it takes to lock the user out there
+/// for 5 s. Each node counts for itself.
+pub const STRANGERS_ASKED_PER_USER_MAX: usize = 2;
+/// Neo4j (5.26, tried) counts wrong passwords since its last yes, however far apart they are, so a window as
+/// short as its lock would only pace them. Within this one the believed are asked about again, and that yes
+/// has Neo4j begin anew.
+pub const STRANGERS_ASKED_WINDOW_MS: u64 = CREDENTIALS_TTL_MS;
+/// Users whose questions are counted; each costs about 100 bytes. Forgetting one allows two questions more.
+pub const STRANGERS_ASKED_USERS_MAX: usize = 10_000;
 
 /// Life of a memory copy while the store cannot be reached and nothing can be fenced.
 pub const DEGRADED_TTL_MS: u64 = 2_000;
@@ -298,11 +313,15 @@ pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
 pub const STORE_SILENCES_MAX: u32 = 3;
 /// Failures of store commands closer together than this count as one towards opening the breaker.
 pub const STORE_BREAKER_APART_MS: u64 = 50;
-/// For how long Neo4j's no to credentials, or its word that the user is locked out, is remembered: three wrong tries within five seconds lock a
-/// user out there, and this leaves one client two and a half.
+/// For how long Neo4j's no to credentials, or its word that the user is locked out, is remembered: how often it
+/// is asked about them at all is bounded by [`STRANGERS_ASKED_PER_USER_MAX`].
 pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;
 /// While Neo4j cannot be reached: pause between two questions about the same credentials.
 pub const CREDENTIALS_RETRY_MS: u64 = 5_000;
+/// While Neo4j cannot be reached: how long before that pause is over a hit has the next question asked in
+/// the background. Whoever comes once a second waits for none.
+pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
+const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A query that is

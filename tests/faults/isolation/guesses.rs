@@ -43,7 +43,7 @@ async fn guesses_cost_the_believed_nothing() {
                 // Half of them of one user, half of users that do not exist.
                 let user = if guesser % 2 == 0 { ANN.0.to_owned() } else { format!("nobody{guess}") };
                 let reply = connection.ask(&request(&user, &format!("guess-{guess}"))).await.unwrap();
-                // 429: too many guesses of one user wait for Neo4j.
+                // 429: Neo4j is asked about two of one user, and no more.
                 assert!([401, 429].contains(&reply.status), "{reply}");
                 assert_eq!(reply.header("cache-status"), "", "{reply}");
             }

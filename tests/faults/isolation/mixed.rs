@@ -166,7 +166,8 @@ impl Client {
 
     /// Neither a hit nor a result, and nothing of what is kept.
     fn refused(&mut self, reply: &Reply) {
-        assert_eq!(reply.status, 401, "{reply}");
+        // 429: Neo4j is asked about two wrong ones of a user, and no more.
+        assert!([401, 429].contains(&reply.status), "{reply}");
         assert_eq!(reply.header("cache-status"), "", "{reply}");
         assert!(reply.json().get("data").is_none() && !reply.to_string().contains(CANARY), "{reply}");
         self.seen.refused += 1;
@@ -257,7 +258,8 @@ async fn one_connection_serves_principals_in_turn() {
             assert_eq!(reply.value(), Value::from(who.name.as_str()));
             assert_eq!(reply.is_hit(), round == 1, "{reply}");
             let reply = connection.ask(&post("/db/neo4j/query/v2", &impostor, &body)).await.unwrap();
-            assert_eq!((reply.status, reply.header("cache-status")), (401, ""), "{reply}");
+            assert!([401, 429].contains(&reply.status), "{reply}");
+            assert_eq!(reply.header("cache-status"), "", "{reply}");
         }
     }
     assert_eq!(place.neo4j.runs(), USERS.len() as u64, "one for each principal");

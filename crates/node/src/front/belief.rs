@@ -3,11 +3,11 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hopcache_core::limits::{
-    CREDENTIALS_MAX, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS,
-    CREDENTIALS_TTL_MS,
+    CREDENTIALS_MAX, CREDENTIALS_RECHECK_MS, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS,
+    CREDENTIALS_RETRY_AHEAD_MS, CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginError;
@@ -24,6 +24,10 @@ pub struct Belief {
     until: AtomicU64,
     /// End of what may be served: later than `until` while Neo4j cannot be asked.
     serving: AtomicU64,
+    /// From when on a hit has Neo4j asked again, while it is served.
+    due: AtomicU64,
+    /// Whether the last question found nobody to answer it.
+    is_unanswered: AtomicBool,
 }
 
 impl Belief {
@@ -31,6 +35,12 @@ impl Belief {
     #[must_use]
     pub fn holds(&self, now: MonoTime) -> bool {
         now.0 < self.serving.load(Ordering::Relaxed)
+    }
+
+    /// Whether whoever is served has to have Neo4j asked again.
+    #[must_use]
+    pub fn is_due(&self, now: MonoTime) -> bool {
+        now.0 >= self.due.load(Ordering::Relaxed)
     }
 
     /// Whether Neo4j itself stands for it: it does not while nobody answers and the identity is served on.
@@ -41,7 +51,7 @@ impl Belief {
 
     /// Whether the last question found nobody to answer it.
     pub(super) fn is_in_grace(&self) -> bool {
-        self.serving.load(Ordering::Relaxed) > self.until.load(Ordering::Relaxed)
+        self.is_unanswered.load(Ordering::Relaxed)
     }
 
     /// Counts from before the question was sent: Neo4j may have said yes as early as that.
@@ -49,6 +59,8 @@ impl Belief {
         let until = (asked_at + Millis(CREDENTIALS_TTL_MS)).0;
         self.until.store(until, Ordering::Relaxed);
         self.serving.store(until, Ordering::Relaxed);
+        self.due.store((asked_at + Millis(CREDENTIALS_RECHECK_MS)).0, Ordering::Relaxed);
+        self.is_unanswered.store(false, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -63,13 +75,21 @@ impl Belief {
 
     /// Serves on for a while after Neo4j's last yes has run out; whether any of the grace is left.
     fn serve_on(&self, now: MonoTime, grace_ms: Millis) -> bool {
-        let overdue_ms = now.since(MonoTime(self.until.load(Ordering::Relaxed)));
-        let left_ms = grace_ms.saturating_sub(overdue_ms);
-        let serving = now + left_ms.min(Millis(CREDENTIALS_RETRY_MS));
+        let until = MonoTime(self.until.load(Ordering::Relaxed));
+        let left_ms = grace_ms.saturating_sub(now.since(until));
+        let serving = until.max(now + left_ms.min(Millis(CREDENTIALS_RETRY_MS)));
+        self.put_off(now);
+        self.is_unanswered.store(true, Ordering::Relaxed);
         if left_ms > Millis::ZERO {
             self.serving.store(serving.0, Ordering::Relaxed);
         }
         left_ms > Millis::ZERO
+    }
+
+    /// Somebody has asked, so nobody else has to for a while.
+    fn put_off(&self, now: MonoTime) {
+        let due = now + Millis(CREDENTIALS_RETRY_MS - CREDENTIALS_RETRY_AHEAD_MS);
+        self.due.store(due.0, Ordering::Relaxed);
     }
 }
 
@@ -120,6 +140,11 @@ impl Beliefs {
         }
     }
 
+    /// Neo4j's last no to them, as far as it is kept, also where it may be asked again.
+    pub(super) fn last_no(&self, whose: &Fingerprint) -> Option<OriginError> {
+        self.refused.peek(whose).map(|refused| refused.error.clone())
+    }
+
     /// Neo4j said yes to a question that was asked at `asked_at`.
     pub(super) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Belief> {
         self.refused.pop(whose);
@@ -161,6 +186,21 @@ impl Beliefs {
     pub(super) fn serve_on(&mut self, whose: &Fingerprint, now: MonoTime) -> Option<Arc<Belief>> {
         let belief = self.accepted.get(whose)?;
         belief.serve_on(now, self.grace_ms).then(|| Arc::clone(belief))
+    }
+
+    /// Whether it falls to the caller to have Neo4j asked about someone who is served meanwhile: to one for
+    /// each time that it is due. Where nobody answered the last time, whoever is served stays so until this
+    /// question has its answer, as one who waits for it would (`Desk::wait_briefly`).
+    pub(super) fn take_recheck(&mut self, whose: &Fingerprint, now: MonoTime) -> bool {
+        let Some(belief) = self.accepted.get(whose) else { return false };
+        if !belief.holds(now) || !belief.is_due(now) {
+            return false;
+        }
+        belief.put_off(now);
+        if belief.is_in_grace() {
+            belief.serve_on(now, self.grace_ms);
+        }
+        true
     }
 
     #[cfg(test)]

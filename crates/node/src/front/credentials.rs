@@ -1,5 +1,8 @@
 //! Whether a client is who it says: by Neo4j's word, believed for 30 seconds.
 //!
+//! From the 20th second on a hit has it checked again in the background: nobody waits for that check, and
+//! its no ends the belief. So a Neo4j that falls silent is found out before a belief ends.
+//!
 //! Checked before any hit is served (promise I5). A check is a task of its own: whoever waits for it may
 //! leave, and the next one finds it under way instead of asking Neo4j again. Nothing here runs a
 //! statement, and no credentials are kept beyond their check.
@@ -12,16 +15,17 @@ use hopcache_core::limits::{
     COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
     ORIGIN_WAIT_MS_MAX, STRANGERS_CHECKED_MAX, STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
-use hopcache_engine::identity::Identity;
+use hopcache_engine::identity::{Credentials as Login, Identity};
 use hopcache_engine::ports::{Clock, Origin, OriginError, OriginFault};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::belief::{Belief, Beliefs, Fingerprint, Known};
+use super::strangers::{Seen, StrangersAsked};
 use crate::origin::fault::is_no_to_credentials;
 use crate::origin::turns::{NoSlot, Slots};
 
@@ -40,6 +44,7 @@ struct Desk {
     /// Those whom Neo4j has not accepted yet share fewer places than there are, by user in turn: neither
     /// do they keep the believed from being checked again, nor one user's guesser another user.
     strangers: Slots<PrincipalScope>,
+    strangers_asked: Mutex<StrangersAsked>,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
@@ -59,6 +64,7 @@ impl Credentials {
             beliefs: Mutex::new(Beliefs::new(unreachable_grace_ms)),
             checks: FlightTable::new(bounds),
             strangers: Slots::new(strangers),
+            strangers_asked: Mutex::new(StrangersAsked::new()),
             origin,
             clock,
         };
@@ -76,8 +82,9 @@ impl Credentials {
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
     /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
     /// revoked in a database that is down. One that was never accepted is not served. A refusal is
-    /// remembered briefly: Neo4j locks a user out after three wrong passwords in five seconds, and one
-    /// client with an old password must not do that to the others. That Neo4j has locked the user out is
+    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user between its
+    /// yeses: at the third wrong password it locks the user out, and neither a client with an old password
+    /// nor one that guesses must do that to the others (`strangers`). That Neo4j has locked the user out is
     /// remembered as long, and is no word on these credentials: it neither ends a belief nor prolongs one.
     ///
     /// # Errors
@@ -91,7 +98,10 @@ impl Credentials {
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
         for _ in 0..COMPETE_ROUNDS_MAX {
             let known = match self.desk.known(&identity.fingerprint) {
-                Known::Believed(belief) => return Ok(belief),
+                Known::Believed(belief) => {
+                    self.check_ahead(identity, &belief, self.desk.clock.now());
+                    return Ok(belief);
+                }
                 Known::Refused(error) => return Err(error),
                 Known::Overdue(belief) => Some(belief),
                 Known::Stranger => None,
@@ -119,6 +129,16 @@ impl Credentials {
             }
         }
         Err(OriginFault::Overloaded.into())
+    }
+
+    /// Has an identity that is served checked again when that is due. Nobody waits for it.
+    pub fn check_ahead(&self, identity: &Arc<Identity>, belief: &Belief, now: MonoTime) {
+        if belief.is_due(now)
+            && self.desk.beliefs.lock().take_recheck(&identity.fingerprint, now)
+            && let Seat::Lead(leader) = self.desk.checks.join(&identity.fingerprint)
+        {
+            self.launch(leader, Arc::clone(identity));
+        }
     }
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
@@ -182,16 +202,37 @@ impl Desk {
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
-        let is_stranger = matches!(self.known(&identity.fingerprint), Known::Stranger);
-        let patience = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
-        let _slot = match is_stranger {
-            false => None,
-            true => Some(self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
-                NoSlot::PrincipalFull => OriginFault::TooManyRuns,
-                NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-            })?),
+        let verified = match self.known(&identity.fingerprint) {
+            Known::Stranger => self.ask_about_stranger(identity).await,
+            Known::Believed(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
         };
-        self.origin.verify(identity).await
+        if verified.is_ok() {
+            self.strangers_asked.lock().begin_anew(&identity.scope);
+        }
+        verified
+    }
+
+    async fn ask_about_stranger(&self, identity: &Identity) -> Result<(), OriginError> {
+        let patience = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
+        let _slot = self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
+            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+        })?;
+        // Of these alone there can be wrong ones by the thousand that all count against one user.
+        if !matches!(identity.credentials, Login::Basic { .. }) {
+            return self.origin.verify(identity).await;
+        }
+        let last_no = self.beliefs.lock().last_no(&identity.fingerprint);
+        let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
+        let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
+        let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
+        // Who was refused is told so again, until Neo4j may be asked again.
+        let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
+        let verified = self.origin.verify(identity).await;
+        if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
+            self.strangers_asked.lock().give_back(&identity.scope, place);
+        }
+        verified
     }
 
     fn take_word(
@@ -199,7 +240,7 @@ impl Desk {
         beliefs: &mut Beliefs,
         whose: &Fingerprint,
         verified: Result<(), OriginError>,
-        asked_at: hopcache_core::time::MonoTime,
+        asked_at: MonoTime,
     ) -> Check {
         let Err(error) = verified else { return Ok(beliefs.accept(whose, asked_at)) };
         let now = self.clock.now();
@@ -222,6 +263,19 @@ impl Desk {
             | OriginFault::TooManyRuns
             | OriginFault::TooLarge { .. } => Err(error),
         }
+    }
+}
+
+/// Whether Neo4j may have counted a wrong password of the user: it counts none while it has locked them out.
+fn may_count_as_wrong(fault: &OriginFault) -> bool {
+    match fault {
+        OriginFault::Unauthorized(said) => is_no_to_credentials(said),
+        OriginFault::Failed(_) | OriginFault::Cut(_) | OriginFault::TimedOut => true,
+        OriginFault::Unreachable(_)
+        | OriginFault::Transient(_)
+        | OriginFault::Overloaded
+        | OriginFault::TooManyRuns
+        | OriginFault::TooLarge { .. } => false,
     }
 }
 

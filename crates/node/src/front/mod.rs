@@ -5,6 +5,7 @@
 //! | [`ask`] | what a request asks, or why it is refused |
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
+//! | `strangers` | how often Neo4j is asked about credentials of one user that it never accepted |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | `unbelieved` | the same where the sender is not believed |
 //!
@@ -15,6 +16,7 @@ pub mod ask;
 pub mod belief;
 pub mod credentials;
 pub mod remembered;
+mod strangers;
 mod unbelieved;
 
 use std::sync::Arc;
@@ -176,6 +178,7 @@ impl Front {
             && let Some(known) = self.remembered.find(bytes)
             && known.belief.holds(now)
         {
+            self.credentials.check_ahead(&known.ask.query.identity, &known.belief, now);
             let mut ask = known.ask.clone();
             ask.deadline = now + self.reader.patience_ms();
             ask.traceparent = ask::traceparent(&head);

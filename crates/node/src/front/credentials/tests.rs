@@ -7,11 +7,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits::{
-    CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS,
+    CREDENTIALS_RECHECK_MS, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_AHEAD_MS,
+    CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS, ORIGIN_CONNECT_MS_MAX, STRANGERS_ASKED_PER_USER_MAX,
+    STRANGERS_ASKED_WINDOW_MS,
 };
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_core::time::MonoTime;
-use hopcache_engine::identity::Credentials as Login;
 use hopcache_engine::ports::{Neo4jFailure, OriginRun};
 use tokio::sync::watch;
 
@@ -66,7 +66,8 @@ impl Clock for Hand {
 fn identity(user: &str, password: u32) -> Arc<Identity> {
     let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", user, None);
     let fingerprint = *blake3::hash(format!("{user}:{password}").as_bytes()).as_bytes();
-    Arc::new(Identity { scope, fingerprint, credentials: Login::None })
+    let credentials = Login::Basic { user: user.to_owned(), password: password.to_string() };
+    Arc::new(Identity { scope, fingerprint, credentials })
 }
 
 fn refused() -> Option<OriginFault> {
@@ -141,6 +142,13 @@ impl Bench {
         }
     }
 
+    /// Until nothing that was launched has anything left to do but wait for the server.
+    async fn settled(&self) {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn sizes(&self) -> (usize, usize) {
         self.credentials.desk.beliefs.lock().sizes()
     }
@@ -152,7 +160,8 @@ async fn a_belief_ends_after_30_seconds_and_a_refusal_ends_it_at_once() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(refused());
-    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "believed without asking");
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS - 1).await, "believed without asking");
+    tokio::task::yield_now().await;
     assert_eq!(bench.asked(), 1);
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS).await, "asked again, and refused");
     assert!(!bench.accepts(&ann, CREDENTIALS_TTL_MS + 1).await);
@@ -195,7 +204,9 @@ async fn while_neo4j_is_away_only_the_known_are_served_and_not_for_ever() {
     let over = CREDENTIALS_TTL_MS;
     assert!(bench.accepts(&known, over).await);
     let asked = bench.asked();
-    assert!(bench.accepts(&known, over + CREDENTIALS_RETRY_MS - 1).await);
+    let pause_ms = CREDENTIALS_RETRY_MS - CREDENTIALS_RETRY_AHEAD_MS;
+    assert!(bench.accepts(&known, over + pause_ms - 1).await);
+    tokio::task::yield_now().await;
     assert_eq!(bench.asked(), asked, "hits do not wait for a server that is away");
     assert!(bench.accepts(&known, over + GRACE_MS.0 - 1).await);
     assert!(!bench.accepts(&known, over + GRACE_MS.0).await);
@@ -212,6 +223,83 @@ async fn a_no_after_neo4j_is_back_ends_the_grace() {
     assert!(!bench.accepts(&known, back).await, "back, and it says no");
     bench.answers(away());
     assert!(!bench.accepts(&known, back + CREDENTIALS_REFUSED_MS).await, "refused once is a stranger");
+}
+
+/// F25, F26: a Neo4j that falls silent while nothing but hits flow. Each question to it ends after 7 s
+/// without an answer; no hit waits for any, over the end of the belief and on through the grace.
+#[tokio::test(start_paused = true)]
+async fn hits_alone_never_wait_for_a_silent_neo4j() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(away());
+    bench.hold_answers();
+    let (began, mut answers_at_ms) = (Instant::now(), None);
+    for after_ms in (0..120_000).step_by(250) {
+        let asked = bench.asked();
+        assert!(bench.accepts(&ann, after_ms).await, "a hit at {after_ms} ms");
+        assert_eq!(began.elapsed().as_millis(), 0, "a hit at {after_ms} ms waited");
+        bench.settled().await;
+        if bench.asked() > asked {
+            assert_eq!((bench.asked(), answers_at_ms), (asked + 1, None), "one at a time");
+            answers_at_ms = Some(after_ms + ORIGIN_CONNECT_MS_MAX + 2_000);
+        }
+        if answers_at_ms == Some(after_ms) {
+            bench.let_answers_through();
+            bench.settled().await;
+            bench.hold_answers();
+            answers_at_ms = None;
+        }
+    }
+    // After 20 s, and from then on each 4 s after the last one that ended.
+    assert_eq!(bench.asked(), 1 + 10);
+}
+
+/// Threats: revoked credentials ≤ 30 s, and by hits alone even sooner: a check in the background sees it.
+#[tokio::test]
+async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(refused());
+    assert!(bench.accepts(&ann, CREDENTIALS_RECHECK_MS).await, "served while it is asked");
+    bench.settled().await;
+    assert_eq!(bench.asked(), 2);
+    assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
+    // Neither does a check that has no answer yet make a belief last longer.
+    let bob = identity("bob", 1);
+    bench.answers(None);
+    assert!(bench.accepts(&bob, 0).await);
+    bench.answers(refused());
+    bench.hold_answers();
+    for after_ms in (0..CREDENTIALS_TTL_MS).step_by(1_000) {
+        assert!(bench.accepts(&bob, after_ms).await);
+        bench.settled().await;
+    }
+    bench.is_at(CREDENTIALS_TTL_MS);
+    let client = bench.client(&bob);
+    bench.settled().await;
+    assert!(!client.is_finished(), "asked, and not served before the answer");
+    bench.let_answers_through();
+    assert!(!client.await.unwrap());
+    assert_eq!(bench.asked(), 4, "one question, whoever had it asked");
+}
+
+/// A background check that fails at once is not repeated by each hit.
+#[tokio::test]
+async fn questions_that_find_nobody_are_paced() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    for fault in [away(), Some(OriginFault::Overloaded)] {
+        bench.answers(None);
+        bench.credentials.distrust(&ann);
+        assert!(bench.accepts(&ann, 0).await);
+        bench.answers(fault);
+        let asked = bench.asked();
+        for after_ms in CREDENTIALS_RECHECK_MS..CREDENTIALS_TTL_MS - 1 {
+            assert!(bench.accepts(&ann, after_ms).await);
+            bench.settled().await;
+        }
+        assert_eq!(bench.asked() - asked, 3, "at 20, 24 and 28 s");
+    }
 }
 
 /// A server that is slow, not away: who is served meanwhile waits 250 ms, and the no counts when it comes.
@@ -336,7 +424,7 @@ async fn guesses_push_nobody_out() {
     assert!(bench.accepts(&ann, 0).await);
     bench.answers(refused());
     for guess in 0..2_000 {
-        assert!(!bench.accepts(&identity("ann", 10 + guess), 1).await);
+        assert!(!bench.accepts(&identity(&format!("nobody{guess}"), 1), 1).await);
     }
     assert_eq!(bench.sizes(), (1, CREDENTIALS_REFUSED_MAX));
     assert!(bench.accepts(&ann, 2).await);
@@ -351,9 +439,13 @@ async fn guesses_keep_nobody_waiting() {
     assert!(bench.accepts(&ann, 0).await);
     bench.is_at(CREDENTIALS_TTL_MS);
     bench.hold_answers();
-    let most = u32::try_from(STRANGERS_CHECKED_MAX + STRANGERS_WAITING_PER_USER_MAX).unwrap();
-    let guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    let others =
+        (0..STRANGERS_CHECKED_MAX).map(|other| bench.client(&identity(&format!("nobody{other}"), 1)));
+    let others: Vec<_> = others.collect();
     bench.until_asked(1 + STRANGERS_CHECKED_MAX).await;
+    let most = u32::try_from(STRANGERS_WAITING_PER_USER_MAX).unwrap();
+    let _guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    bench.settled().await;
     let one_more = bench.credentials.check(&identity("eve", most)).await.unwrap_err();
     assert_eq!(one_more.kind, OriginFault::TooManyRuns);
     let of_bob = bench.client(&bob);
@@ -361,7 +453,69 @@ async fn guesses_keep_nobody_waiting() {
     bench.until_asked(1 + STRANGERS_CHECKED_MAX + 1).await;
     bench.let_answers_through();
     assert!(of_ann.await.unwrap() && of_bob.await.unwrap());
-    for guess in guesses {
-        assert!(guess.await.unwrap());
+    for other in others {
+        assert!(other.await.unwrap());
     }
+}
+
+/// Threats: Neo4j locks a user out at the third wrong password since its last yes. Guesses do not get it there
+/// while anybody is believed, and whoever was accepted is asked about beside them.
+#[tokio::test]
+async fn guesses_do_not_lock_a_user_out() {
+    let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    assert_eq!(bench.asked(), 1);
+    bench.answers(refused());
+    for guess in 0..100 {
+        let check = bench.credentials.check(&identity("ann", 10 + guess)).await;
+        let is_asked = (guess as usize) < STRANGERS_ASKED_PER_USER_MAX;
+        assert_eq!(check.unwrap_err().kind == OriginFault::TooManyRuns, !is_asked, "guess {guess}");
+    }
+    assert_eq!(bench.asked(), 1 + STRANGERS_ASKED_PER_USER_MAX, "a yes does not count");
+    bench.answers(None);
+    assert!(bench.accepts(&bob, 1).await, "another user's new credentials");
+    bench.answers(refused());
+    let asked = bench.asked();
+    assert!(!bench.accepts(&identity("ann", 200), STRANGERS_ASKED_WINDOW_MS - 1).await);
+    assert_eq!(bench.asked(), asked, "Neo4j has not forgotten the first two");
+    bench.answers(None);
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "asked about beside guesses");
+    bench.settled().await;
+    bench.answers(refused());
+    let asked = bench.asked();
+    for guess in 0..100 {
+        assert!(!bench.accepts(&identity("ann", 300 + guess), CREDENTIALS_TTL_MS - 1).await);
+    }
+    assert_eq!(bench.asked(), asked + STRANGERS_ASKED_PER_USER_MAX, "after its yes two more");
+    bench.answers(None);
+    let later_ms = CREDENTIALS_TTL_MS + STRANGERS_ASKED_WINDOW_MS;
+    assert!(bench.accepts(&identity("ann", 500), later_ms).await, "a new password in the end");
+}
+
+/// A password is changed, and one client goes on with the old one without a pause: the new one is asked about.
+#[tokio::test]
+async fn an_old_password_does_not_keep_the_new_one_from_being_asked_about() {
+    let (bench, old, new) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    bench.answers(refused());
+    for after_ms in (0..60_000).step_by(100) {
+        bench.is_at(after_ms);
+        let error = bench.credentials.check(&old).await.unwrap_err();
+        assert_eq!(Some(error.kind), refused(), "Neo4j's word, asked or not");
+    }
+    assert_eq!(bench.asked(), 2, "at 0 and 30 s");
+    bench.answers(None);
+    assert!(bench.accepts(&new, 60_000).await);
+}
+
+/// While nobody answers nothing counts: who is new is told that, and asked about as soon as Neo4j is back.
+#[tokio::test]
+async fn questions_that_nobody_answered_do_not_count() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.answers(away());
+    for _ in 0..10 {
+        let error = bench.credentials.check(&ann).await.unwrap_err();
+        assert!(matches!(error.kind, OriginFault::Unreachable(_)), "{error:?}");
+    }
+    bench.answers(None);
+    assert!(bench.accepts(&ann, 0).await);
 }
