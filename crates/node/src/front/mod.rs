@@ -6,6 +6,7 @@
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
 //! | `room` | how many bytes of large bodies are read at a time |
+//! | `outgoing` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //!
 //! Never here: whether, where and how a query is run or cached. That is the engine's.
@@ -14,6 +15,7 @@ pub mod answer;
 pub mod ask;
 pub mod belief;
 pub mod credentials;
+mod outgoing;
 pub mod remembered;
 mod room;
 
@@ -64,6 +66,7 @@ pub struct Front {
     remembered: Arc<RememberedRequests>,
     credentials: Credentials,
     bodies: room::BodyRoom,
+    outgoing: outgoing::Outgoing,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -85,6 +88,7 @@ impl Front {
                 believers,
             ),
             bodies: room::BodyRoom::new(),
+            outgoing: outgoing::Outgoing::default(),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             standing,
@@ -148,7 +152,7 @@ impl Front {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
-        let outcome = match self.engine.hit(&ask) {
+        let mut outcome = match self.engine.hit(&ask) {
             Some(outcome) => outcome,
             // Boxed, so that the future of a hit is not as large as a miss's.
             None => Box::pin(self.engine.answer(&ask)).await,
@@ -160,7 +164,12 @@ impl Front {
             how = ?outcome.how,
             "answered"
         );
-        let response = answer::of_outcome(&outcome, ask.form.encoding, &self.engine.me().node);
+        let me = &self.engine.me().node;
+        let response = if self.outgoing.admit(&mut outcome.answer) {
+            answer::of_outcome(&outcome, ask.form.encoding, me)
+        } else {
+            answer::of_unsent(&outcome, me)
+        };
         self.standing.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
     }
