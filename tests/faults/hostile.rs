@@ -6,6 +6,7 @@ mod bytes;
 mod crowd;
 mod other_listeners;
 mod pipelines;
+mod readers;
 mod slow;
 mod smuggling;
 

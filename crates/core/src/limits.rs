@@ -9,7 +9,8 @@
 //! |---|---|
 //! | copies, renderings, their overhead | `node.memory` (weighed as the allocator counts; ± 20 %) |
 //! | entries of the store `memory:` | half of `node.memory`; the copies have the other half then |
-//! | results on their way, and their bodies | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
+//! | results until they are rendered, with what they are rendered to | [`RESULT_ROOM_BYTES`] + 2 × [`RESULT_BYTES_UNRESERVED`] × `origin.max_concurrent` = 384 + 64 MiB |
+//! | answers that are being written, each body once however many read it | [`ANSWER_ROOM_BYTES`] = 128 MiB, and up to [`ANSWER_BYTES_UNRESERVED`] on each connection |
 //! | request bodies | [`BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each connection that sends one, from its head until neither an answer nor a run needs it any more |
 //! | messages of peers | [`PEER_BODY_ROOM_BYTES`] = 64 MiB, and up to [`BODY_BYTES_UNRESERVED`] on each of [`PEER_CONNECTIONS_MAX`] = 256 MiB, in the same way; strangers among them for [`PEER_BODY_MS_MAX`] |
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
@@ -19,8 +20,8 @@
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
-//! Not bounded in bytes here: copies that were evicted while slow readers still take them, and answers of
-//! peers on their way (each at most [`PEER_ANSWER_BYTES_MAX`], which the peer's own room has let through).
+//! Not bounded in bytes here: answers of peers on their way between nodes (each at most
+//! [`PEER_ANSWER_BYTES_MAX`], which the peer's own room has let through).
 //! Bodies are counted by what was sent. What is kept of one for its run may be more: a list of `1.0,` is 9 bytes
 //! for 4, the statement stands there twice, as it came and in its normal form, and a forward holds it all once
 //! more as a message. While a body is read it may have a buffer of twice its length, and while it is parsed, by
@@ -161,6 +162,10 @@ pub const FIRST_BYTE_TIMEOUT_MS: u64 = 10_000;
 pub const HEAD_TIMEOUT_MS: u64 = 5_000;
 /// A reader that takes no byte of its answer for so long is cut (F31).
 pub const READER_TIMEOUT_MS: u64 = 10_000;
+/// A reader that has been waited for as long as that in one answer is cut as soon as it has taken less than
+/// this on average, in bytes a second: half a megabit, which every line has, and 64 MiB in 17 minutes. Without
+/// it a byte every ten seconds keeps an answer in memory for days.
+pub const READER_BYTES_PER_S_MIN: u64 = 64 << 10;
 /// A connection may be idle for so long between an answer and the next request. Balancers and pools
 /// reuse connections within about a minute and lose the request when the server closes first; servers
 /// close after 30 s to 75 s by default (Jetty, which Neo4j embeds: 30 s; nginx: 75 s).
@@ -377,7 +382,7 @@ pub const BODY_OVERHEAD_BYTES: usize = 48;
 pub const RESULT_BYTES_UNRESERVED: usize = 1 << 20;
 /// Result bytes that a run may read from a place for medium results: what is usually stored.
 pub const RESULT_BYTES_MEDIUM: usize = 8 << 20;
-/// Places for medium results. Each is held until the last reader of the result's body is done.
+/// Places for medium results. Each is held until the result's records are rendered for the last who waits.
 pub const RESULTS_MEDIUM_MAX: usize = 8;
 /// Places for large results, up to [`PASS_THROUGH_BYTES_MAX`]; for their bodies as well.
 pub const RESULTS_LARGE_MAX: usize = 2;
@@ -395,6 +400,14 @@ const _: () = assert!(RESULT_BYTES_MEDIUM < PASS_THROUGH_BYTES_MAX);
 pub const RESULT_ROOM_BYTES: usize =
     2 * (RESULTS_MEDIUM_MAX * RESULT_BYTES_MEDIUM + RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
 const _: () = assert!(RESULT_ROOM_BYTES <= 384 << 20);
+/// Bytes of answers over [`ANSWER_BYTES_UNRESERVED`] that are being written to clients at a time, each body once.
+/// Memory holds most of them anyhow; what was evicted meanwhile, or was never kept, only its readers hold.
+pub const ANSWER_ROOM_BYTES: usize = 128 << 20;
+/// Answers up to this many bytes are not counted: the kernel takes them at once ([`SEND_BUFFER_BYTES`]), and the
+/// usual hit pays nothing.
+pub const ANSWER_BYTES_UNRESERVED: usize = 64 << 10;
+const _: () = assert!(ANSWER_ROOM_BYTES >= RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
+const _: () = assert!(ANSWER_BYTES_UNRESERVED < SEND_BUFFER_BYTES);
 /// Bytes of request bodies over [`BODY_BYTES_UNRESERVED`] that are being read, or of which a run is under way.
 pub const BODY_ROOM_BYTES: usize = 64 << 20;
 /// Request bodies up to this many bytes need no room. Such a body arrives with its head or soon after.

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use hopcache_core::entry::Entry;
 use hopcache_core::key::{DatabaseTag, PrincipalScope};
 use hopcache_core::lease::Token;
-use hopcache_core::limits::{
-    BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX, RESULT_BYTES_UNRESERVED,
-};
+use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
@@ -287,26 +285,10 @@ fn render_result(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result
     Ok(body)
 }
 
-/// The body of a result that is not kept. A large one keeps the records alive for as long as somebody
-/// reads it: the room that was taken for both when the records were read (`RESULT_BYTES_UNRESERVED`)
-/// comes back when the last reader is done, not before.
+/// The body of a result that is not kept. It shares nothing with the records: the room that was taken for
+/// them comes back when the last who renders them is done, however slowly the body is read then.
 pub(crate) fn body_of(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Bytes, RenderError> {
-    let body = render_result(result, form, bookmarks)?;
-    if result.records.len() <= RESULT_BYTES_UNRESERVED {
-        return Ok(exact(body));
-    }
-    Ok(Bytes::from_owner(Tied { body, _records: result.records.clone() }))
-}
-
-struct Tied {
-    body: Vec<u8>,
-    _records: Bytes,
-}
-
-impl AsRef<[u8]> for Tied {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
+    Ok(exact(render_result(result, form, bookmarks)?))
 }
 
 /// Shared by everything that serves it.
@@ -320,4 +302,45 @@ fn with_bookmark(body: Bytes, bookmark: Option<&str>) -> Bytes {
         return body;
     }
     [head, b"[\"", bookmark.as_bytes(), b"\"]}"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::Value;
+
+    use super::*;
+
+    struct Tracked(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
+
+    impl AsRef<[u8]> for Tracked {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    /// I9, F29: whoever reads a large body slowly holds none of its records, nor the room taken for them.
+    #[test]
+    fn the_body_of_a_passing_result_holds_no_records() {
+        const LEN: u32 = 2 << 20;
+        let text = std::iter::repeat_n(b'x', LEN as usize);
+        let record = [0x91, 0xd2].into_iter().chain(LEN.to_be_bytes()).chain(text).collect();
+        let held = Arc::new(());
+        let result = ResultSet {
+            fields: vec!["x".to_owned()],
+            records: Bytes::from_owner(Tracked(record, Arc::clone(&held))),
+            rows: 1,
+            kind: None,
+            summary: Value::Map(Vec::new()),
+            bookmark: None,
+        };
+        let ms = Millis(1_000);
+        let times = CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, cost_ms: ms };
+        let copy = MemoryCopy::passing(result, times, DatabaseTag(1));
+        let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
+        let bodies = [copy.rendering(form).unwrap(), copy.live_body(form, Some("FB:x")).unwrap()];
+        assert_eq!(Arc::strong_count(&held), 2, "the copy has them");
+        drop(copy);
+        assert!(bodies.iter().all(|body| body.len() > LEN as usize));
+        assert_eq!(Arc::strong_count(&held), 1, "a body keeps them alive");
+    }
 }

@@ -92,6 +92,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
             first_byte: MINUTE,
             head: MINUTE,
             reader: MINUTE,
+            reader_bytes_per_s: 1,
             idle: MINUTE,
             crowded: MINUTE,
         },

@@ -389,6 +389,7 @@ fn bounds(connections_max: usize) -> ListenerBounds {
             first_byte: Duration::from_millis(limits::FIRST_BYTE_TIMEOUT_MS),
             head: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
             reader: Duration::from_millis(limits::READER_TIMEOUT_MS),
+            reader_bytes_per_s: limits::READER_BYTES_PER_S_MIN,
             idle: Duration::from_millis(limits::IDLE_TIMEOUT_MS),
             crowded: Duration::from_millis(limits::IDLE_CROWDED_TIMEOUT_MS),
         },

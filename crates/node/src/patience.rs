@@ -11,6 +11,7 @@
 //! | the rest of a head | `head` | the head's first byte |
 //! | an answer | no limit here: the service has its own for bodies and runs | |
 //! | its reader to take more of an answer | `reader` | it last took some |
+//! | its reader to take all of it | `reader`, or as long as `reader_bytes_per_s` needs for what it took | a write first had to wait |
 //! | the next request | `idle`, or `crowded` while places are scarce | the answer was written |
 //!
 //! A head ends when hyper calls the service: no parser here has to agree with hyper's. What arrives
@@ -21,6 +22,8 @@
 //! way out and held back, so that the listener can say it in its own shape; see `hypers_refusal`.
 //!
 //! **Cost.** The clock is read once for each answer, and once for each head that does not come in one piece.
+//! How
+//! fast a reader is, is only looked at when a write has to wait; before, its bytes are added up.
 //! There is one timer for each connection, armed for the earliest end there may be; a deadline that moves
 //! back does not touch it: it fires, looks, and is set again. One byte of each write is compared.
 
@@ -46,6 +49,8 @@ pub struct Patience {
     pub head: Duration,
     /// Without a byte of an answer taken by its reader.
     pub reader: Duration,
+    /// What a reader has to take on average, in bytes a second, once it was waited for as long as `reader`.
+    pub reader_bytes_per_s: u64,
     /// From an answer to the next request's first byte.
     pub idle: Duration,
     /// The same, while less than an eighth of the listener's places is free.
@@ -82,6 +87,23 @@ impl Turn {
     }
 }
 
+/// How fast the reader of one answer is. What the kernel took counts as taken, so that nobody is held for slower
+/// than he is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pace {
+    taken_bytes: u64,
+    /// When a write of this answer first had to wait.
+    waited_since: Option<Instant>,
+}
+
+impl Pace {
+    /// When the reader is too slow, if it takes nothing more until then.
+    fn too_slow_at(&self, patience: &Patience) -> Option<Instant> {
+        let earned_ms = self.taken_bytes.saturating_mul(1_000) / patience.reader_bytes_per_s.max(1);
+        Some(self.waited_since? + patience.reader.max(Duration::from_millis(earned_ms)))
+    }
+}
+
 /// A stream that ends with [`io::ErrorKind::TimedOut`] when its other end has used up the patience.
 pub(crate) struct Patient<T> {
     stream: T,
@@ -91,6 +113,8 @@ pub(crate) struct Patient<T> {
     since: Option<Instant>,
     /// Whether a write waits for the reader: then the write's limit is the only one.
     is_stalled: bool,
+    /// What was taken of the answer that is being written, and since when it is waited for more.
+    pace: Pace,
     /// Whether nothing more comes from the other end.
     is_over: bool,
     /// Why this connection ends without an answer, once it does.
@@ -110,6 +134,7 @@ impl<T> Patient<T> {
             patience,
             since: Some(now),
             is_stalled: false,
+            pace: Pace::default(),
             is_over: false,
             unserved: None,
             room,
@@ -154,6 +179,15 @@ impl<T> Patient<T> {
         }
     }
 
+    /// When the patience is used up, if nothing comes.
+    fn deadline(&self, since: Instant, limit: Duration) -> Instant {
+        let deadline = since + limit;
+        match self.pace.too_slow_at(&self.patience) {
+            Some(too_slow_at) if self.is_stalled => deadline.min(too_slow_at),
+            _ => deadline,
+        }
+    }
+
     /// Ready when the patience is used up.
     fn poll_impatience(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(mut limit) = self.limit() else { return Poll::Pending };
@@ -161,13 +195,14 @@ impl<T> Patient<T> {
             limit = limit.min(self.patience.crowded); // When to look whether it is crowded.
         }
         let since = *self.since.get_or_insert_with(Instant::now);
-        if since + limit < self.timer.deadline() {
-            self.timer.as_mut().reset(since + limit);
+        let first = self.deadline(since, limit);
+        if first < self.timer.deadline() {
+            self.timer.as_mut().reset(first);
         }
         loop {
             ready!(self.timer.as_mut().poll(context));
             let Some(limit) = self.limit() else { return Poll::Pending };
-            let (now, deadline) = (self.timer.deadline(), since + limit);
+            let (now, deadline) = (self.timer.deadline(), self.deadline(since, limit));
             if now >= deadline {
                 self.give_up();
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
@@ -215,7 +250,9 @@ impl<T> Patient<T> {
         polled: Poll<io::Result<usize>>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if polled.is_ready() {
+        if let Poll::Ready(written) = &polled {
+            let taken = written.as_ref().map_or(0, |bytes| *bytes as u64);
+            self.pace.taken_bytes = self.pace.taken_bytes.saturating_add(taken);
             self.is_stalled = false;
             self.since = None;
             return polled;
@@ -223,6 +260,7 @@ impl<T> Patient<T> {
         if !self.is_stalled {
             self.is_stalled = true;
             self.since = None;
+            self.pace.waited_since.get_or_insert_with(Instant::now);
         }
         self.poll_impatience(context).map(Err)
     }
@@ -282,9 +320,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
     }
 
     /// hyper flushes behind every answer, and does not always try to read after it: where it tried
-    /// before, the socket's waker is enough for it. So idling begins here.
+    /// before, the socket's waker is enough for it. So idling begins here. It does so when it has written all
+    /// that it had (`poll_flush` in `src/proto/h1/io.rs`), so an answer's pace ends here as well.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        self.pace = Pace::default();
         if self.since.is_none()
             && let Poll::Ready(error) = self.poll_impatience(context)
         {

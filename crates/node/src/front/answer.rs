@@ -75,6 +75,22 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     response
 }
 
+/// The response instead of an answer that is there, but for which there is no room on its way out.
+#[must_use]
+pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
+    let done = match fate(&outcome.how.class) {
+        Fate::Harmless => "",
+        Fate::InDoubt => " A write was carried out: look before you send it again.",
+    };
+    let message = format!("Too many large answers are being read slowly. Try again shortly.{done}");
+    let mut response =
+        error(StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.TooManyAnswers", &message, JSON);
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(cache_status(outcome, me))) {
+        response.headers_mut().insert(CACHE_STATUS, value);
+    }
+    response
+}
+
 /// The node nearest the origin first.
 fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     let key = outcome.key.to_hex();

@@ -6,6 +6,7 @@
 //! | [`remembered`] | that a request is byte for byte one that was read before |
 //! | [`credentials`], [`belief`] | whether its sender is who it says |
 //! | `strangers` | how often Neo4j is asked about credentials of one user that it never accepted |
+//! | `outgoing` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | `unbelieved` | the same where the sender is not believed |
 //!
@@ -15,6 +16,7 @@ pub mod answer;
 pub mod ask;
 pub mod belief;
 pub mod credentials;
+mod outgoing;
 pub mod remembered;
 mod strangers;
 mod unbelieved;
@@ -70,6 +72,7 @@ pub struct Front {
     remembered: Arc<RememberedRequests>,
     credentials: Credentials,
     bodies: BodyRoom,
+    outgoing: outgoing::Outgoing,
     _sweeper: AbortOnDropHandle<()>,
 }
 
@@ -91,6 +94,7 @@ impl Front {
                 believers,
             ),
             bodies: BodyRoom::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
+            outgoing: outgoing::Outgoing::default(),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             standing,
@@ -153,7 +157,7 @@ impl Front {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
-        let outcome = match self.engine.hit(&ask) {
+        let mut outcome = match self.engine.hit(&ask) {
             Some(outcome) => outcome,
             // Boxed, so that the future of a hit is not as large as a miss's.
             None => Box::pin(self.engine.answer(&ask)).await,
@@ -165,7 +169,12 @@ impl Front {
             how = ?outcome.how,
             "answered"
         );
-        let response = answer::of_outcome(&outcome, ask.form.encoding, &self.engine.me().node);
+        let me = &self.engine.me().node;
+        let response = if self.outgoing.admit(&mut outcome.answer) {
+            answer::of_outcome(&outcome, ask.form.encoding, me)
+        } else {
+            answer::of_unsent(&outcome, me)
+        };
         self.standing.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
     }

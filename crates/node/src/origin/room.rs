@@ -1,5 +1,6 @@
-//! Room for large results: how many there may be in this process at a time, from the first byte read to
-//! the last byte that a client took (promise I9, F29). Waits, bounded; reads nothing itself.
+//! Room for large results: how many there may be in this process at a time, from the first byte read until
+//! nobody renders their records any more (promise I9, F29). Bodies on their way to clients are counted by
+//! `front::outgoing`, so that a slow reader holds no place. Waits, bounded; reads nothing itself.
 //!
 //! Small results need none. Over `RESULT_BYTES_UNRESERVED` a run takes one of the places for medium
 //! results, over `RESULT_BYTES_MEDIUM` one of those for large ones, and gives the medium one back only when

@@ -22,6 +22,7 @@ const PATIENCE: Patience = Patience {
     first_byte: Duration::from_secs(10),
     head: Duration::from_secs(5),
     reader: Duration::from_secs(8),
+    reader_bytes_per_s: 256,
     idle: Duration::from_secs(60),
     crowded: Duration::from_secs(5),
 };
@@ -232,6 +233,42 @@ async fn who_reads_slowly_is_served() {
         assert_ne!(more.unwrap(), 0, "closed after {got} bytes");
     }
     exchange(&mut client, GET).await;
+}
+
+/// I9: a byte now and then is no reading. What the pipe took at once is 16 s worth of the least rate, and each
+/// byte adds a 256th of a second.
+#[tokio::test(start_paused = true)]
+async fn who_reads_a_byte_now_and_then_is_cut() {
+    let mut client = connect();
+    let started = Instant::now();
+    client.write_all(LARGE).await.unwrap();
+    let mut got = 0;
+    while started.elapsed() < Duration::from_secs(60) && client.write_all(b"G").await.is_ok() {
+        client.read_u8().await.unwrap();
+        got += 1;
+        pass(500).await;
+    }
+    assert_about(started.elapsed().as_secs_f64(), 16.5);
+    assert!(got > 30, "{got} bytes, each in time");
+}
+
+/// Each answer has its own time: a connection that is kept is not slower for what it read before.
+#[tokio::test(start_paused = true)]
+async fn the_pace_is_that_of_one_answer() {
+    let mut client = connect();
+    let mut part = [0; PIPE_BYTES / 2];
+    for _ in 0..3 {
+        client.write_all(LARGE).await.unwrap();
+        let mut got = 0;
+        while got < 16 * PIPE_BYTES {
+            pass(7_000).await;
+            got += client.read(&mut part).await.unwrap();
+        }
+        while let Ok(more) = timeout(Duration::from_secs(1), client.read(&mut part)).await {
+            assert_ne!(more.unwrap(), 0, "closed after {got} bytes");
+        }
+        pass(55_000).await;
+    }
 }
 
 /// Bytes that hyper refuses, by what is said of them.

@@ -1,0 +1,106 @@
+//! Strangers who guess: whom they cost what, and how often Neo4j is asked about them.
+
+use super::*;
+
+/// I9: who tries passwords takes no place of the believed, and no more than there are.
+#[tokio::test]
+async fn guesses_push_nobody_out() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.answers(refused());
+    for guess in 0..2_000 {
+        assert!(!bench.accepts(&identity(&format!("nobody{guess}"), 1), 1).await);
+    }
+    assert_eq!(bench.sizes(), (1, CREDENTIALS_REFUSED_MAX));
+    assert!(bench.accepts(&ann, 2).await);
+    assert_eq!(bench.asked(), 2_001, "without asking");
+}
+
+/// Guesses that Neo4j has not answered yet: the believed are checked again beside them, other users' new
+/// credentials in turn, and one user's guesses are bounded.
+#[tokio::test]
+async fn guesses_keep_nobody_waiting() {
+    let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    bench.is_at(CREDENTIALS_TTL_MS);
+    bench.hold_answers();
+    let others =
+        (0..STRANGERS_CHECKED_MAX).map(|other| bench.client(&identity(&format!("nobody{other}"), 1)));
+    let others: Vec<_> = others.collect();
+    bench.until_asked(1 + STRANGERS_CHECKED_MAX).await;
+    let most = u32::try_from(STRANGERS_WAITING_PER_USER_MAX).unwrap();
+    let _guesses: Vec<_> = (0..most).map(|guess| bench.client(&identity("eve", guess))).collect();
+    bench.settled().await;
+    let one_more = bench.credentials.check(&identity("eve", most)).await.unwrap_err();
+    assert_eq!(one_more.kind, OriginFault::TooManyRuns);
+    let of_bob = bench.client(&bob);
+    let of_ann = bench.client(&ann);
+    bench.until_asked(1 + STRANGERS_CHECKED_MAX + 1).await;
+    bench.let_answers_through();
+    assert!(of_ann.await.unwrap() && of_bob.await.unwrap());
+    for other in others {
+        assert!(other.await.unwrap());
+    }
+}
+
+/// Threats: Neo4j locks a user out at the third wrong password since its last yes. Guesses do not get it there
+/// while anybody is believed, and whoever was accepted is asked about beside them.
+#[tokio::test]
+async fn guesses_do_not_lock_a_user_out() {
+    let (bench, ann, bob) = (Bench::new(), identity("ann", 1), identity("bob", 1));
+    assert!(bench.accepts(&ann, 0).await);
+    assert_eq!(bench.asked(), 1);
+    bench.answers(refused());
+    for guess in 0..100 {
+        let check = bench.credentials.check(&identity("ann", 10 + guess)).await;
+        let is_asked = (guess as usize) < STRANGERS_ASKED_PER_USER_MAX;
+        assert_eq!(check.unwrap_err().kind == OriginFault::TooManyRuns, !is_asked, "guess {guess}");
+    }
+    assert_eq!(bench.asked(), 1 + STRANGERS_ASKED_PER_USER_MAX, "a yes does not count");
+    bench.answers(None);
+    assert!(bench.accepts(&bob, 1).await, "another user's new credentials");
+    bench.answers(refused());
+    let asked = bench.asked();
+    assert!(!bench.accepts(&identity("ann", 200), STRANGERS_ASKED_WINDOW_MS - 1).await);
+    assert_eq!(bench.asked(), asked, "Neo4j has not forgotten the first two");
+    bench.answers(None);
+    assert!(bench.accepts(&ann, CREDENTIALS_TTL_MS - 1).await, "asked about beside guesses");
+    bench.settled().await;
+    bench.answers(refused());
+    let asked = bench.asked();
+    for guess in 0..100 {
+        assert!(!bench.accepts(&identity("ann", 300 + guess), CREDENTIALS_TTL_MS - 1).await);
+    }
+    assert_eq!(bench.asked(), asked + STRANGERS_ASKED_PER_USER_MAX, "after its yes two more");
+    bench.answers(None);
+    let later_ms = CREDENTIALS_TTL_MS + STRANGERS_ASKED_WINDOW_MS;
+    assert!(bench.accepts(&identity("ann", 500), later_ms).await, "a new password in the end");
+}
+
+/// A password is changed, and one client goes on with the old one without a pause: the new one is asked about.
+#[tokio::test]
+async fn an_old_password_does_not_keep_the_new_one_from_being_asked_about() {
+    let (bench, old, new) = (Bench::new(), identity("ann", 1), identity("ann", 2));
+    bench.answers(refused());
+    for after_ms in (0..60_000).step_by(100) {
+        bench.is_at(after_ms);
+        let error = bench.credentials.check(&old).await.unwrap_err();
+        assert_eq!(Some(error.kind), refused(), "Neo4j's word, asked or not");
+    }
+    assert_eq!(bench.asked(), 2, "at 0 and 30 s");
+    bench.answers(None);
+    assert!(bench.accepts(&new, 60_000).await);
+}
+
+/// While nobody answers nothing counts: who is new is told that, and asked about as soon as Neo4j is back.
+#[tokio::test]
+async fn questions_that_nobody_answered_do_not_count() {
+    let (bench, ann) = (Bench::new(), identity("ann", 1));
+    bench.answers(away());
+    for _ in 0..10 {
+        let error = bench.credentials.check(&ann).await.unwrap_err();
+        assert!(matches!(error.kind, OriginFault::Unreachable(_)), "{error:?}");
+    }
+    bench.answers(None);
+    assert!(bench.accepts(&ann, 0).await);
+}

@@ -1,0 +1,83 @@
+//! I9, F31: readers who take large answers slowly hold a bounded amount of memory and nobody else's place;
+//! one too many is told so, hits go on, and all is well when they leave.
+//!
+//! `HOPCACHE_TEST_SLOW_READERS` (44) clients ask for as many different results of 4 MB.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::task::JoinSet;
+
+use super::super::support::{http, say, until};
+use super::Alone;
+
+/// `ANSWER_ROOM_BYTES`.
+const ROOM_BYTES: usize = 128 << 20;
+/// Places for medium results at the origin: so many slow readers once stopped everybody else's.
+const RESULTS_MEDIUM_MAX: usize = 8;
+const ROWS: usize = 4_000;
+const MOST: Duration = Duration::from_secs(20);
+
+/// Nothing of it is kept, so that only its readers hold it.
+fn large(k: usize) -> std::sync::Arc<[u8]> {
+    let statement = format!("UNWIND range(1, {ROWS}) AS x RETURN $text AS text, $k AS k");
+    let body = json!({"statement": statement, "parameters": {"text": "t".repeat(1_000), "k": k}});
+    http::post(
+        "/db/neo4j/query/v2",
+        &format!("{}cache-control: no-store\r\n", http::login()),
+        &body.to_string(),
+    )
+}
+
+/// Asks, and goes on reading 40 KB each 200 ms; what was said first.
+async fn read_slowly(alone: &Alone, k: usize, readers: &mut JoinSet<()>) -> String {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(32 << 10).unwrap();
+    let mut stream = socket.connect(alone.node.addrs.client).await.unwrap();
+    stream.write_all(&large(k)).await.unwrap();
+    let mut part = vec![0; 40 << 10];
+    let got = stream.read(&mut part).await.unwrap();
+    let said = String::from_utf8_lossy(&part[..got]).into_owned();
+    readers.spawn(async move {
+        while stream.read(&mut part).await.is_ok_and(|got| got > 0) {
+            tokio::time::sleep(Duration::from_millis(200)).await; // tidy: poll interval
+        }
+    });
+    said
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_readers_of_large_answers_are_bounded() {
+    let count =
+        std::env::var("HOPCACHE_TEST_SLOW_READERS").map_or(44, |text| text.parse().expect("a number"));
+    let alone = Alone::start("").await;
+    let hit = alone.warm("RETURN 'a hit beside slow readers' AS x").await;
+    let before = alone.node.resident_bytes();
+    let (mut readers, mut served, mut refused, mut peak) = (JoinSet::new(), 0, 0, 0);
+    for k in 0..count {
+        let said = read_slowly(&alone, k, &mut readers).await;
+        if said.starts_with("HTTP/1.1 202") {
+            served += 1;
+        } else {
+            assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+            assert!(said.contains("retry-after: 1"), "{said}");
+            assert!(said.contains("Hopcache.TransientError.TooManyAnswers"), "{said}");
+            refused += 1;
+        }
+        peak = peak.max(alone.node.resident_bytes());
+        assert!(alone.node.ask(&hit).await.is_hit(), "beside {served} readers");
+    }
+    say(&format!(
+        "I9: {count} slow readers of 4 MB each: {served} served, {refused} told 503; RSS {} MiB before, {} at the peak",
+        before >> 20,
+        peak >> 20
+    ));
+    assert!(served > 2 * RESULTS_MEDIUM_MAX, "a slow reader holds no place at the origin: {served}");
+    assert!(refused > 0, "{served} answers of 4 MB are on their way");
+    let growth = usize::try_from(peak.saturating_sub(before)).unwrap();
+    assert!(growth < ROOM_BYTES + (64 << 20), "{} MiB more", growth >> 20);
+    readers.shutdown().await;
+    until("there is room again", MOST, async || alone.node.ask(&large(count)).await.status == 202).await;
+}
