@@ -68,9 +68,10 @@ impl Belief {
         self.serving.store(0, Ordering::Relaxed);
     }
 
-    /// Serves no longer than Neo4j's last yes is good for.
+    /// Neo4j has answered: serves no longer than its last yes is good for.
     fn end_grace(&self) {
         self.serving.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.is_unanswered.store(false, Ordering::Relaxed);
     }
 
     /// Serves on for a while after Neo4j's last yes has run out; whether any of the grace is left.
