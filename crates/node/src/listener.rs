@@ -260,6 +260,9 @@ where
     let is_unreadable = {
         tokio::pin!(connection);
         let ended = tokio::select! {
+            // First what is there to be read: hyper closes a connection that waits for a request without a
+            // look at the socket, and a request that is in it already would be cut.
+            biased;
             ended = connection.as_mut() => ended,
             () = house.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
