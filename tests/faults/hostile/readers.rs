@@ -1,7 +1,7 @@
 //! I9, F31: readers who take large answers slowly hold a bounded amount of memory and nobody else's place;
 //! one too many is told so, hits go on, and all is well when they leave.
 //!
-//! `HOPCACHE_TEST_SLOW_READERS` (44) clients ask for as many different results of 4 MB.
+//! `HOPCACHE_TEST_SLOW_READERS` (60) clients ask for as many different results of 4 MB.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn read_slowly(alone: &Alone, k: usize, readers: &mut JoinSet<()>) -> Stri
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_readers_of_large_answers_are_bounded() {
     let count =
-        std::env::var("HOPCACHE_TEST_SLOW_READERS").map_or(44, |text| text.parse().expect("a number"));
+        std::env::var("HOPCACHE_TEST_SLOW_READERS").map_or(60, |text| text.parse().expect("a number"));
     let alone = Alone::start("").await;
     let hit = alone.warm("RETURN 'a hit beside slow readers' AS x").await;
     let before = alone.node.resident_bytes();
@@ -78,7 +78,9 @@ async fn slow_readers_of_large_answers_are_bounded() {
     assert!(served > 2 * RESULTS_MEDIUM_MAX, "a slow reader holds no place at the origin: {served}");
     assert!(refused > 0, "{served} answers of 4 MB are on their way");
     let growth = usize::try_from(peak.saturating_sub(before)).unwrap();
-    assert!(growth < ROOM_BYTES + (96 << 20), "{} MiB more", growth >> 20);
+    // The bodies of all would be 240 MiB; beside the room there are results that are being read and rendered, and
+    // what the allocator keeps of those that were.
+    assert!(growth < ROOM_BYTES + (128 << 20), "{} MiB more", growth >> 20);
     readers.shutdown().await;
     until("there is room again", MOST, async || alone.node.ask(&large(count)).await.status == 202).await;
 }
