@@ -14,6 +14,7 @@ pub mod lease;
 pub mod limits;
 pub mod membership;
 pub mod node;
+pub mod refresh;
 pub mod result;
 pub mod ring;
 #[cfg(hopcache_seeded)]

@@ -8,6 +8,7 @@ use hopcache_core::entry::Entry;
 use hopcache_core::key::{DatabaseTag, PrincipalScope};
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX};
+use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
@@ -33,6 +34,8 @@ pub struct MemoryCopy {
     renderings: [OnceLock<Bytes>; 4],
     /// In microseconds of the node's clock; a failed refresh is not tried again before.
     refresh_after: AtomicU64,
+    /// How often it is asked for.
+    pub heat: Heat,
 }
 
 /// What a copy is rendered from.
@@ -119,6 +122,7 @@ impl MemoryCopy {
             owner: ScopeTag::default(),
             renderings: Default::default(),
             refresh_after: AtomicU64::new(0),
+            heat: Heat::new(times.read_started, None),
         }
     }
 

@@ -8,6 +8,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::limits;
 use hopcache_core::node::Holder;
+use hopcache_core::refresh::Rule;
 use hopcache_core::result::StatementKind;
 use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
@@ -73,6 +74,34 @@ pub struct Policy {
     pub probe_timeout_ms: Millis,
     /// Procedures beyond the built-in list that the operator vouches for.
     pub procedures: Vec<String>,
+    /// Beyond grace, for how long an entry is served while the origin fails; zero turns that off.
+    pub stale_if_error_ms: Millis,
+    /// Whether misses of one key share a run. Without it each miss runs for itself (I1 does not hold): there only
+    /// to measure what sharing gains.
+    pub collapses: bool,
+    /// Early refresh.
+    pub refresh: RefreshPolicy,
+}
+
+/// What the operator decides of refreshes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RefreshPolicy {
+    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case.
+    pub is_early: bool,
+    /// How the moment is chosen.
+    pub rule: Rule,
+    /// Entries with a shorter TTL are not refreshed early.
+    pub ttl_ms_min: Millis,
+    /// Refreshes that run at a time.
+    pub workers: u32,
+    /// Refreshes that wait for a worker; more are dropped.
+    pub queue_max: u32,
+    /// Deadline of one try.
+    pub timeout_ms: Millis,
+    /// How often a failed refresh is tried again by itself; zero for never.
+    pub retries_max: u32,
+    /// Factor between the waits before two retries.
+    pub retry_factor: f64,
 }
 
 /// One node's engine.

@@ -36,5 +36,5 @@ pub mod sizes;
 mod span;
 mod win;
 
-pub use engine::{Engine, Policy, Ports, Secrets};
+pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 pub use peer_side::Inspection;

@@ -105,6 +105,8 @@ pub enum Reason {
 pub enum Detail {
     /// Past the soft TTL, within grace; a refresh is under way.
     Stale,
+    /// Past the soft TTL, and the origin failed.
+    StaleIfError,
     /// The store cannot be reached: one run per node that leads, kept briefly in memory only.
     Degraded,
     /// The result is larger than an entry may be.
@@ -285,6 +287,17 @@ pub enum Event {
     StaleServed,
     /// A background refresh began, ended well, or failed.
     Refresh(RefreshWord),
+    /// A refresh ended, well or not, so long after it was triggered.
+    RefreshTook(Millis),
+    /// The first request for a copy whose soft TTL was over: its refresh came too late.
+    Late,
+    /// A near copy of a key that another node owns was served.
+    NearHit,
+    /// The server was asked for the degree of a graph node, well or not.
+    DegreeAsked {
+        /// Whether it said one.
+        is_known: bool,
+    },
 }
 
 /// What a run was for.
@@ -361,4 +374,8 @@ pub enum RefreshWord {
     Completed,
     /// It did not; the stale copy stays.
     Failed,
+    /// It failed, and is tried once more by itself.
+    Retried,
+    /// There was no room for it in the queue.
+    Dropped,
 }

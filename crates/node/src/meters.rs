@@ -394,6 +394,11 @@ impl Observer for Meters {
             Event::Refresh(RefreshWord::Triggered) => self.refresh.triggered.increment(1),
             Event::Refresh(RefreshWord::Completed) => self.refresh.completed.increment(1),
             Event::Refresh(RefreshWord::Failed) => self.refresh.failed.increment(1),
+            Event::Refresh(RefreshWord::Retried | RefreshWord::Dropped)
+            | Event::RefreshTook(_)
+            | Event::Late
+            | Event::NearHit
+            | Event::DegreeAsked { .. } => {}
         }
     }
 }

@@ -15,9 +15,10 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::node::{Holder, Incarnation};
+use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
-use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
@@ -29,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{Address, Report, Settings};
+use crate::config::{Address, RefreshMode, RefreshSection, Report, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
@@ -365,6 +366,29 @@ fn policy(settings: &Settings) -> Policy {
         run_timeout_ms: settings.origin.timeout_ms,
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
+        stale_if_error_ms: settings.entry.stale_if_error,
+        collapses: true,
+        refresh: refresh_policy(&settings.refresh),
+    }
+}
+
+fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
+    RefreshPolicy {
+        is_early: refresh.enabled,
+        rule: Rule {
+            mode: match refresh.mode {
+                RefreshMode::Plain => Mode::Plain,
+                RefreshMode::TopologySensitive => Mode::TopologySensitive,
+                RefreshMode::Adaptive => Mode::Adaptive,
+            },
+            beta: refresh.beta,
+        },
+        ttl_ms_min: refresh.min_ttl,
+        workers: refresh.workers,
+        queue_max: refresh.queue_size,
+        timeout_ms: refresh.timeout,
+        retries_max: if refresh.retry_enabled { refresh.retry_max } else { 0 },
+        retry_factor: refresh.retry_backoff,
     }
 }
 

@@ -128,6 +128,7 @@ pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
 pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
     match detail {
         Detail::Stale => Some(cache_status::Detail::Stale),
+        Detail::StaleIfError => Some(cache_status::Detail::StaleIfError),
         Detail::Degraded => Some(cache_status::Detail::Degraded),
         Detail::TooLarge => Some(cache_status::Detail::TooLarge),
         Detail::Fenced => Some(cache_status::Detail::Fenced),

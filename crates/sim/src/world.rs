@@ -10,13 +10,14 @@ use futures_util::future::BoxFuture;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::{Event, Outcome};
 use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
-use hopcache_engine::{Engine, Policy, Ports, Secrets};
+use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 use parking_lot::Mutex;
@@ -250,6 +251,18 @@ pub fn default_policy() -> Policy {
         run_timeout_ms: Millis(30_000),
         probe_timeout_ms: Millis(200),
         procedures: Vec::new(),
+        stale_if_error_ms: Millis::ZERO,
+        collapses: true,
+        refresh: RefreshPolicy {
+            is_early: false,
+            rule: Rule { mode: Mode::Adaptive, beta: 1.0 },
+            ttl_ms_min: Millis(60_000),
+            workers: 4,
+            queue_max: 100,
+            timeout_ms: Millis(30_000),
+            retries_max: 3,
+            retry_factor: 2.0,
+        },
     }
 }
 

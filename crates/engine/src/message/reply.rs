@@ -84,7 +84,7 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
 // The place of a word in its list is its byte: words are added at the end only.
 const KEPT: [Kept; 3] = [Kept::Stored, Kept::Fenced, Kept::Skipped];
 const ROLES: [Role; 2] = [Role::Led, Role::Joined];
-const DETAILS: [Detail; 8] = [
+const DETAILS: [Detail; 9] = [
     Detail::Stale,
     Detail::Degraded,
     Detail::TooLarge,
@@ -93,6 +93,7 @@ const DETAILS: [Detail; 8] = [
     Detail::Off,
     Detail::NotCached,
     Detail::Failed,
+    Detail::StaleIfError,
 ];
 
 fn place<T: PartialEq>(words: &[T], word: T) -> u8 {
