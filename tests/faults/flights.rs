@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::{self, Reply};
 use crate::support::process::NodeProcess;
 use crate::support::{say, until};
@@ -85,6 +85,30 @@ async fn who_leaves_a_flight_costs_the_others_nothing() {
             "F3: leader's client at node {entry} (owner {owner}) and 30 followers left, 100 answered, 1 run"
         ));
     }
+}
+
+/// Issue 5, "Limits": with a TTL of 0 nothing is kept, and nothing is shared but the run under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_ttl_only_the_run_under_way_is_shared() {
+    let cluster = Cluster::of(Plan { entry: "ttl = 0", ..Plan::default() }).await;
+    let statement = "RETURN $k AS k, 'TTL0' AS what";
+    cluster.proxy.delay_runs("TTL0", Duration::from_secs(3));
+    let parameters = cluster.owned_by(0, statement).await;
+    let request = http::query(statement, &parameters);
+    for round in 1..=2 {
+        let before = cluster.proxy.runs("TTL0");
+        let first = tokio::spawn(http::crowd(vec![(cluster.nodes[0].addrs.client, request.clone())]));
+        assert!(cluster.proxy.wait_until("TTL0", PATIENCE, |runs| runs.len() > before).await, "no run");
+        let others = crowd(&cluster, &request, 30);
+        let replies = others.await.unwrap().into_iter().chain(first.await.unwrap());
+        for reply in replies {
+            let reply = reply.expect("an answer");
+            assert_eq!(reply.value(), parameters["k"]);
+            assert!(!reply.is_hit(), "kept");
+        }
+        assert_eq!(cluster.proxy.runs("TTL0"), before + 1, "round {round}: they came while it ran");
+    }
+    say("TTL 0: 2 rounds of 31 requests on 3 nodes, 2 runs, no hit");
 }
 
 fn waiters() -> usize {

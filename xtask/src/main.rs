@@ -4,6 +4,7 @@
 //! their manifests and runs their binaries.
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
+mod alerts;
 mod deny;
 mod fuzz;
 mod services;
@@ -28,12 +29,14 @@ struct Cli {
 enum Task {
     /// Check the repository's own rules (crate arrows, sizes, headers, tests, links).
     Tidy,
+    /// Check and test the alert rules with promtool.
+    Alerts,
     /// Redis and Neo4j for development and tests, under target/services.
     Services {
         #[command(subcommand)]
         action: services::Action,
     },
-    /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, tests.
+    /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, alert rules, simulator, tests.
     Test {
         /// Only what needs no services: fmt, clippy, tidy and the unit tests of the libraries.
         #[arg(long)]
@@ -77,6 +80,7 @@ fn run(cli: Cli) -> Result<()> {
     let root = repository_root()?;
     match cli.command {
         Task::Tidy => tidy::run(&root),
+        Task::Alerts => alerts::run(&root),
         Task::Services { action } => services::run(&root, action),
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };

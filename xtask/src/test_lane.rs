@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{deny, services, sim, tidy};
+use crate::{alerts, deny, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -55,6 +55,7 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     steps.push(step("doc", || {
         cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
     }));
+    steps.push(step("alert rules", || alerts::run(root)));
     steps.push(step("simulator", || sim::gate(root)));
     let ran_before = services::any_running(root);
     let mut environment = None;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use futures_util::StreamExt;
 use hopcache_core::entry::ChecksumKey;
@@ -76,8 +77,8 @@ pub struct Policy {
     pub procedures: Vec<String>,
     /// Beyond grace, for how long an entry is served while the origin fails; zero turns that off.
     pub stale_if_error_ms: Millis,
-    /// Whether misses of one key share a run. Without it each miss runs for itself (I1 does not hold): there only
-    /// to measure what sharing gains.
+    /// Whether misses of one key share a run. Without it each miss runs for itself and keeps what it read in memory
+    /// only (I1 does not hold): there only to measure what sharing gains.
     pub collapses: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
@@ -125,6 +126,8 @@ pub struct Engine {
     pub(crate) costs: Mutex<Costs>,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
+    /// Purges that reached this node, for runs that no flight knows of.
+    pub(crate) purges: AtomicU64,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -173,6 +176,7 @@ impl Engine {
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
             setbacks: Setbacks::new(),
+            purges: AtomicU64::new(0),
             store_trouble: Mutex::default(),
         })
     }
@@ -211,6 +215,12 @@ impl Engine {
     #[must_use]
     pub fn refreshes_under_way(&self) -> usize {
         self.refreshes.len()
+    }
+
+    /// Refreshes that wait for a worker.
+    #[must_use]
+    pub fn refreshes_waiting(&self) -> usize {
+        0
     }
 
     /// Leases held by this node.

@@ -41,7 +41,7 @@ impl Engine {
         if self.is_known_too_large(ask) {
             return Here::NotARead(Reason::TooLarge);
         }
-        if ask.freshness.no_cache {
+        if ask.freshness.no_cache || !self.policy.collapses {
             return self.read_anew(ask).await;
         }
         let left = ask.deadline.since(self.now());
@@ -171,7 +171,13 @@ impl Engine {
         let mut errand = Errand::of(ask, Cause::Miss);
         errand.age_max_ms = Some(Millis::ZERO);
         let engine = Arc::clone(self);
-        let task = self.tasks.spawn(async move { engine.lead_anew(&errand).await });
+        let task = self.tasks.spawn(async move {
+            if engine.policy.collapses {
+                engine.lead_anew(&errand).await
+            } else {
+                engine.lead_alone(&errand).await
+            }
+        });
         let left = ask.deadline.since(self.now());
         tokio::select! {
             biased;
@@ -257,7 +263,7 @@ impl Engine {
     }
 
     fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
-        let detail = detail.or(copy.token.is_none().then_some(Detail::Degraded));
+        let detail = detail.or(self.is_for_want_of_a_store(copy).then_some(Detail::Degraded));
         let is_new_form = !copy.has_rendering(ask.form);
         let answer = answer_of(copy, ask);
         if is_new_form {

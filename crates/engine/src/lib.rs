@@ -6,6 +6,7 @@
 //!
 //! Start reading at `path.rs`: it is DESIGN section 3 as one function.
 
+mod alone;
 pub mod ask;
 mod bypass;
 pub mod classify;

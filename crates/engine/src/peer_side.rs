@@ -70,7 +70,7 @@ impl Engine {
             class: Class::Hit,
             age_ms: Some(copy.age_ms(now)),
             ttl_ms: i64::try_from(left.0).ok(),
-            detail: copy.token.is_none().then_some(Detail::Degraded),
+            detail: self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded),
         };
         let answer = Answer::Body(copy.rendering(forwarded.form).ok()?);
         Some(Outcome { answer, how, answered_by: None, key: forwarded.key })

@@ -8,6 +8,7 @@
 //! [`INVALIDATION_POLL_MS`] of reaching the store again.
 
 use std::convert::Infallible;
+use std::sync::atomic::Ordering;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::INVALIDATION_POLL_MS;
@@ -55,6 +56,7 @@ impl Engine {
 
     /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.
     pub(crate) fn forget(&self, scope: &Scope) -> u64 {
+        self.purges.fetch_add(1, Ordering::SeqCst);
         match scope {
             Scope::Key(key) => {
                 self.detach(|each| each == key);

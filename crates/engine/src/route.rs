@@ -52,7 +52,7 @@ enum Share {
 
 impl Engine {
     pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
-        if ask.freshness != Freshness::default() {
+        if ask.freshness != Freshness::default() || !self.policy.collapses {
             return self.ask_alone(ask, to).await;
         }
         let failed =

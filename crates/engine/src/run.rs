@@ -149,6 +149,7 @@ impl Engine {
         let copy = Arc::new(copy.of_principal(query.identity.scope));
         drop(result);
         let (kept, detail) = match token {
+            None if !self.policy.collapses => (Kept::Skipped, None),
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(token) => self.commit(query, token, &copy, times).await,
         };

@@ -14,7 +14,7 @@ use crate::cli::{print, say};
 use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{open_origin, open_store};
+use crate::serve::{open_origin, open_store, warn};
 use crate::stop::Stop;
 
 /// Runs a development cluster until Ctrl-C.
@@ -24,16 +24,17 @@ use crate::stop::Stop;
 pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&options.base.log)?;
+    warn(&options.base);
     crate::descriptors::raise();
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
-    let meters = Arc::new(Meters::new());
+    let meters = Arc::new(Meters::of(&options.base));
     let store = open_store(&options.base, &meters)?;
     let mut backends = Backends { store, origin: open_origin(&options.base, &meters).await?, meters };
     let mut nodes = Vec::new();
     for settings in &all {
         nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
         // Each node counts for itself; the shared store's and origin's breakers count with the first.
-        backends.meters = Arc::new(Meters::new());
+        backends.meters = Arc::new(Meters::of(&options.base));
     }
     wait_for_rings(&nodes).await?;
     let addrs: Vec<SocketAddr> = nodes.iter().map(Node::client_addr).collect();

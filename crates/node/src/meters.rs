@@ -1,4 +1,4 @@
-//! Every metric of a node, registered in one place; each counter's comment is its definition.
+//! Every metric of a node, registered in one place; what each counts is said in `definitions`.
 //!
 //! Requests are counted from their outcome, once, at their entry node, so that
 //! `cache_hit_total + cache_miss_total + Σ cache_bypass_total = Σ hopcache_requests_total` always.
@@ -12,15 +12,24 @@ use hopcache_engine::outcome::{
     Cause, Class, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
-use metrics::{Counter, Gauge, counter, gauge};
+use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
+use crate::config::{RefreshSection, Settings};
 use crate::farewell::Unserved;
 use crate::words;
 
+mod definitions;
+mod gauges;
 mod tally;
+#[cfg(test)]
+mod tests;
 
-use tally::{BusyCounter, IsFirst, Tally};
+use definitions as defined;
+pub use definitions::{ALL, Metric};
+use gauges::Gauges;
+pub use gauges::Readings;
+use tally::{BusyCounter, LIVED, TAKEN, Tally};
 
 /// A node's metrics and their exporter.
 pub struct Meters {
@@ -31,6 +40,9 @@ pub struct Meters {
     requests: [[BusyCounter; words::STATUSES.len()]; 3],
     joined: Counter,
     stampedes: Counter,
+    stampede_followers: u32,
+    near_hits: BusyCounter,
+    degrees: Family<{ words::DEGREES.len() }>,
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
     forwards: Family<{ words::FORWARDS.len() }>,
@@ -48,58 +60,21 @@ pub struct Meters {
 }
 
 struct Refreshes {
-    stale_served: Counter,
+    stale_served: BusyCounter,
     triggered: Counter,
     completed: Counter,
     failed: Counter,
+    retried: Counter,
+    dropped: Counter,
+    late: Counter,
 }
 
 struct Times {
     requests: [Tally; 3],
     runs: Tally,
+    refreshes: Tally,
     age: Tally,
     ttl_left: Tally,
-}
-
-struct Gauges {
-    ring_members: Gauge,
-    ring_epoch: Gauge,
-    entries: Gauge,
-    entry_bytes: Gauge,
-    flights: Gauge,
-    origin_in_flight: Gauge,
-    active_refreshes: Gauge,
-    active_locks: Gauge,
-    tasks: Gauge,
-    degraded_store: Gauge,
-    degraded_origin: Gauge,
-}
-
-/// What the gauges show, read when somebody asks.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Readings {
-    /// Nodes in the ring.
-    pub ring_members: usize,
-    /// The ring's epoch.
-    pub ring_epoch: u64,
-    /// Copies in memory.
-    pub entries: u64,
-    /// Their bytes.
-    pub entry_bytes: u64,
-    /// Flights of all kinds.
-    pub flights: usize,
-    /// Runs at the origin.
-    pub origin_in_flight: usize,
-    /// Refreshes under way.
-    pub refreshes: usize,
-    /// Leases held.
-    pub leases: usize,
-    /// Tasks of the process that have not ended.
-    pub tasks: usize,
-    /// The store cannot be reached.
-    pub is_store_degraded: bool,
-    /// The origin cannot be reached.
-    pub is_origin_degraded: bool,
 }
 
 /// One counter for each word of a closed list.
@@ -108,7 +83,11 @@ struct Family<const N: usize> {
 }
 
 impl<const N: usize> Family<N> {
-    fn new(words: &[&'static str; N], make: impl Fn(&'static str) -> Counter) -> Self {
+    fn new(metric: Metric, label: &'static str, words: &[&'static str; N]) -> Self {
+        Self::made(words, |word| metric.counter_of(label, word))
+    }
+
+    fn made(words: &[&'static str; N], make: impl Fn(&'static str) -> Counter) -> Self {
         Self { counters: std::array::from_fn(|place| make(words[place])) }
     }
 
@@ -119,97 +98,46 @@ impl<const N: usize> Family<N> {
     }
 }
 
-fn breaker_moves(of: &'static str) -> Family<{ words::BREAKER_STATES.len() }> {
-    Family::new(
-        &words::BREAKER_STATES,
-        |to| counter!("hopcache_breaker_transitions_total", "peer_kind" => of, "to" => to),
-    )
-}
-
-/// Followers that make a flight a stampede that single-flight absorbed.
-const STAMPEDE_FOLLOWERS_MIN: u32 = 10;
-
-impl Default for Meters {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Meters {
     /// Registers everything with an exporter of this node's own: `dev` runs several nodes in a process.
     #[must_use]
-    pub fn new() -> Self {
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let exporter = recorder.handle();
-        metrics::with_local_recorder(&recorder, || Self::register(exporter))
+    pub fn of(settings: &Settings) -> Self {
+        Self::with(&settings.refresh)
     }
 
-    fn register(exporter: PrometheusHandle) -> Self {
+    /// The same, by what alone of the configuration says how to count.
+    #[must_use]
+    pub fn with(refresh: &RefreshSection) -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let exporter = recorder.handle();
+        metrics::with_local_recorder(&recorder, || Self::register(exporter, refresh.stampede_followers))
+    }
+
+    fn register(exporter: PrometheusHandle, stampede_followers: u32) -> Self {
         Self {
             exporter,
+            stampede_followers,
             gauges: Gauges::register(),
             refresh: Refreshes::register(),
             times: Times::register(),
-            // A request served from memory or store, here or at the owner.
-            hits: BusyCounter::new(counter!("cache_hit_total")),
-            // A request served from an origin run, its own or one that it joined, or that failed.
-            misses: counter!("cache_miss_total"),
-            // A request that passed the cache by, or was refused before it became a query.
-            bypasses: Family::new(
-                &words::REASONS,
-                |reason| counter!("cache_bypass_total", "reason" => reason),
-            ),
-            // A request that got an answer, by status.
-            requests: std::array::from_fn(|class| {
-                std::array::from_fn(|status| {
-                    let (class, status) = (words::CLASSES[class], words::STATUSES[status]);
-                    BusyCounter::new(
-                        counter!("hopcache_requests_total", "class" => class, "status" => status),
-                    )
-                })
-            }),
-            // A request that joined a flight, here or at the owner, and ran nothing itself.
-            joined: counter!("single_flight_hits_total"),
-            // A flight that landed with ten followers or more.
-            stampedes: counter!("stampede_events_total"),
-            // A run of a statement at the origin, well or not; EXPLAIN is none.
-            runs: Family::new(
-                &words::CAUSES,
-                |cause| counter!("hopcache_origin_runs_total", "cause" => cause),
-            ),
-            // A run that ended without a result.
-            run_faults: Family::new(
-                &words::FAULTS,
-                |kind| counter!("hopcache_origin_errors_total", "kind" => kind),
-            ),
-            // A hop to another node.
-            forwards: Family::new(
-                &words::FORWARDS,
-                |outcome| counter!("hopcache_forwards_total", "outcome" => outcome),
-            ),
-            // A result that a run brought, by what became of it.
-            commits: Family::new(
-                &words::KEPT,
-                |outcome| counter!("hopcache_commits_total", "outcome" => outcome),
-            ),
-            // A lease granted to this node.
-            grants: Family::new(
-                &words::GRANTS,
-                |kind| counter!("hopcache_lease_grants_total", "kind" => kind),
-            ),
-            // The store's word that somebody else leads.
-            contention: counter!("xfetch_lock_contention_total"),
-            // The store's breaker came into a state.
+            hits: BusyCounter::new(defined::HITS.counter()),
+            misses: defined::MISSES.counter(),
+            bypasses: Family::new(defined::BYPASSES, "reason", &words::REASONS),
+            requests: std::array::from_fn(|class| std::array::from_fn(|status| requests_of(class, status))),
+            joined: defined::JOINED.counter(),
+            stampedes: defined::STAMPEDES.counter(),
+            near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
+            degrees: Family::new(defined::DEGREES, "outcome", &words::DEGREES),
+            runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
+            run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
+            forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
+            commits: Family::new(defined::COMMITS, "outcome", &words::KEPT),
+            grants: Family::new(defined::GRANTS, "kind", &words::GRANTS),
+            contention: defined::CONTENTION.counter(),
             breaker: breaker_moves("store"),
-            // The origin's breaker came into a state.
             origin_breaker: breaker_moves("origin"),
-            // A flight, or a read of one request's own, that ran nothing: the key's last runs brought no answer.
-            held_back: counter!("hopcache_origin_held_back_total"),
-            // A message on the peer listener that did not prove the cluster key.
-            strangers: Family::new(
-                &words::STRANGERS,
-                |reason| counter!("hopcache_peer_unauthenticated_total", "reason" => reason),
-            ),
+            held_back: defined::HELD_BACK.counter(),
+            strangers: Family::new(defined::STRANGERS, "reason", &words::STRANGERS),
             unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
         }
     }
@@ -240,8 +168,9 @@ impl Meters {
                 if let Some(age) = how.age_ms {
                     self.times.age.record(age.duration());
                 }
-                if let Some(ttl) = how.ttl_ms.and_then(|ttl| u64::try_from(ttl).ok()) {
-                    self.times.ttl_left.record(Duration::from_millis(ttl));
+                // A sum that shrank would look like a restart, so what is stale has nothing left.
+                if let Some(ttl) = how.ttl_ms {
+                    self.times.ttl_left.record(Duration::from_millis(u64::try_from(ttl).unwrap_or(0)));
                 }
                 0
             }
@@ -286,6 +215,8 @@ impl Meters {
     pub fn render(&self, now: Readings) -> String {
         self.gauges.set(now);
         self.hits.show();
+        self.near_hits.show();
+        self.refresh.stale_served.show();
         self.requests.iter().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();
         self.times.write(&mut text);
@@ -293,85 +224,71 @@ impl Meters {
     }
 }
 
-/// A connection that was ended before a service saw a request of it, or instead of its next one. These are no
-/// requests: nobody knows what they ask.
+fn requests_of(class: usize, status: usize) -> BusyCounter {
+    let labels = [("class", words::CLASSES[class]), ("status", words::STATUSES[status])];
+    BusyCounter::new(defined::REQUESTS.counter_of_two(labels))
+}
+
+fn breaker_moves(of: &'static str) -> Family<{ words::BREAKER_STATES.len() }> {
+    Family::made(&words::BREAKER_STATES, |to| {
+        defined::BREAKER.counter_of_two([("peer_kind", of), ("to", to)])
+    })
+}
+
 fn unserved_on(listener: &'static str) -> Family<{ words::UNSERVED.len() }> {
-    Family::new(
-        &words::UNSERVED,
-        |reason| counter!("hopcache_connections_refused_total", "listener" => listener, "reason" => reason),
-    )
+    Family::made(&words::UNSERVED, |reason| {
+        defined::UNSERVED.counter_of_two([("listener", listener), ("reason", reason)])
+    })
 }
 
 impl Refreshes {
     fn register() -> Self {
         Self {
-            // An answer past its soft TTL.
-            stale_served: counter!("xfetch_stale_served_total"),
-            // A background refresh that began.
-            triggered: counter!("xfetch_refresh_triggered_total"),
-            // A background refresh that brought a newer value.
-            completed: counter!("xfetch_refresh_completed_total"),
-            // A background refresh that did not.
-            failed: counter!("xfetch_refresh_failed_total"),
+            stale_served: BusyCounter::new(defined::STALE_SERVED.counter()),
+            triggered: defined::TRIGGERED.counter(),
+            completed: defined::COMPLETED.counter(),
+            failed: defined::FAILED.counter(),
+            retried: defined::RETRIED.counter(),
+            dropped: defined::DROPPED.counter(),
+            late: defined::LATE.counter(),
+        }
+    }
+
+    fn count(&self, word: RefreshWord) {
+        match word {
+            RefreshWord::Triggered => self.triggered.increment(1),
+            RefreshWord::Completed => self.completed.increment(1),
+            RefreshWord::Failed => self.failed.increment(1),
+            RefreshWord::Retried => self.retried.increment(1),
+            RefreshWord::Dropped => self.dropped.increment(1),
         }
     }
 }
 
 impl Times {
     fn register() -> Self {
-        let requests = |labels| Tally::new("hopcache_request_duration_seconds", labels);
+        let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
         Self {
             requests: [
-                requests(r#"class="read",result="hit""#),
-                requests(r#"class="read",result="miss""#),
-                requests(r#"class="bypass",result="bypass""#),
+                taken(defined::REQUEST_TIMES, r#"class="read",result="hit""#),
+                taken(defined::REQUEST_TIMES, r#"class="read",result="miss""#),
+                taken(defined::REQUEST_TIMES, r#"class="bypass",result="bypass""#),
             ],
-            runs: Tally::new("hopcache_origin_duration_seconds", ""),
-            age: Tally::new("cache_age_at_access_seconds", ""),
-            ttl_left: Tally::new("cache_ttl_remaining_seconds", ""),
+            runs: taken(defined::RUN_TIMES, ""),
+            refreshes: taken(defined::REFRESH_TIMES, ""),
+            age: Tally::new(defined::AGES.name, "", &LIVED),
+            ttl_left: Tally::new(defined::TTLS_LEFT.name, "", &LIVED),
         }
     }
 
     fn write(&self, out: &mut String) {
         for (class, tally) in self.requests.iter().enumerate() {
-            tally.write(out, if class == 0 { IsFirst::Yes } else { IsFirst::No });
+            tally.write(out, (class == 0).then_some(defined::REQUEST_TIMES.help));
         }
-        for tally in [&self.runs, &self.age, &self.ttl_left] {
-            tally.write(out, IsFirst::Yes);
-        }
-    }
-}
-
-impl Gauges {
-    fn register() -> Self {
-        Self {
-            ring_members: gauge!("hopcache_ring_members"),
-            ring_epoch: gauge!("hopcache_ring_epoch"),
-            entries: gauge!("hopcache_entries"),
-            entry_bytes: gauge!("hopcache_entry_bytes"),
-            flights: gauge!("hopcache_flights"),
-            origin_in_flight: gauge!("hopcache_origin_in_flight"),
-            active_refreshes: gauge!("xfetch_active_refreshes"),
-            active_locks: gauge!("xfetch_active_locks"),
-            tasks: gauge!("hopcache_tasks"),
-            degraded_store: gauge!("hopcache_degraded", "part" => "store"),
-            degraded_origin: gauge!("hopcache_degraded", "part" => "origin"),
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "gauges are doubles; these counts are far below 2^53")]
-    fn set(&self, now: Readings) {
-        self.ring_members.set(now.ring_members as f64);
-        self.ring_epoch.set(now.ring_epoch as f64);
-        self.entries.set(now.entries as f64);
-        self.entry_bytes.set(now.entry_bytes as f64);
-        self.flights.set(now.flights as f64);
-        self.origin_in_flight.set(now.origin_in_flight as f64);
-        self.active_refreshes.set(now.refreshes as f64);
-        self.active_locks.set(now.leases as f64);
-        self.tasks.set(now.tasks as f64);
-        self.degraded_store.set(f64::from(u8::from(now.is_store_degraded)));
-        self.degraded_origin.set(f64::from(u8::from(now.is_origin_degraded)));
+        self.runs.write(out, Some(defined::RUN_TIMES.help));
+        self.refreshes.write(out, Some(defined::REFRESH_TIMES.help));
+        self.age.write(out, Some(defined::AGES.help));
+        self.ttl_left.write(out, Some(defined::TTLS_LEFT.help));
     }
 }
 
@@ -387,18 +304,17 @@ impl Observer for Meters {
             Event::LeaseGrant(kind) => self.grants.add(grant_place(kind)),
             Event::LeaseBusy => self.contention.increment(1),
             Event::Forward(word) => self.forwards.add(forward_place(word)),
-            Event::Landed { followers } if followers >= STAMPEDE_FOLLOWERS_MIN => self.stampedes.increment(1),
+            Event::Landed { followers } if followers >= self.stampede_followers => {
+                self.stampedes.increment(1);
+            }
             Event::Joined | Event::Landed { .. } | Event::StoreFault => {}
             Event::HeldBack => self.held_back.increment(1),
-            Event::StaleServed => self.refresh.stale_served.increment(1),
-            Event::Refresh(RefreshWord::Triggered) => self.refresh.triggered.increment(1),
-            Event::Refresh(RefreshWord::Completed) => self.refresh.completed.increment(1),
-            Event::Refresh(RefreshWord::Failed) => self.refresh.failed.increment(1),
-            Event::Refresh(RefreshWord::Retried | RefreshWord::Dropped)
-            | Event::RefreshTook(_)
-            | Event::Late
-            | Event::NearHit
-            | Event::DegreeAsked { .. } => {}
+            Event::StaleServed => self.refresh.stale_served.add(),
+            Event::Refresh(word) => self.refresh.count(word),
+            Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
+            Event::Late => self.refresh.late.increment(1),
+            Event::NearHit => self.near_hits.add(),
+            Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
         }
     }
 }

@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{Address, RefreshMode, RefreshSection, Report, Settings};
+use crate::config::{Address, EntrySection, RefreshMode, RefreshSection, Report, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
@@ -367,14 +367,17 @@ fn policy(settings: &Settings) -> Policy {
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
         stale_if_error_ms: settings.entry.stale_if_error,
-        collapses: true,
-        refresh: refresh_policy(&settings.refresh),
+        collapses: settings.entry.collapse,
+        refresh: refresh_policy(&settings.entry, &settings.refresh),
     }
 }
 
-fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
+/// `refresh.min_ttl` is about TTLs before jitter, and the engine sees entries whose TTL was drawn: the least that
+/// jitter can have made of it is what their lives are compared with. A hint only shortens a TTL, so where the
+/// configured one is too short, all are.
+fn refresh_policy(entry: &EntrySection, refresh: &RefreshSection) -> RefreshPolicy {
     RefreshPolicy {
-        is_early: refresh.enabled,
+        is_early: refresh.enabled && entry.ttl >= refresh.min_ttl,
         rule: Rule {
             mode: match refresh.mode {
                 RefreshMode::Plain => Mode::Plain,
@@ -383,7 +386,7 @@ fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
             },
             beta: refresh.beta,
         },
-        ttl_ms_min: refresh.min_ttl,
+        ttl_ms_min: refresh.min_ttl.duration().mul_f64(1.0 - entry.ttl_jitter).into(),
         workers: refresh.workers,
         queue_max: refresh.queue_size,
         timeout_ms: refresh.timeout,

@@ -26,9 +26,10 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let mut settings = loaded.settings;
+    warn(&settings);
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
-    let meters = Arc::new(Meters::new());
+    let meters = Arc::new(Meters::of(&settings));
     let backends = Backends {
         store: open_store(&settings, &meters)?,
         origin: open_origin(&settings, &meters).await?,
@@ -51,6 +52,13 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     tokio::select! {
         () = node.leave() => Ok(()),
         () = stop.told() => anyhow::bail!("stopped before everything had ended"),
+    }
+}
+
+/// Says what of the configuration is hardly meant for a node that serves.
+pub fn warn(settings: &Settings) {
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -29,6 +29,8 @@ pub const FORWARDS: [&str; 4] = ["answered", "gone", "timed_out", "refused"];
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
+/// Labels of `hopcache_degree_queries_total`.
+pub const DEGREES: [&str; 2] = ["known", "unknown"];
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels `listener` of `hopcache_connections_refused_total`.

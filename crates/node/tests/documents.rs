@@ -1,12 +1,17 @@
-//! What `docs/OPERATING.md` lists is what the code has: `Cache-Status` details, metrics, bypass reasons' home.
+//! What `docs/OPERATING.md` and the alert rules name is what the code has: `Cache-Status` details, metrics, alerts,
+//! keys of the configuration.
 //! Decides nothing; it fails when one of the two moves alone.
 
-use hopcache::meters::{Meters, Readings};
+use std::collections::BTreeSet;
+
+use hopcache::config::{self, RefreshSection};
+use hopcache::meters::{ALL, Meters, Readings};
 use hopcache::words;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail as Answered, Reason};
 use hopcache_queryapi::headers::cache_status::Detail;
 
+const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
 /// Where words are named that nothing sends yet.
 const UNSENT: &str = "are words of the list";
@@ -58,7 +63,7 @@ fn every_detail_that_a_node_sends_has_a_row() {
 
 #[test]
 fn every_metric_is_listed() {
-    let text = Meters::new().render(Readings::default());
+    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
     let names: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -67,5 +72,73 @@ fn every_metric_is_listed() {
     assert!(names.len() > 20, "the exposition shows its metrics: {names:?}");
     for name in names {
         assert!(OPERATING.contains(&format!("`{name}")), "{name}: not in docs/OPERATING.md");
+    }
+}
+
+/// Names of metrics in the rules' expressions: words before a selector or a range, or compared as they are.
+fn metrics_of_alerts() -> BTreeSet<&'static str> {
+    let words = ALERTS.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words
+        .filter(|word| {
+            ["xfetch_", "cache_", "hopcache_", "single_flight_", "stampede_"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix))
+        })
+        .collect()
+}
+
+/// A rule on a series that nobody exports never fires, and nobody notices.
+#[test]
+fn every_metric_of_an_alert_is_exported() {
+    let names = metrics_of_alerts();
+    assert!(names.contains("hopcache_degraded") && names.len() >= 10, "{names:?}");
+    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    for name in names {
+        let base =
+            ["_count", "_sum", "_bucket"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
+        assert!(ALL.iter().any(|metric| metric.name == base), "{name}: in alerts.yml, and no node has it");
+    }
+    // Labels too: a selector that nothing matches is as silent.
+    for selector in ["hopcache_degraded{part=\"store\"}", "hopcache_degraded{part=\"origin\"}"] {
+        assert!(ALERTS.contains(selector) && text.contains(selector), "{selector}");
+    }
+    for (metric, word) in [("hopcache_commits_total", "fenced"), ("hopcache_commits_total", "stored")] {
+        let selector = format!("{metric}{{outcome=\"{word}\"}}");
+        assert!(ALERTS.contains(&selector) && text.contains(&selector), "{selector}");
+    }
+    for cause in ["miss", "refresh"] {
+        assert!(text.contains(&format!("hopcache_origin_runs_total{{cause=\"{cause}\"}}")), "{cause}");
+    }
+}
+
+#[test]
+fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
+    let rules: Vec<&str> = ALERTS.split("- alert: ").skip(1).collect();
+    assert!(rules.len() >= 8, "{}", rules.len());
+    for rule in rules {
+        let name = rule.lines().next().unwrap();
+        assert!(rule.contains("severity: critical") || rule.contains("severity: warning"), "{name}");
+        assert!(rule.contains("summary: ") && rule.contains("description: "), "{name}");
+        let anchor = format!("runbook: docs/OPERATING.md#{}\n", name.to_lowercase());
+        assert!(rule.contains(&anchor), "{name}: {anchor}");
+        assert!(OPERATING.contains(&format!("\n### {name}\n")), "{name}: no heading in docs/OPERATING.md");
+        let tests = include_str!("../../../cluster/prometheus/alerts_test.yml");
+        assert!(
+            tests.contains(&format!("alertname=\"{name}\"")),
+            "{name}: no scenario in alerts_test.yml fires it"
+        );
+    }
+}
+
+/// The keys that decide about freshness.
+#[test]
+fn every_key_of_entries_and_refreshes_has_a_row() {
+    let schema = config::schema();
+    for section in ["entry", "refresh"] {
+        let keys = schema["properties"][section]["properties"].as_object().unwrap();
+        assert!(keys.len() > 5, "{section}");
+        for key in keys.keys() {
+            assert!(OPERATING.contains(&format!("\n| `{section}.{key}`")), "{section}.{key}: no row");
+        }
     }
 }

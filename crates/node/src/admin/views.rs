@@ -43,6 +43,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         flights: standing.engine.flights_under_way(),
         origin_in_flight: standing.origin.in_flight(),
         refreshes: standing.engine.refreshes_under_way(),
+        refreshes_waiting: standing.engine.refreshes_waiting(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         is_store_degraded: is_degraded("store"),

@@ -41,9 +41,12 @@ fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
             Ok(_) => Vec::new(),
             Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
         };
-        print_json(&json!({"ok": problems.is_empty(), "problems": problems}))?;
+        let warnings = result.as_ref().map(|loaded| loaded.settings.warnings()).unwrap_or_default();
+        print_json(&json!({"ok": problems.is_empty(), "problems": problems, "warnings": warnings}))?;
     }
-    result?;
+    for warning in result?.settings.warnings() {
+        say(&format!("warning: {warning}"));
+    }
     say("The configuration is sound.");
     Ok(())
 }

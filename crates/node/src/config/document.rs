@@ -30,7 +30,7 @@ pub struct Document {
     pub store: StoreSection,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
-    /// Early refresh. Read and checked, not in force yet.
+    /// Early refresh, and the refresh of what is stale.
     pub refresh: RefreshSection,
     /// Prefetch of what sessions ask next. Read and checked, not in force yet.
     pub prefetch: PrefetchSection,
@@ -189,8 +189,9 @@ pub struct EntrySection {
     /// Stale while revalidate: physical life = ttl × (1 + grace).
     #[schemars(range(min = 0.0, max = 10.0))]
     pub grace: f64,
-    /// How long a client that was accepted before is believed while the origin cannot be reached; 0 turns it
-    /// off. Stale answers beyond grace are not built yet.
+    /// Beyond grace: for how long an entry is still served while the origin cannot be reached, is too slow or
+    /// fails with a transient error, and marked so; a client that was accepted before is believed as long. 0
+    /// turns both off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub stale_if_error: Millis,
@@ -202,6 +203,10 @@ pub struct EntrySection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
     pub max_bytes: u64,
+    /// Whether requests that miss the same key share one run. Without it each runs for itself, nothing is shared
+    /// between nodes or stored, and each node keeps what it read in its own memory: a plain TTL cache, there only
+    /// to measure what sharing gains.
+    pub collapse: bool,
 }
 
 impl Default for EntrySection {
@@ -212,6 +217,7 @@ impl Default for EntrySection {
             stale_if_error: Millis(600_000),
             ttl_jitter: 0.1,
             max_bytes: 8 << 20,
+            collapse: true,
         }
     }
 }
@@ -229,19 +235,20 @@ pub enum RefreshMode {
     Adaptive,
 }
 
-/// Early refresh.
+/// Early refresh, and the refresh of what is stale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RefreshSection {
-    /// Whether entries are refreshed before they expire.
+    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case, by the same workers.
     #[schemars(extend("x-env" = "CACHE_XFETCH_ENABLED"))]
     pub enabled: bool,
     /// How the moment is chosen.
     pub mode: RefreshMode,
-    /// Eagerness: larger refreshes earlier.
+    /// Eagerness: larger refreshes earlier. `adaptive` takes it for keys without a history of their own.
     #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
     pub beta: f64,
-    /// Entries with a shorter ttl are not refreshed early.
+    /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`,
+    /// or the shorter one of a request's hint. 0 is no such limit.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years", "x-env" = "CACHE_XFETCH_MIN_TTL"))]
     pub min_ttl: Millis,
@@ -251,11 +258,11 @@ pub struct RefreshSection {
     /// Refreshes that wait for a worker; more are left out and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-env" = "CACHE_XFETCH_QUEUE_SIZE"))]
     pub queue_size: u32,
-    /// Deadline of one refresh.
+    /// Deadline of one try of a refresh.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h", "x-env" = "CACHE_XFETCH_TIMEOUT"))]
     pub timeout: Millis,
-    /// Whether a failed refresh is tried again.
+    /// Whether a failed refresh is tried again by itself. Else the next hit tries, after a pause.
     #[schemars(extend("x-env" = "CACHE_XFETCH_RETRY_ENABLED"))]
     pub retry_enabled: bool,
     /// How often a failed refresh is tried again.
@@ -264,6 +271,9 @@ pub struct RefreshSection {
     /// Factor between the waits of two retries.
     #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
     pub retry_backoff: f64,
+    /// A flight that got at least so many followers counts in `stampede_events_total`.
+    #[schemars(range(min = 2, max = 10_000))]
+    pub stampede_followers: u32,
 }
 
 impl Default for RefreshSection {
@@ -279,6 +289,7 @@ impl Default for RefreshSection {
             retry_enabled: true,
             retry_max: 3,
             retry_backoff: 2.0,
+            stampede_followers: 10,
         }
     }
 }

@@ -38,6 +38,9 @@ const OTHER_VARIABLES: [&str; 6] = [
     "HOPCACHE_PASSWORD",
 ];
 
+/// What the names of the variables begin with that are shared with other programs of this kind.
+const ALIAS_PREFIX: &str = "CACHE_XFETCH_";
+
 /// Prefixes that others own: test services, and what Kubernetes injects into every pod beside a Service
 /// called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …), which must not stop a start.
 const FOREIGN_PREFIXES: [&str; 3] = ["HOPCACHE_TEST_", "HOPCACHE_SERVICE_", "HOPCACHE_PORT"];
@@ -87,6 +90,11 @@ impl Layers {
             if let Some(key) = key {
                 let source = Source::Environment(name.clone());
                 self.given.push(Given { key, value: alias_value(key.kind, text), source });
+            } else if name.starts_with(ALIAS_PREFIX) {
+                // Whoever wrote it believes that it does something.
+                let aliases = CATALOG.values().filter_map(|key| key.alias.as_deref());
+                let suggestion = nearest(name, aliases).map(ToOwned::to_owned);
+                self.problems.push(Problem::UnknownVariable { name: name.clone(), suggestion });
             }
         }
         for (name, text) in variables {
@@ -211,9 +219,32 @@ fn typed(kind: Kind, text: &str) -> Value {
     }
 }
 
-/// As [`typed`]; a duration in a `CACHE_XFETCH_*` variable may be a bare number of seconds, as programs
-/// that share those variables write it.
+/// As [`typed`], and the forms in which programs that share the `CACHE_XFETCH_*` variables write them: a
+/// duration as a bare number of seconds, also with a fraction; a truth as `yes`, `on`, `no`, `off`, in any case.
 fn alias_value(kind: Kind, text: &str) -> Value {
-    let seconds = kind == Kind::Duration && text.trim().parse::<u64>().is_ok();
-    if seconds { Value::String(format!("{}s", text.trim())) } else { typed(kind, text) }
+    let text = text.trim();
+    match kind {
+        Kind::Duration => seconds(text).unwrap_or_else(|| typed(kind, text)),
+        Kind::Boolean => match text.to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Value::Bool(true),
+            "false" | "0" | "no" | "off" => Value::Bool(false),
+            _ => typed(kind, text),
+        },
+        _ => typed(kind, text),
+    }
+}
+
+/// A bare number of seconds as a duration's text. Whole numbers keep their digits: one that is too large is
+/// refused by what was read.
+fn seconds(text: &str) -> Option<Value> {
+    if text.parse::<u64>().is_ok() {
+        return Some(Value::String(format!("{text}s")));
+    }
+    let (whole, fraction) = text.split_once('.')?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+    Some(Value::String(format!("{whole}s {digits}ms")))
 }

@@ -7,6 +7,8 @@ mod dev;
 mod document;
 mod error;
 mod layers;
+#[cfg(test)]
+mod refresh_tests;
 mod report;
 mod settings;
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! A miss where runs are not shared (`Policy::collapses` is off): a plain TTL cache, to measure what sharing gains.
+//!
+//! Each miss runs at once, whoever else runs the same, and what it read is kept in this node's memory for its TTL. It
+//! joins and leads no flight, asks for no lease and offers the store nothing, so other nodes never see it: the key's
+//! owner is asked as usual, and all who ask for a key meet the same memory. The bounds on runs and pauses after
+//! failures hold as ever (I2). Refreshes are another matter, and have their own switch: they go on under the lease.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::copy::MemoryCopy;
+use crate::engine::Engine;
+use crate::lead::{Errand, Landing};
+
+impl Engine {
+    /// Whether a copy was kept without a lease since the store could not be asked.
+    pub(crate) fn is_for_want_of_a_store(&self, copy: &MemoryCopy) -> bool {
+        copy.token.is_none() && self.policy.collapses
+    }
+
+    pub(crate) async fn lead_alone(&self, errand: &Errand) -> Landing {
+        let key = &errand.query.key;
+        if let Some(left_ms) = self.held_back(key) {
+            return self.land_held_back(errand, left_ms).await;
+        }
+        let purges = self.purges.load(Ordering::SeqCst);
+        let landing = self.run(errand, None).await;
+        if let Landing::Ran { copy, detail: None, .. } = &landing
+            && self.purges.load(Ordering::SeqCst) == purges
+            && copy.rendering(errand.form).is_ok()
+        {
+            self.ports.memory.put(*key, Arc::clone(copy), copy.dead_at.since(self.now()));
+            // No seat in a table by which a purge would detach us:
+            //   we read X · we see no purge · a purge empties memory · we keep X.
+            if self.purges.load(Ordering::SeqCst) != purges {
+                self.ports.memory.remove(key);
+            }
+        }
+        landing
+    }
+}

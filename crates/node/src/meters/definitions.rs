@@ -1,0 +1,95 @@
+//! Every metric's name and definition, said once: operators read it as `HELP`. Nothing is counted here.
+//!
+//! "Here" is the node that shows it. Requests are counted at the node that the client asked; flights, runs, leases,
+//! commits, refreshes and stale answers at the node that did them.
+
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+
+/// A metric's name and its definition.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// As it stands in the exposition.
+    pub name: &'static str,
+    /// What one more of it means.
+    pub help: &'static str,
+}
+
+impl Metric {
+    pub(super) fn counter(self) -> Counter {
+        describe_counter!(self.name, self.help);
+        counter!(self.name)
+    }
+
+    pub(super) fn counter_of(self, label: &'static str, word: &'static str) -> Counter {
+        describe_counter!(self.name, self.help);
+        counter!(self.name, label => word)
+    }
+
+    pub(super) fn counter_of_two(self, labels: [(&'static str, &'static str); 2]) -> Counter {
+        describe_counter!(self.name, self.help);
+        counter!(self.name, &labels)
+    }
+
+    pub(super) fn gauge(self) -> Gauge {
+        describe_gauge!(self.name, self.help);
+        gauge!(self.name)
+    }
+
+    pub(super) fn gauge_of(self, label: &'static str, word: &'static str) -> Gauge {
+        describe_gauge!(self.name, self.help);
+        gauge!(self.name, label => word)
+    }
+}
+
+/// Declares the metrics and the list of all of them.
+macro_rules! metrics {
+    ($($constant:ident = $name:literal: $help:literal;)*) => {
+        $(pub(super) const $constant: Metric = Metric { name: $name, help: $help };)*
+        /// Every metric of a node.
+        pub const ALL: &[Metric] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    HITS = "cache_hit_total": "Requests served from a copy in a memory or the store, here or at the owner, fresh or stale.";
+    MISSES = "cache_miss_total": "Requests served from an origin run, their own or one that they joined, or that failed.";
+    BYPASSES = "cache_bypass_total": "Requests that passed the cache by, or were refused before they became a query.";
+    REQUESTS = "hopcache_requests_total": "Requests that got an answer, by status; hits + misses + bypasses.";
+    JOINED = "single_flight_hits_total": "Misses that joined a flight, here or at the owner, and ran nothing themselves.";
+    STAMPEDES = "stampede_events_total": "Flights that landed with refresh.stampede_followers followers or more: so many waited for one run.";
+    RUNS = "hopcache_origin_runs_total": "Runs of a statement at the origin that were sent, well or not; EXPLAIN is none.";
+    RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, those that were never sent included.";
+    HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
+    FORWARDS = "hopcache_forwards_total": "Hops to another node.";
+    COMMITS = "hopcache_commits_total": "Results that runs brought, by what became of them.";
+    GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
+    CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";
+    STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, given by the node that had the copy; each is a hit of at least one request.";
+    TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies, retries not counted again; completed + failed + xfetch_active_refreshes.";
+    COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, their own or one that they found stored.";
+    FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";
+    RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after its first one.";
+    DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were left out, since as many waited as may; they count as not triggered.";
+    LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or a miss.";
+    NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
+    DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
+    BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
+    STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
+    UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
+    REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
+    RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
+    REFRESH_TIMES = "xfetch_refresh_duration_seconds": "What refreshes took from their trigger to their end, with retries and the waits between; completed + failed.";
+    AGES = "cache_age_at_access_seconds": "Age of what hits were answered with, since the start of its read.";
+    TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness that what hits were answered with had left; 0 for stale answers, which are the bucket le=0.";
+    RING_MEMBERS = "hopcache_ring_members": "Nodes in the ring as this node sees it.";
+    RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set: equal on nodes that agree, else without order.";
+    ENTRIES = "hopcache_entries": "Copies in this node's memory.";
+    ENTRY_BYTES = "hopcache_entry_bytes": "Bytes of the copies in this node's memory.";
+    FLIGHTS = "hopcache_flights": "Flights under way, forwards and refreshes included.";
+    IN_FLIGHT = "hopcache_origin_in_flight": "Runs at the origin under way.";
+    QUEUE = "xfetch_refresh_queue_size": "Refreshes that wait for a worker.";
+    ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended.";
+    ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
+    TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
+    DEGRADED = "hopcache_degraded": "1 where a part cannot be used: the store, the origin.";
+}

@@ -1,0 +1,84 @@
+//! What is read when somebody asks, and the gauges that show it. Reads nothing itself.
+
+use metrics::Gauge;
+
+use super::definitions as defined;
+
+/// What the gauges show.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Readings {
+    /// Nodes in the ring.
+    pub ring_members: usize,
+    /// The ring's epoch.
+    pub ring_epoch: u64,
+    /// Copies in memory.
+    pub entries: u64,
+    /// Their bytes.
+    pub entry_bytes: u64,
+    /// Flights of all kinds.
+    pub flights: usize,
+    /// Runs at the origin.
+    pub origin_in_flight: usize,
+    /// Refreshes under way.
+    pub refreshes: usize,
+    /// Refreshes that wait for a worker.
+    pub refreshes_waiting: usize,
+    /// Leases held.
+    pub leases: usize,
+    /// Tasks of the process that have not ended.
+    pub tasks: usize,
+    /// The store cannot be reached.
+    pub is_store_degraded: bool,
+    /// The origin cannot be reached.
+    pub is_origin_degraded: bool,
+}
+
+pub(super) struct Gauges {
+    ring_members: Gauge,
+    ring_epoch: Gauge,
+    entries: Gauge,
+    entry_bytes: Gauge,
+    flights: Gauge,
+    origin_in_flight: Gauge,
+    queue: Gauge,
+    active_refreshes: Gauge,
+    active_locks: Gauge,
+    tasks: Gauge,
+    degraded_store: Gauge,
+    degraded_origin: Gauge,
+}
+
+impl Gauges {
+    pub(super) fn register() -> Self {
+        Self {
+            ring_members: defined::RING_MEMBERS.gauge(),
+            ring_epoch: defined::RING_EPOCH.gauge(),
+            entries: defined::ENTRIES.gauge(),
+            entry_bytes: defined::ENTRY_BYTES.gauge(),
+            flights: defined::FLIGHTS.gauge(),
+            origin_in_flight: defined::IN_FLIGHT.gauge(),
+            queue: defined::QUEUE.gauge(),
+            active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
+            active_locks: defined::ACTIVE_LOCKS.gauge(),
+            tasks: defined::TASKS.gauge(),
+            degraded_store: defined::DEGRADED.gauge_of("part", "store"),
+            degraded_origin: defined::DEGRADED.gauge_of("part", "origin"),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "gauges are doubles; these counts are far below 2^53")]
+    pub(super) fn set(&self, now: Readings) {
+        self.ring_members.set(now.ring_members as f64);
+        self.ring_epoch.set(now.ring_epoch as f64);
+        self.entries.set(now.entries as f64);
+        self.entry_bytes.set(now.entry_bytes as f64);
+        self.flights.set(now.flights as f64);
+        self.origin_in_flight.set(now.origin_in_flight as f64);
+        self.queue.set(now.refreshes_waiting as f64);
+        self.active_refreshes.set(now.refreshes as f64);
+        self.active_locks.set(now.leases as f64);
+        self.tasks.set(now.tasks as f64);
+        self.degraded_store.set(f64::from(u8::from(now.is_store_degraded)));
+        self.degraded_origin.set(f64::from(u8::from(now.is_origin_degraded)));
+    }
+}

@@ -1,0 +1,199 @@
+//! The identities that the definitions promise, whatever happens in whatever order, and what an exposition shows.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::time::Millis;
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, Reason, RefreshWord, Role,
+};
+use hopcache_engine::ports::Observer;
+use proptest::prelude::*;
+
+use super::*;
+
+/// The sum of a metric's samples.
+fn total(text: &str, name: &str) -> f64 {
+    let of_it = |line: &&str| {
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{') || rest.starts_with(' '))
+    };
+    let values = text.lines().filter(of_it).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
+/// What can become of a request for a key, as the engine tells it: events first, then the outcome.
+#[derive(Debug, Clone)]
+enum Request {
+    Hit { is_near: bool },
+    StaleHit { is_first: bool, detail: Detail },
+    Miss { role: Role, is_late: bool },
+    Bypass(Reason),
+    Rejected,
+}
+
+/// What can become of a refresh.
+#[derive(Debug, Clone)]
+enum Refresh {
+    Dropped,
+    UnderWay,
+    Ended { retries: u32, word: RefreshWord },
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let reason = prop_oneof![Just(Reason::Write), Just(Reason::NoStore), Just(Reason::TooLarge)];
+    let role = prop_oneof![Just(Role::Led), Just(Role::Joined)];
+    let detail = prop_oneof![Just(Detail::Stale), Just(Detail::StaleIfError)];
+    prop_oneof![
+        any::<bool>().prop_map(|is_near| Request::Hit { is_near }),
+        (any::<bool>(), detail).prop_map(|(is_first, detail)| Request::StaleHit { is_first, detail }),
+        (role, any::<bool>()).prop_map(|(role, is_late)| Request::Miss { role, is_late }),
+        reason.prop_map(Request::Bypass),
+        Just(Request::Rejected),
+    ]
+}
+
+fn refresh() -> impl Strategy<Value = Refresh> {
+    let word = prop_oneof![Just(RefreshWord::Completed), Just(RefreshWord::Failed)];
+    prop_oneof![
+        Just(Refresh::Dropped),
+        Just(Refresh::UnderWay),
+        (0..4_u32, word).prop_map(|(retries, word)| Refresh::Ended { retries, word }),
+    ]
+}
+
+fn ended(how: How) -> Outcome {
+    let answer = Answer::Failed(FailureKind::NotCached.into());
+    Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) }
+}
+
+fn send(meters: &Meters, request: &Request) {
+    let hit =
+        |ttl_ms, detail| How { class: Class::Hit, age_ms: Some(Millis(9)), ttl_ms: Some(ttl_ms), detail };
+    let how = match *request {
+        Request::Rejected => return meters.count_rejected(400),
+        Request::Hit { is_near } => {
+            if is_near {
+                meters.note(Event::NearHit);
+            }
+            hit(7, None)
+        }
+        Request::StaleHit { is_first, detail } => {
+            if is_first {
+                meters.note(Event::Late);
+            }
+            meters.note(Event::StaleServed);
+            hit(-7, Some(detail))
+        }
+        Request::Miss { role, is_late } => {
+            if is_late && role == Role::Led {
+                meters.note(Event::Late);
+            }
+            How::miss(Kept::Stored, role, None)
+        }
+        Request::Bypass(reason) => How::bypass(reason),
+    };
+    meters.count(&ended(how), 202, Duration::from_micros(80));
+}
+
+fn go(meters: &Meters, refresh: &Refresh) {
+    let note = |word| meters.note(Event::Refresh(word));
+    match *refresh {
+        Refresh::Dropped => note(RefreshWord::Dropped),
+        Refresh::UnderWay => note(RefreshWord::Triggered),
+        Refresh::Ended { retries, word } => {
+            note(RefreshWord::Triggered);
+            (0..retries).for_each(|_| note(RefreshWord::Retried));
+            meters.note(Event::RefreshTook(Millis(40)));
+            note(word);
+        }
+    }
+}
+
+fn meters() -> Meters {
+    Meters::with(&RefreshSection::default())
+}
+
+proptest! {
+    /// INTERFACE section 4: requests = hits + misses + bypasses; and what is said of hits and misses.
+    #[test]
+    fn requests_add_up(requests in prop::collection::vec(request(), 0..60)) {
+        let meters = meters();
+        requests.iter().for_each(|each| send(&meters, each));
+        let text = meters.render(Readings::default());
+        let of = |name| total(&text, name);
+        let (hits, misses) = (of("cache_hit_total"), of("cache_miss_total"));
+        prop_assert_eq!(of("hopcache_requests_total"), requests.len() as f64);
+        prop_assert_eq!(hits + misses + of("cache_bypass_total"), requests.len() as f64);
+        let (stale, late) = (of("xfetch_stale_served_total"), of("hopcache_refresh_late_total"));
+        prop_assert!(stale <= hits);
+        prop_assert!(of("hopcache_near_hits_total") <= hits);
+        prop_assert!(late <= stale + misses);
+        prop_assert!(of("single_flight_hits_total") <= misses);
+        prop_assert_eq!(of("cache_age_at_access_seconds_count"), hits);
+        prop_assert_eq!(of("cache_ttl_remaining_seconds_count"), hits);
+        prop_assert_eq!(of("cache_ttl_remaining_seconds_bucket{le=\"0\"}"), stale, "stale ones have nothing left");
+    }
+
+    /// triggered = completed + failed + active; durations are of those that ended.
+    #[test]
+    fn refreshes_add_up(refreshes in prop::collection::vec(refresh(), 0..60)) {
+        let meters = meters();
+        refreshes.iter().for_each(|each| go(&meters, each));
+        let active = refreshes.iter().filter(|each| matches!(each, Refresh::UnderWay)).count();
+        let text = meters.render(Readings { refreshes: active, refreshes_waiting: 3, ..Readings::default() });
+        let of = |name| total(&text, name);
+        let ended = of("xfetch_refresh_completed_total") + of("xfetch_refresh_failed_total");
+        prop_assert_eq!(of("xfetch_refresh_triggered_total"), ended + of("xfetch_active_refreshes"));
+        prop_assert_eq!(of("xfetch_refresh_duration_seconds_count"), ended);
+        let dropped = refreshes.iter().filter(|each| matches!(each, Refresh::Dropped)).count();
+        prop_assert_eq!(of("hopcache_refresh_dropped_total"), dropped as f64);
+        prop_assert_eq!(of("xfetch_refresh_queue_size"), 3.0);
+    }
+}
+
+/// Also where nothing has happened: an alert on a series that does not exist never fires.
+#[test]
+fn every_metric_is_shown_from_the_start_with_its_definition() {
+    let text = meters().render(Readings::default());
+    for metric in ALL {
+        let Metric { name, help } = metric;
+        assert!(
+            text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")),
+            "{name} has no HELP and TYPE"
+        );
+        let sample = text.lines().any(|line| line.starts_with(name) && !line.starts_with('#'));
+        assert!(sample, "{name} has no sample");
+    }
+    let typed: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let defined: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
+    assert_eq!(typed, defined, "shown and defined");
+    assert_eq!(text.matches("# TYPE ").count(), ALL.len(), "each type is said once");
+}
+
+/// Issue 5: a flight with as many followers as the operator says.
+#[test]
+fn a_stampede_is_as_many_followers_as_configured() {
+    for (configured, counted) in [(RefreshSection::default().stampede_followers, 2.0), (12, 0.0), (2, 3.0)] {
+        let refresh = RefreshSection { stampede_followers: configured, ..RefreshSection::default() };
+        let meters = Meters::with(&refresh);
+        for followers in [0, 1, 9, 10, 11] {
+            meters.note(Event::Landed { followers });
+        }
+        assert_eq!(
+            total(&meters.render(Readings::default()), "stampede_events_total"),
+            counted,
+            "{configured}"
+        );
+    }
+}
+
+#[test]
+fn degrees_are_counted_by_whether_one_was_said() {
+    let meters = meters();
+    [true, true, false].into_iter().for_each(|is_known| meters.note(Event::DegreeAsked { is_known }));
+    let text = meters.render(Readings::default());
+    let of = |word| total(&text, &format!("hopcache_degree_queries_total{{outcome=\"{word}\"}}"));
+    assert_eq!((of("known"), of("unknown")), (2.0, 1.0));
+}
