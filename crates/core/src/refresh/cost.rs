@@ -80,7 +80,7 @@ pub struct CostHistory {
 
 impl CostHistory {
     /// The history of a key that has not run yet, from that of its pattern, or of any other group it belongs to: it
-    /// counts as no more than [`RUNS_PRIOR`] runs, so that the key's own soon overrule it.
+    /// counts as no more than four runs, so that the key's own soon overrule it.
     #[must_use]
     pub fn from_prior(group: &Self) -> Self {
         Self { runs: group.runs.min(RUNS_PRIOR), ..*group }

@@ -35,8 +35,10 @@ use crate::time::Millis;
 const CHANCE_DEVIATIONS: f64 = 2.748;
 /// The same to 1 − ε: of the run that a window reckons with.
 const WINDOW_DEVIATIONS: f64 = 3.090;
-/// Newton's steps towards the bound on the lead: 4 to 8 are usual, and any number is on the safe side.
+/// Newton's steps towards the bound on the lead: 2 to 5 are usual, and any number is on the safe side.
 const STEPS_MAX: u32 = 12;
+/// The steps end this close above the bound; the linear step that follows ends as close below it.
+const LEAD_TOLERANCE: f64 = 1e-3;
 
 /// Plan for a key with a history. `factor` is β0·σ.
 pub(super) fn by_history(cost: Cost, ttl_ms: Millis, rate_per_s: f64, factor: f64) -> Plan {
@@ -85,7 +87,7 @@ fn beta_within_lead(mut beta: f64, arrivals_per_run: f64, lead: f64) -> f64 {
     let lead_of = |beta: f64| beta * entire_exponential_integral(arrivals_per_run * beta);
     for _ in 0..STEPS_MAX {
         let reached = lead_of(beta);
-        if reached <= lead * (1.0 + 1e-9) {
+        if reached <= lead * (1.0 + LEAD_TOLERANCE) {
             break;
         }
         let slope = reached / beta - (-arrivals_per_run * beta).exp_m1();

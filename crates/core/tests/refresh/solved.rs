@@ -90,7 +90,7 @@ fn degree_is_the_prior_of_a_key_without_history() {
     // It may be as hot as 1,000/s: then 8 would lead by 12.7 s of a minute, over a fifth.
     let hub = adaptive(&KeyFacts { degree: Some(1_000_000_000), ..facts(None, STEADY) });
     let lead_ms = mean_lead_ms(hub.scale_ms, 1_000.0);
-    assert!(lead_ms <= 12_000.0 && lead_ms > 11_990.0, "{lead_ms} by {hub:?}");
+    assert!(lead_ms <= 12_000.0 && lead_ms > 11_976.0, "{lead_ms} by {hub:?}");
     let seen = adaptive(&KeyFacts { degree: Some(1_000_000_000), ..facts(Some(100.0), STEADY) });
     assert_eq!(seen, adaptive(&facts(Some(100.0), STEADY)), "with a history degree counts no more");
 }
@@ -121,7 +121,7 @@ fn the_mean_lead_is_bounded() {
         let plan = adaptive(&KeyFacts { ttl_ms: Millis(ttl_ms), ..facts(Some(rate), cost) });
         let (lead, bound) = (mean_lead_ms(plan.scale_ms, rate), ttl_ms as f64 * REFRESH_LEAD_SHARE_MAX);
         assert_eq!(plan.timing, Timing::LateAccepted, "{plan:?}");
-        assert!(lead <= bound && lead > 0.999 * bound, "lead {lead} ms of {bound} ms: {plan:?}");
+        assert!(lead <= bound && lead > 0.998 * bound, "lead {lead} ms of {bound} ms: {plan:?}");
     }
     assert!((load_factor(0.2, 1.0) - 1.25).abs() < 1e-12);
 }
