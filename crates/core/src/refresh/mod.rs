@@ -135,7 +135,7 @@ impl Plan {
     /// With more than this left, in milliseconds, no draw can refresh: who serves a hit need not draw.
     #[must_use]
     pub fn window_ms(&self) -> f64 {
-        (self.scale_ms * WINDOW_SCALES).max(self.ahead_ms)
+        (self.scale_ms * WINDOW_SCALES).max(self.ahead_ms).max(0.0)
     }
 
     /// Whether one of `hits` hits with `left_ms` left refreshes; `unit` in [0, 1) is the draw for all of them.
@@ -148,7 +148,7 @@ impl Plan {
 
     /// Probability that one of `hits` hits with `left_ms` left refreshes: 1 − (1 − e^(−r/s))^hits, 1 from expiry on,
     /// 0 before the window (for many hits at once that leaves out less than hits·10⁻¹⁶) and for a time that is no
-    /// number.
+    /// number. A plan from elsewhere may hold anything; a scale that is negative or no number is none.
     #[must_use]
     pub fn probability(&self, left_ms: f64, hits: u32) -> f64 {
         if hits == 0 || left_ms.is_nan() {
@@ -157,7 +157,7 @@ impl Plan {
         if left_ms <= self.ahead_ms.max(0.0) {
             return 1.0;
         }
-        if left_ms > self.window_ms() {
+        if left_ms > self.window_ms() || left_ms == f64::INFINITY {
             return 0.0;
         }
         // From here 0 < left ≤ 37·s. Just before expiry e^(−r/s) rounds to 1 and the logarithm to −∞: P is 1.

@@ -89,6 +89,16 @@ proptest! {
         prop_assert_eq!(plan.fires(more, few, p / 2.0), p > 0.0 && p / 2.0 < p);
     }
 
+    /// Near copies get their plan in a message.
+    #[test]
+    fn plans_of_any_kind_give_probabilities(parts in [float(), float(), float()], hits in any::<u32>()) {
+        let [scale_ms, ahead_ms, left_ms] = parts;
+        let plan = Plan { scale_ms, ahead_ms, ..Plan::default() };
+        let p = plan.probability(left_ms, hits);
+        prop_assert!((0.0..=1.0).contains(&p), "{p}: {plan:?} with {left_ms} left");
+        prop_assert!(plan.window_ms() >= 0.0, "{plan:?}");
+    }
+
     /// One draw for many hits is as likely to fire as their single draws.
     #[test]
     fn a_batch_is_its_hits(scale_ms in 1.0..1e4_f64, share in 0.0..10.0_f64, hits in 1..50_u32) {
