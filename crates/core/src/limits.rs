@@ -329,6 +329,33 @@ pub const CREDENTIALS_RETRY_AHEAD_MS: u64 = 1_000;
 const _: () = assert!(CREDENTIALS_RETRY_AHEAD_MS < CREDENTIALS_RETRY_MS);
 /// While Neo4j cannot be reached: how long a request waits for an answer about its credentials.
 pub const CREDENTIALS_RETRY_WAIT_MS: u64 = 250;
+/// Early refresh: what a run is taken to last before the key, or its pattern, ran once (DESIGN "Early refresh").
+pub const REFRESH_COST_MS_UNKNOWN: f64 = 50.0;
+/// Shortest run that early refresh reckons with: what the clock of [`crate::time::Millis`] can tell.
+pub const REFRESH_COST_MS_MIN: f64 = 1.0;
+/// Longest run that early refresh reckons with. An entry made elsewhere may claim more; no deadline allows it.
+pub const REFRESH_COST_MS_MAX: f64 = 600_000.0;
+/// Largest 99th percentile of a run, as a multiple of its mean: that of cv 2.6. One more outlier in a short
+/// history would move the refresh further ahead than all that are likely to come.
+pub const REFRESH_TAIL_FACTOR_MAX: f64 = 10.0;
+/// Smallest β that the mode `adaptive` chooses: below it the lead varies less than a run does.
+pub const REFRESH_FITTED_BETA_MIN: f64 = 0.25;
+/// Largest β that the mode `adaptive` chooses: above it the lead varies by more than 10 × the run.
+pub const REFRESH_FITTED_BETA_MAX: f64 = 8.0;
+/// Largest mean lead that the mode `adaptive` plans, as a share of the TTL: 25 % more origin runs at the most.
+pub const REFRESH_LEAD_SHARE_MAX: f64 = 0.2;
+/// ε: refreshes that the mode `adaptive` lets land after expiry, as a share of all. They are answered stale.
+pub const REFRESH_LATE_SHARE: f64 = 1e-3;
+/// A key without history may be as hot as this, in requests per second, when its mean lead is bounded.
+pub const REFRESH_RATE_PER_S_UNKNOWN: f64 = 1_000.0;
+/// Largest rate of one key that early refresh reckons with, in requests per second: more than a node serves.
+pub const REFRESH_RATE_PER_S_MAX: f64 = 1e7;
+/// Smallest σ: the hint's range (INTERFACE section 1), which an entry or a peer's message may leave.
+pub const REFRESH_VOLATILITY_MIN: f64 = 0.01;
+/// Largest σ, likewise.
+pub const REFRESH_VOLATILITY_MAX: f64 = 100.0;
+/// Largest β0 that a plan reckons with, so that it stays finite; the configuration allows 0.5 to 2.0.
+pub const REFRESH_BETA_MAX: f64 = 100.0;
 /// First pause after a run of a key timed out, or failed twice in a row by bad luck; doubles. A query that is
 /// asked again that soon after a deadlock or a restart usually finds it over.
 pub const BACKOFF_MS_FIRST: u64 = 250;
