@@ -369,6 +369,7 @@ fn policy(settings: &Settings) -> Policy {
         stale_if_error_ms: settings.entry.stale_if_error,
         collapses: true,
         refresh: refresh_policy(&settings.refresh),
+        near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,
     }
 }
 
