@@ -13,6 +13,7 @@ pub mod key;
 pub mod lease;
 pub mod limits;
 pub mod membership;
+pub mod near;
 pub mod node;
 pub mod refresh;
 pub mod result;

@@ -134,6 +134,22 @@ pub const INVALIDATION_POLL_MS: u64 = 500;
 /// Invalidations kept in the store's log; a node that is further behind drops all its copies.
 pub const INVALIDATION_LOG_LEN_MAX: usize = 1_000;
 
+/// Requests per second in the cluster from which on a key is hot. A near copy is asked for anew each
+/// [`NEAR_MS_MAX`], so on ten nodes a key of this rate has each other answer of a node from its near copy; with less
+/// most of them would end unused.
+pub const NEAR_RATE_PER_S_MIN: f64 = 20.0;
+/// Longest life of a near copy: for how long a purge that cannot reach its node may go unnoticed there beyond
+/// what [`INVALIDATION_POLL_MS`] allows an owner's copy. A node that is cut from its peers and the store serves
+/// it no longer than that.
+pub const NEAR_MS_MAX: u64 = 2 * INVALIDATION_POLL_MS;
+/// Shortest life of a near copy: less would end before the next request of a key of [`NEAR_RATE_PER_S_MIN`].
+pub const NEAR_MS_MIN: u64 = 50;
+/// For how long after its end a near copy stays in memory, for its unreported hits: the next request comes sooner
+/// or the key is hot no more.
+pub const NEAR_LINGER_MS: u64 = NEAR_MS_MAX;
+/// Largest body of a near copy, in bytes: a hundred of them take 25 MiB of a node's memory.
+pub const NEAR_BYTES_MAX: usize = 256 << 10;
+
 /// Result bytes that are passed through at the most; above it the run is refused. So is a body that becomes
 /// larger than this, as JSON of small packed numbers may: a peer could not take it (`PEER_ANSWER_BYTES_MAX`).
 pub const PASS_THROUGH_BYTES_MAX: usize = 64 << 20;

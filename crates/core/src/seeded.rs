@@ -42,11 +42,13 @@ pub enum Bug {
     DeadMemberKept,
     /// A refresh runs without asking for a lease.
     RefreshWithoutLease,
+    /// A near copy is answered with for as long as one may live, whatever its entry has left.
+    NearCopyOutlivesEntry,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ReleaseGetThenDel,
         Self::FenceByOrder,
         Self::FenceNotAtomic,
@@ -64,6 +66,7 @@ impl Bug {
         Self::TruncatedStored,
         Self::DeadMemberKept,
         Self::RefreshWithoutLease,
+        Self::NearCopyOutlivesEntry,
     ];
 }
 

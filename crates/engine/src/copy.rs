@@ -1,6 +1,6 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -46,6 +46,8 @@ enum Content {
     Stored(Bytes),
     /// As the origin sent it, for those who wait, and never kept: a large result is not copied for them.
     Passing(ResultSet),
+    /// Nothing: another node's rendering of one form, and how often it was served since that node was told.
+    Near(AtomicU32),
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
@@ -110,6 +112,24 @@ impl MemoryCopy {
         Ok(Self::of(content, times, Some(entry.token), entry.database))
     }
 
+    /// A near copy: what the owner of a key answered in one form, for the times given. Everything that an owner's
+    /// copy may do is kept from it by who looks for one (`Engine::own_copy`).
+    pub(crate) fn near(body: &[u8], form: Form, times: CopyTimes, database_tag: DatabaseTag) -> Self {
+        let copy = Self::of(Content::Near(AtomicU32::new(0)), times, None, database_tag);
+        // Of its own: a part of the message would keep all of it.
+        let body = Bytes::copy_from_slice(body);
+        copy.renderings[slot_of(form)].get_or_init(|| body);
+        copy
+    }
+
+    /// How often a near copy was served since its owner was told; none for any other copy.
+    pub(crate) fn near_hits(&self) -> Option<&AtomicU32> {
+        match &self.content {
+            Content::Near(hits) => Some(hits),
+            Content::Stored(_) | Content::Passing(_) => None,
+        }
+    }
+
     fn of(content: Content, times: CopyTimes, token: Option<Token>, database_tag: DatabaseTag) -> Self {
         Self {
             content,
@@ -132,6 +152,7 @@ impl MemoryCopy {
         let content = match &self.content {
             Content::Stored(body) => Content::Stored(body.clone()),
             Content::Passing(result) => Content::Passing(result.clone()),
+            Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
         Self { owner: self.owner, ..Self::of(content, times, None, self.database_tag) }
     }
@@ -154,6 +175,8 @@ impl MemoryCopy {
         match &self.content {
             Content::Stored(body) => body.clone(),
             Content::Passing(result) => exact(result.to_bytes()),
+            // It has none, and these bytes are no result.
+            Content::Near(_) => Bytes::new(),
         }
     }
 
@@ -202,6 +225,7 @@ impl MemoryCopy {
                 exact(render_result(&result, form, &[])?)
             }
             Content::Passing(result) => body_of(result, form, &[])?,
+            Content::Near(_) => return Err(RenderError::Record),
         };
         Ok(kept.get_or_init(|| body).clone())
     }
@@ -229,6 +253,7 @@ impl MemoryCopy {
         let content = match &self.content {
             Content::Stored(body) => body.len(),
             Content::Passing(result) => result.weight_bytes(),
+            Content::Near(_) => 0,
         };
         let renderings = self.renderings.iter().filter_map(OnceLock::get);
         let renderings: usize = renderings.map(|body| allocated_bytes(body.len())).sum();

@@ -82,6 +82,9 @@ pub struct Policy {
     pub collapses: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
+    /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
+    /// [`limits::NEAR_RATE_PER_S_MIN`] in production.
+    pub near_rate_per_s_min: f64,
 }
 
 /// What the operator decides of refreshes.

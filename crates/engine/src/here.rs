@@ -14,6 +14,7 @@ use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::lead::{Errand, Landing};
+use crate::near::arrived;
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
@@ -59,12 +60,15 @@ impl Engine {
         if ask.freshness.no_cache {
             return None;
         }
-        let copy = self.ports.memory.get(&ask.query.key)?;
+        let copy = self.own_copy(&ask.query.key)?;
         let now = self.now();
         let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
         match copy.life(now) {
             _ if too_old => None,
-            Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Fresh(_) => {
+                arrived(&copy, 1);
+                Some(self.hit_outcome(ask, &copy, None))
+            }
             // Serving it would bring about a refresh: nobody asks the origin for this request.
             Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,

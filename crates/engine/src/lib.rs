@@ -22,6 +22,7 @@ mod holdings;
 pub mod identity;
 mod lead;
 pub mod message;
+mod near;
 pub mod outcome;
 mod path;
 mod peer_side;

@@ -35,14 +35,18 @@ impl Engine {
         }
     }
 
-    /// A fresh copy in this node's memory, where this node owns the key: no await, no lock, no hop.
+    /// A fresh copy in this node's memory, where this node owns the key, else a near copy: no await, no lock,
+    /// no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
-        let owned = self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node);
-        if !owned || ask.bypass.is_some() {
+        if ask.bypass.is_some() {
             return None;
         }
-        self.from_memory(ask)
+        if self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node) {
+            self.from_memory(ask)
+        } else {
+            self.near_hit(ask)
+        }
     }
 
     /// The owner answers; where it is gone the next distinct node of the ring does, and this one at

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::time::Millis;
 use hopcache_packstream::{Reader, Writer};
 
 use crate::copy::Life;
 use crate::engine::Engine;
 use crate::here::Here;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
+use crate::near::arrived;
 use crate::outcome::{Answer, Class, Detail, How, Outcome};
 
 /// What memory and flights of a node hold under a key.
@@ -40,8 +42,8 @@ impl Engine {
     }
 
     async fn serve_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Bytes, BadMessage> {
-        if let Some(outcome) = self.hit_of_forwarded(forwarded) {
-            return Ok(encode_reply(&Reply::Answered(outcome)));
+        if let Some(reply) = self.hit_of_forwarded(forwarded) {
+            return Ok(encode_reply(&reply));
         }
         let ask = forwarded.read(&self.hasher, &self.policy.procedures, self.now())?;
         #[cfg(hopcache_seeded)]
@@ -55,12 +57,15 @@ impl Engine {
         Ok(encode_reply(&reply))
     }
 
-    /// A fresh, rendered copy needs no look at the query behind its key.
-    fn hit_of_forwarded(&self, forwarded: &ForwardedAsk) -> Option<Outcome> {
+    /// A fresh, rendered copy needs no look at the query behind its key. Of a hot key the asker may answer more
+    /// with it; only here, where the very copy that is answered with says for how long.
+    fn hit_of_forwarded(&self, forwarded: &ForwardedAsk) -> Option<Reply> {
         if !forwarded.is_plain {
             return None;
         }
-        let copy = self.ports.memory.get(&forwarded.key)?;
+        let copy = self.own_copy(&forwarded.key)?;
+        // Whoever answers this request, these were answered with what came from here.
+        arrived(&copy, forwarded.near_hits.unwrap_or(0));
         let now = self.now();
         let Life::Fresh(left) = copy.life(now) else { return None };
         if !copy.has_rendering(forwarded.form) {
@@ -72,13 +77,22 @@ impl Engine {
             ttl_ms: i64::try_from(left.0).ok(),
             detail: self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded),
         };
-        let answer = Answer::Body(copy.rendering(forwarded.form).ok()?);
-        Some(Outcome { answer, how, answered_by: None, key: forwarded.key })
+        let body = copy.rendering(forwarded.form).ok()?;
+        arrived(&copy, 1);
+        let near_ms = match forwarded.near_hits {
+            Some(_) => self.near_ms_for_others(&copy, body.len(), now),
+            None => Millis::ZERO,
+        };
+        let outcome = Outcome { answer: Answer::Body(body), how, answered_by: None, key: forwarded.key };
+        if near_ms == Millis::ZERO {
+            return Some(Reply::Answered(outcome));
+        }
+        Some(Reply::Near(outcome, near_ms))
     }
 
     pub(crate) fn inspect_here(&self, key: &hopcache_core::key::QueryKey) -> Inspection {
         Inspection {
-            memory_age_ms: self.ports.memory.get(key).map(|copy| copy.age_ms(self.now()).0),
+            memory_age_ms: self.own_copy(key).map(|copy| copy.age_ms(self.now()).0),
             flight_followers: self.flights.followers(key),
         }
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::INVALIDATION_POLL_MS;
+use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_packstream::Reader;
 
@@ -39,19 +40,48 @@ impl Engine {
         let store = self.ports.store.invalidate(scope).await;
         self.saw_store(&store);
         let mut purged = Purged { store, copies: self.forget(scope), nodes: 1, unreached: 0 };
-        let view = self.ports.routing.view();
-        let message = encode_purge(scope);
-        for node in view.members().iter().filter(|node| **node != self.me.node) {
-            let told = self.ports.peers.forward(node, message.clone(), self.policy.probe_timeout_ms).await;
-            match told.ok().and_then(|bytes| Reader::new(&bytes).value().ok()?.as_int()) {
+        let mut told = Vec::new();
+        for node in self.in_order_to_tell(scope) {
+            match self.tell(&node, scope).await {
                 Some(copies) => {
-                    purged.copies += u64::try_from(copies).unwrap_or(0);
+                    purged.copies += copies;
                     purged.nodes += 1;
+                    told.push(node);
                 }
                 None => purged.unreached += 1,
             }
         }
+        if !matches!(scope, Scope::Key(_)) {
+            for node in told {
+                purged.copies += self.tell(&node, scope).await.unwrap_or(0);
+            }
+        }
+        if purged.nodes > 1 {
+            purged.copies += self.forget(scope);
+        }
         purged
+    }
+
+    /// The other nodes, a key's owner first. Who has been told may still get a near copy from an owner that has
+    /// not:
+    ///   A is told · A forwards · the owner answers X · the owner is told · A keeps X, and its clients get it for
+    ///   up to a second after the purge is done.
+    /// So an owner is told before those who ask it, and this node, which forgets at once, does so again at the
+    /// end. Of a database every node owns some keys: all are told twice.
+    fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
+        let view = self.ports.routing.view();
+        let others = |node: &&NodeName| **node != self.me.node;
+        match scope {
+            Scope::Key(key) => view.order(key).filter(others).cloned().collect(),
+            Scope::Database(_) | Scope::All => view.members().iter().filter(others).cloned().collect(),
+        }
+    }
+
+    /// How many copies a node forgot; nothing when it could not be told.
+    async fn tell(&self, node: &NodeName, scope: &Scope) -> Option<u64> {
+        let message = encode_purge(scope);
+        let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await.ok()?;
+        u64::try_from(Reader::new(&answer).value().ok()?.as_int()?).ok()
     }
 
     /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.

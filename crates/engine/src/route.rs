@@ -12,10 +12,12 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
 use crate::ask::{Ask, Freshness};
+use crate::copy::SharedCopy;
 use crate::engine::Engine;
 use crate::flight::{Follower, Leader, Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
+use crate::near::{self, Permission};
 use crate::outcome::{Answer, Class, Event, FailureKind, ForwardWord, Role};
 use crate::ports::PeerError;
 
@@ -26,6 +28,18 @@ pub(crate) enum Hop {
     Answered(Here),
     /// It cannot be asked; the next node of the ring is.
     NextNode,
+}
+
+/// A peer's answer, and for how long it may be answered with here.
+struct Reached {
+    hop: Hop,
+    near_ms: Millis,
+}
+
+impl From<Hop> for Reached {
+    fn from(hop: Hop) -> Self {
+        Self { hop, near_ms: Millis::ZERO }
+    }
 }
 
 /// How a shared forward ended, when it had been sent, and with whose credentials (their fingerprint).
@@ -93,11 +107,43 @@ impl Engine {
         let follower = leader.follow();
         let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
         let (sent, whose) = (self.now(), ask.query.identity.fingerprint);
+        let untold = self.take_near_hits(&ask.query.key);
         self.tasks.spawn(async move {
-            let hop = engine.ask_peer(&ask, &to).await;
-            leader.land(Arc::new(SharedHop { sent, whose, hop }));
+            let Reached { hop, near_ms } = engine.ask_peer(&ask, &to, Some(untold.count())).await;
+            if matches!(hop, Hop::NextNode) {
+                untold.put_back();
+            }
+            let near = engine.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
+            let followers = leader.land(Arc::new(SharedHop { sent, whose, hop }));
+            if let Some(near) = near {
+                // Those whom the owner did not see either: it was asked once for all of them.
+                near::add(&near, followers);
+            }
         });
         follower
+    }
+
+    /// Keeps the near copy that a shared forward brought.
+    ///
+    /// A purge empties memory after it has detached the forwards, so one that comes between the owner's answer and
+    /// our keeping it shows afterwards:
+    ///   the owner answers X · purge detaches this forward · purge empties memory · we keep X.
+    fn keep_near_of(
+        &self,
+        leader: &Leader<(QueryKey, Form), Arc<SharedHop>>,
+        ask: &Ask,
+        (hop, near_ms, sent): (&Hop, Millis, MonoTime),
+    ) -> Option<SharedCopy> {
+        let Hop::Answered(Here::Answered(outcome)) = hop else { return None };
+        if near_ms == Millis::ZERO {
+            return None;
+        }
+        let kept = self.keep_near(ask, &Permission { outcome, near_ms, sent })?;
+        if leader.is_attached() {
+            return Some(kept);
+        }
+        self.ports.memory.remove(&ask.query.key);
+        None
     }
 
     /// Asks for this request only, by its own deadline: the margin that [`Engine::ask_peer`] gives an answer on
@@ -106,7 +152,7 @@ impl Engine {
         let left = ask.deadline.since(self.now());
         tokio::select! {
             biased;
-            hop = self.ask_peer(ask, to) => hop,
+            reached = self.ask_peer(ask, to, None) => reached.hop,
             () = self.ports.clock.sleep(left) => {
                 let failure = FailureKind::DeadlinePassed.into();
                 Hop::Answered(Here::Answered(self.failed(ask, failure, Role::Led)))
@@ -116,10 +162,10 @@ impl Engine {
 
     /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process
     /// keeps its connections open and would be waited for until the request's own deadline (I7).
-    async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+    async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> Reached {
         let left_ms = ask.deadline.since(self.now());
         let epoch = self.ports.routing.view().epoch();
-        let message = message::encode_ask(ask, left_ms, epoch);
+        let message = message::encode_ask(ask, left_ms, epoch, near_hits);
         // The owner answers a passed deadline itself; the margin is for its answer's way back.
         let timeout_ms = Millis(left_ms.0.saturating_add(500));
         let answer = tokio::select! {
@@ -136,18 +182,18 @@ impl Engine {
             Err(PeerError::TimedOut) => ForwardWord::TimedOut,
             Err(PeerError::Refused(_)) => ForwardWord::Refused,
         }));
-        match reply {
-            Ok(Reply::Answered(mut outcome)) => {
-                outcome.key = ask.query.key;
-                outcome.answered_by = Some(to.clone());
-                Hop::Answered(Here::Answered(outcome))
-            }
-            Ok(Reply::NotARead(reason)) => Hop::Answered(Here::NotARead(reason)),
+        let (mut outcome, near_ms) = match reply {
+            Ok(Reply::Answered(outcome)) => (outcome, Millis::ZERO),
+            Ok(Reply::Near(outcome, near_ms)) => (outcome, near_ms),
+            Ok(Reply::NotARead(reason)) => return Hop::Answered(Here::NotARead(reason)).into(),
             Err(error) => {
                 self.ports.routing.report(to, &error);
-                Hop::NextNode
+                return Hop::NextNode.into();
             }
-        }
+        };
+        outcome.key = ask.query.key;
+        outcome.answered_by = Some(to.clone());
+        Reached { hop: Hop::Answered(Here::Answered(outcome)), near_ms }
     }
 
     /// What a shared answer is to one who joined for it at `joined`.

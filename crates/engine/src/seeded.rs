@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::LEASE_POLL_MS_MAX;
+use hopcache_core::near::NearFacts;
+use hopcache_core::refresh::Plan;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::seeded::{Bug, has};
 use hopcache_core::time::Millis;
@@ -43,6 +45,20 @@ pub(crate) fn misread(ended: Result<ResultSet, OriginError>) -> Result<ResultSet
 /// [`Bug::LifeFromCommit`].
 pub(crate) fn life(left_ms: Millis, physical_ms: Millis) -> Millis {
     if has(Bug::LifeFromCommit) { physical_ms } else { left_ms }
+}
+
+/// [`Bug::NearCopyOutlivesEntry`], at the owner.
+pub(crate) fn near_ms(near_ms: Millis, facts: &NearFacts, rate_per_s_min: f64) -> Millis {
+    if !has(Bug::NearCopyOutlivesEntry) {
+        return near_ms;
+    }
+    let endless = NearFacts { left_ms: Millis(u64::MAX), plan: Plan::default(), ..*facts };
+    hopcache_core::near::near_ms(&endless, rate_per_s_min)
+}
+
+/// [`Bug::NearCopyOutlivesEntry`], at the asker.
+pub(crate) fn near_ms_within(near_ms: u64, left_ms: u64) -> u64 {
+    if has(Bug::NearCopyOutlivesEntry) { near_ms } else { near_ms.min(left_ms) }
 }
 
 /// [`Bug::UnlockedAfterWait`].

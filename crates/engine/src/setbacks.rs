@@ -98,7 +98,11 @@ impl Engine {
                 match self.decode_stored(&errand.query, &stored, asked) {
                     Some(copy) => {
                         let now = self.now();
-                        let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
+                        // Of age zero an entry is also when the store's clock was set back (F24): whoever wants
+                        // a read of its own gets none that was stored before.
+                        let is_young = errand
+                            .age_max_ms
+                            .is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
                         match (copy.life(now), errand.stale_use) {
                             (Life::Fresh(_), _) if is_young => Landing::Found(copy),
                             (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),

@@ -70,11 +70,12 @@ proptest! {
         left in 0_u64..1_000_000,
     ) {
         let sent = ask(&statement, &user, &password, param, impersonated);
-        let bytes = encode_ask(&sent, Millis(left), RingEpoch(11));
+        let bytes = encode_ask(&sent, Millis(left), RingEpoch(11), Some(3));
         let head = forwarded(&bytes);
         prop_assert_eq!(head.key, sent.query.key);
         let expected = (RingEpoch(11), Millis(left), sent.form, false);
         prop_assert_eq!((head.epoch, head.left_ms, head.form, head.is_plain), expected);
+        prop_assert_eq!(head.near_hits, None, "only a plain request may have a near copy");
         let got = head.read(&hasher(), &[], MonoTime(1_000)).unwrap();
         prop_assert_eq!(&got.query.statement, &sent.query.statement);
         prop_assert_eq!(&got.query.params, &sent.query.params);
@@ -89,7 +90,7 @@ proptest! {
 
     #[test]
     fn cut_and_changed_requests_are_refused_or_harmless(cut in 0_usize..400, at in 0_usize..400, with: u8) {
-        let bytes = encode_ask(&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), Millis(5), RingEpoch(1));
+        let bytes = encode_ask(&ask("MATCH (n) RETURN n", "alice", "secret", 1, None), Millis(5), RingEpoch(1), None);
         let mut changed = bytes.to_vec();
         let at = at % changed.len();
         changed[at] = with;
@@ -118,12 +119,77 @@ proptest! {
     }
 }
 
+/// What a plain question says of near copies stands behind everything else.
+#[test]
+fn hits_of_a_near_copy_are_told_with_a_plain_question() {
+    let plain =
+        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
+    for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
+        let head = forwarded(&encode_ask(&plain, Millis(5), RingEpoch(1), near_hits));
+        assert_eq!((head.is_plain, head.near_hits), (true, near_hits));
+        let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+        assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
+    }
+    let mut cut = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
+    cut.truncate(2 + 32 + 8 + 8 + 2 + 3);
+    assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
+}
+
+/// F10, nodes with and without near copies in one cluster. A node without reads `is_plain` as "this byte is 1", and
+/// the rest up to the identity; a node with them takes any byte that it does not know in the same way.
+#[test]
+fn nodes_without_near_copies_read_the_question_in_full() {
+    const PLACE: usize = 2 + 32 + 8 + 8 + 1;
+    let plain =
+        Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
+    let with = encode_ask(&plain, Millis(5), RingEpoch(1), Some(7)).to_vec();
+    assert_ne!(with[PLACE], 1, "so it is not plain to them");
+    let mut later = with;
+    later[PLACE] = 200;
+    let head = forwarded(&later.into());
+    assert_eq!((head.is_plain, head.near_hits), (false, None));
+    // The four bytes behind everything else are not looked at.
+    let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
+    assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
+}
+
+#[test]
+fn only_a_fresh_hit_brings_a_near_copy() {
+    let hit = |ttl_ms| Outcome {
+        answer: Answer::Body(Bytes::from_static(b"{\"data\":1}")),
+        how: How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms, detail: None },
+        answered_by: None,
+        key: QueryKey([0; 32]),
+    };
+    let read = |outcome: &Outcome| decode_reply(&encode_reply(&Reply::Near(outcome.clone(), Millis(900))));
+    let fresh = hit(Some(5));
+    match read(&fresh) {
+        Ok(Reply::Near(got, Millis(900))) => {
+            assert_eq!(got.how, fresh.how);
+            assert!(matches!(got.answer, Answer::Body(body) if body == "{\"data\":1}"));
+        }
+        other => unreachable!("{other:?}"),
+    }
+    let stale = How { detail: Some(Detail::Stale), ..fresh.how };
+    let run = How { class: miss(Kept::Stored), ..fresh.how };
+    let young = How { age_ms: None, ..fresh.how };
+    let others = [hit(Some(0)), hit(Some(-1)), hit(None)].map(|outcome| outcome.how);
+    for how in others.into_iter().chain([stale, run, young]) {
+        let outcome = Outcome { how, ..fresh.clone() };
+        assert!(matches!(read(&outcome), Ok(Reply::Answered(got)) if got.how == how), "{how:?}");
+    }
+    // Nor by the word of another node: byte 2 is the class.
+    let mut bent = encode_reply(&Reply::Near(fresh, Millis(900))).to_vec();
+    bent[2] = 1;
+    assert!(matches!(decode_reply(&bent.into()), Err(BadMessage::Form(_))));
+}
+
 /// A key that is not the query's leads to no run: two nodes that derive keys differently would answer
 /// one query under another's key.
 #[test]
 fn a_key_that_is_not_the_querys_is_refused() {
     let sent = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
-    let mut bytes = encode_ask(&sent, Millis(5), RingEpoch(1)).to_vec();
+    let mut bytes = encode_ask(&sent, Millis(5), RingEpoch(1), None).to_vec();
     bytes[2] ^= 1;
     let head = forwarded(&bytes.into());
     assert_eq!(head.read(&hasher(), &[], MonoTime(0)).unwrap_err(), BadMessage::Key);

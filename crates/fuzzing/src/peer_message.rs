@@ -43,8 +43,12 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Ask(head)) => {
             let Some(ask) = read(&head) else { return };
             assert_eq!(ask.query.key, head.key, "what is run is the query of the key it came with");
-            let again = encode_ask(&ask, head.left_ms, head.epoch);
+            let again = encode_ask(&ask, head.left_ms, head.epoch, head.near_hits);
             let Ok(Question::Ask(again)) = decode_question(&again) else { panic!("what is written is read") };
+            assert_eq!(
+                (again.is_plain, again.near_hits),
+                (ask.freshness == Freshness::default(), near_of(&head, &ask))
+            );
             let again = read(&again).expect("what is written is read");
             assert_eq!((again.freshness, again.session), (ask.freshness, ask.session));
             assert_eq!(again.query.statement, ask.query.statement);
@@ -55,8 +59,18 @@ fn check_question(bytes: Bytes) {
     }
 }
 
+/// What a question says of near copies, if the rest of it is what its head says: only a plain one may.
+fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
+    head.near_hits.filter(|_| ask.freshness == Freshness::default())
+}
+
 fn check_reply(bytes: &Bytes) {
     let Ok(reply) = decode_reply(bytes) else { return };
+    if let Reply::Near(outcome, _) = &reply {
+        assert!(matches!(outcome.answer, Answer::Body(_)), "a near copy is a body");
+        assert_eq!(outcome.how.class, Class::Hit);
+        assert!(outcome.how.age_ms.is_some() && outcome.how.ttl_ms > Some(0), "fresh, and it says how old");
+    }
     let written = encode_reply(&reply);
     let again = decode_reply(&written).expect("what is written is read");
     assert_eq!(encode_reply(&again), written);
@@ -66,7 +80,15 @@ fn check_reply(bytes: &Bytes) {
 fn check_ask(draw: &mut Draw<'_>) {
     let sent = ask(draw);
     let left = Millis(draw.number());
-    let bytes = encode_ask(&sent, left, RingEpoch(draw.number()));
+    let epoch = RingEpoch(draw.number());
+    let near_hits = sent.query.params.first().map(|byte| u32::from(*byte));
+    let plain = Ask { freshness: Freshness::default(), ..sent.clone() };
+    let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, epoch, near_hits)) else {
+        panic!("what is written is read")
+    };
+    assert_eq!((head.is_plain, head.near_hits), (true, near_hits));
+    assert_eq!(read(&head).expect("what is written is read").query.key, sent.query.key);
+    let bytes = encode_ask(&sent, left, epoch, near_hits);
     let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("what is written is read") };
     let got = read(&head).expect("what is written is read");
     assert_eq!(got.query.key, sent.query.key);
@@ -116,7 +138,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let question = |bytes: Bytes| [vec![0], bytes.to_vec()].concat();
     let drawn: &[u8] = b"\x05neo4j\x06secret\x01\x01p\x07\x05neo4j\x10MATCH (n) RETURN n\0\0\0\0\0\0\0\0\x09";
     let sample = ask(&mut Draw(drawn));
-    seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11))));
+    seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11), None)));
+    let plain = Ask { freshness: Freshness::default(), ..sample };
+    seeds.push(question(encode_ask(&plain, Millis(5_000), RingEpoch(11), Some(77))));
     for scope in [Scope::Key(QueryKey([1; 32])), Scope::Database(DatabaseTag(7)), Scope::All] {
         seeds.push(question(encode_purge(&scope)));
     }
@@ -142,8 +166,12 @@ fn replies() -> Vec<Reply> {
         })
     };
     let said = Neo4jFailure { code: "Neo.ClientError.X".to_owned(), message: "m".to_owned() };
+    let fresh = How { class: Class::Hit, age_ms: Some(Millis(3)), ttl_ms: Some(40), detail: None };
+    let body = Answer::Body(Bytes::from_static(b"{}"));
+    let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]) };
     vec![
         Reply::NotARead(Reason::Write),
+        Reply::Near(near, Millis(900)),
         reply(Answer::Body(Bytes::from_static(b"{}")), Class::Hit, None),
         reply(Answer::Body(Bytes::from_static(b"{}")), miss, Some(Detail::Stale)),
         reply(failed(FailureKind::Neo4j(said)), miss, None),

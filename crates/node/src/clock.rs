@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::BoxFuture;
+use hopcache_core::limits::ENTRY_LIFE_MS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Clock, Dice};
 use rand::RngCore;
@@ -21,10 +22,14 @@ impl SystemClock {
     }
 }
 
+/// How far from zero it starts, in microseconds, so that "before now" is representable: a node that has just started
+/// reads entries as old as they can be. With an hour, one that was two hours old counted as one hour old, and fresh
+/// for an hour too long (I4).
+const AHEAD_US: u64 = 2 * ENTRY_LIFE_MS_MAX * 1_000;
+
 impl Clock for SystemClock {
     fn now(&self) -> MonoTime {
-        // One hour ahead of zero, so that "a minute before now" is representable from the start.
-        MonoTime(3_600_000_000 + u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX / 2))
+        MonoTime(AHEAD_US + u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX / 2))
     }
 
     fn sleep(&self, span: Millis) -> BoxFuture<'static, ()> {
@@ -39,5 +44,20 @@ pub struct SystemDice;
 impl Dice for SystemDice {
     fn u64(&self) -> u64 {
         rand::rng().next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I4: an entry of any age has the same age on a node that was started this moment.
+    #[test]
+    fn the_oldest_entry_was_read_after_zero() {
+        let now = SystemClock::start().now();
+        let longest = Millis(ENTRY_LIFE_MS_MAX);
+        let read_started = now - longest;
+        assert!(read_started > MonoTime(0));
+        assert_eq!(now.since(read_started), longest);
     }
 }

@@ -138,12 +138,14 @@ impl Cluster {
             let deadline = crate::world::sim_now() + handle.apart + patience;
             let ask = Ask { deadline, ..ask };
             let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
+            // Nobody was asked between the look at the ring and the answer.
+            let is_near = hit.is_some() && !owns(&handle, &ask);
             let outcome = match hit {
                 Some(outcome) => outcome,
                 None => handle.engine.answer(&ask).await,
             };
             handle.switch.on().await;
-            record.note(What::Answered { ask: number, served: served(&outcome) });
+            record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         });
         let life = self.world.nodes[node].life;
         self.clients.retain(|(.., client)| !client.is_finished());
@@ -368,10 +370,14 @@ fn addr_of(node: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 1))
 }
 
-fn served(outcome: &Outcome) -> Served {
+fn owns(node: &NodeHandle, ask: &Ask) -> bool {
+    node.engine.view().owner(&ask.query.key) == Some(&node.engine.me().node)
+}
+
+fn served(outcome: &Outcome, is_near: bool) -> Served {
     let (told, is_body, failure) = match &outcome.answer {
         Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
         Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
     };
-    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), failure, how: outcome.how }
+    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), is_near, failure, how: outcome.how }
 }

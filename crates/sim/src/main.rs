@@ -135,6 +135,7 @@ struct Sum {
     seeds: u64,
     steps: u64,
     answers: u64,
+    near: u64,
     runs: u64,
     failed: Vec<u64>,
     faults: BTreeMap<&'static str, u64>,
@@ -171,6 +172,7 @@ impl Sum {
         self.seeds += 1;
         self.steps += report.steps;
         self.answers += report.answers;
+        self.near += report.near;
         self.runs += report.runs;
         for (word, count) in &report.faults {
             *self.faults.entry(word).or_default() += count;
@@ -183,10 +185,10 @@ impl Sum {
     #[expect(clippy::cast_precision_loss, reason = "rates for the eye")]
     fn print(&self, from: u64, seconds: f64, threads: usize) {
         let rate = |count: u64| count as f64 / seconds.max(0.001);
-        let Self { seeds, steps, answers, runs, .. } = self;
+        let Self { seeds, steps, answers, near, runs, .. } = self;
         println!("{seeds} seeds from {from} in {seconds:.1} s on {threads} threads");
         println!("{:.1} seeds/s, {:.0} steps/s", rate(*seeds), rate(*steps));
-        println!("{steps} steps checked, {answers} answers, {runs} runs");
+        println!("{steps} steps checked, {answers} answers ({near} near), {runs} runs");
         let faults: Vec<String> = self.faults.iter().map(|(word, count)| format!("{word} {count}")).collect();
         println!("faults: {}", faults.join(", "));
         println!("violations: {}", self.failed.len());

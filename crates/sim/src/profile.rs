@@ -73,6 +73,9 @@ pub struct Profile {
 /// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
 pub const TTL_MS: u64 = 2_000;
 
+/// Clients here come a few times a second: from this rate on a key is hot.
+const NEAR_RATE_PER_S_MIN: f64 = 0.5;
+
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
 
@@ -94,6 +97,7 @@ impl Profile {
             grace: 0.5,
             ttl_jitter: 0.1,
             run_timeout_ms: Millis(5_000),
+            near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
             ..default_policy()
         };
         Self {

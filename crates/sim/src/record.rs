@@ -85,6 +85,8 @@ pub struct Served {
     pub is_body: bool,
     /// Whether another node found it.
     pub is_from_afar: bool,
+    /// Whether it was in the memory of a node that does not own the key.
+    pub is_near: bool,
     /// The failure's words.
     pub failure: Option<String>,
     /// Why.

@@ -25,6 +25,8 @@ pub struct Report {
     pub steps: u64,
     /// Asks that were answered, with a body or a failure.
     pub answers: u64,
+    /// Those of them that were near copies.
+    pub near: u64,
     /// Runs at the origin.
     pub runs: u64,
     /// Faults that occurred, by kind.
@@ -59,6 +61,7 @@ pub fn simulate(seed: u64, keep: Keep) -> Report {
             hash: 0,
             steps: 0,
             answers: 0,
+            near: 0,
             runs: 0,
             faults: Vec::new(),
             violation,
@@ -84,6 +87,7 @@ struct Simulation {
 #[derive(Default)]
 struct Tally {
     answers: u64,
+    near: u64,
     runs: u64,
     faults: std::collections::BTreeMap<&'static str, u64>,
 }
@@ -182,6 +186,7 @@ impl Simulation {
             hash: record.hash(),
             steps: self.steps,
             answers: tally.answers,
+            near: tally.near,
             runs: tally.runs,
             faults: tally.faults.into_iter().collect(),
             violation,
@@ -242,8 +247,9 @@ impl Tally {
     fn count(&mut self, facts: &[Fact]) {
         for fact in facts {
             let word = match &fact.what {
-                What::Answered { .. } => {
+                What::Answered { served, .. } => {
                     self.answers += 1;
+                    self.near += u64::from(served.is_near);
                     continue;
                 }
                 What::RunBegan { .. } => {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::limits::NEAR_RATE_PER_S_MIN;
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::{Millis, MonoTime};
@@ -263,6 +264,7 @@ pub fn default_policy() -> Policy {
             retries_max: 3,
             retry_factor: 2.0,
         },
+        near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
     }
 }
 

@@ -5,7 +5,7 @@
 use hopcache_sim::simulate::{Keep, simulate};
 
 /// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
-const FOUND: [(u64, &str, &str); 9] = [
+const FOUND: [(u64, &str, &str); 11] = [
     (12, "I4 age", "a second try of a silent commit gave the entry the life left at the first"),
     (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
     (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
@@ -15,6 +15,12 @@ const FOUND: [(u64, &str, &str); 9] = [
     (733, "I1/I2 runs", "silences of the store added up over a whole competition, then a run without lease"),
     (887, "I1/I2 runs", "the same, beside a holder that was well"),
     (18_749, "I4 age", "max-stale=0 took a joined run's result that had outlived its grace"),
+    (
+        21_188,
+        "I4 age",
+        "no-cache while held back took an entry of age zero by a store's clock that was set back",
+    ),
+    (27_788, "I4 age", "the same"),
 ];
 
 #[test]

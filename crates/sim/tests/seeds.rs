@@ -26,6 +26,7 @@ fn every_seed_keeps_the_promises() {
     // A schedule in which nothing is asked or nothing breaks proves nothing.
     assert!(sum(|report| report.answers) > 50 * seeds());
     assert!(sum(|report| report.runs) > 10 * seeds());
+    assert!(sum(|report| report.near) > seeds() / 10);
     let mut occurred: Vec<&str> =
         reports.iter().flat_map(|report| report.faults.iter().map(|(word, _)| *word)).collect();
     occurred.sort_unstable();

@@ -4,6 +4,10 @@
 //! Every message carries a version; one that is not ours is refused, never guessed at, so that nodes
 //! of different versions can stand in one cluster during a rolling restart (F10).
 //!
+//! Near copies came later than version 1 and did not raise it: who does not know of them takes `NEAR_ASK` for a
+//! question that it has to read in full, which is right and a little slower, and who does not ask for them never
+//! gets [`Reply::Near`].
+//!
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
 mod reply;
@@ -29,6 +33,14 @@ pub const VERSION: u8 = 1;
 const KIND_ASK: u8 = 1;
 const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
+
+/// Freshness of a question, as its head says it: not the plain rules.
+const OWN_ASK: u8 = 0;
+/// The plain freshness rules.
+const PLAIN_ASK: u8 = 1;
+/// The plain freshness rules, from one who may keep a near copy; the message's last four bytes are
+/// [`ForwardedAsk::near_hits`].
+const NEAR_ASK: u8 = 2;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,19 +85,29 @@ pub struct ForwardedAsk {
     pub form: Form,
     /// Whether the plain freshness rules hold, so that a fresh copy is an answer without reading on.
     pub is_plain: bool,
+    /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near
+    /// copy of the answer.
+    pub near_hits: Option<u32>,
     rest: Bytes,
 }
 
-/// Writes a client's request for its owner.
+/// Writes a client's request for its owner. With `near_hits`, which only a plain request may have, the answer may
+/// bring a near copy.
 #[must_use]
-pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch) -> Bytes {
+pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Option<u32>) -> Bytes {
+    let is_plain = ask.freshness == Freshness::default();
+    let near_hits = near_hits.filter(|_| is_plain);
     let mut head = Vec::with_capacity(256 + ask.query.statement.len() + ask.query.params.len());
     head.extend_from_slice(&[VERSION, KIND_ASK]);
     head.extend_from_slice(&ask.query.key.0);
     head.extend_from_slice(&epoch.0.to_be_bytes());
     head.extend_from_slice(&left_ms.0.to_be_bytes());
     head.push(form_to_byte(ask.form));
-    head.push(u8::from(ask.freshness == Freshness::default()));
+    head.push(match near_hits {
+        Some(_) => NEAR_ASK,
+        None if is_plain => PLAIN_ASK,
+        None => OWN_ASK,
+    });
     let mut writer = Writer::new();
     write_freshness(&mut writer, ask.freshness);
     write_hints(&mut writer, ask.hints);
@@ -100,6 +122,9 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch) -> Bytes {
     write_text(&mut writer, ask.query.impersonated.as_deref());
     write_identity(&mut writer, &ask.query.identity);
     head.extend_from_slice(&writer.into_bytes());
+    if let Some(hits) = near_hits {
+        head.extend_from_slice(&hits.to_be_bytes());
+    }
     head.into()
 }
 
@@ -138,14 +163,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         other => return Err(BadMessage::Version(other)),
     }
     match head.byte()? {
-        KIND_ASK => Ok(Question::Ask(ForwardedAsk {
-            key: QueryKey(head.take()?),
-            epoch: RingEpoch(u64::from_be_bytes(head.take()?)),
-            left_ms: Millis(u64::from_be_bytes(head.take()?)),
-            form: form_of_byte(head.byte()?)?,
-            is_plain: head.byte()? == 1,
-            rest: bytes.slice_ref(head.0),
-        })),
+        KIND_ASK => Ok(Question::Ask(read_ask(&mut head, bytes)?)),
         KIND_PURGE => match head.byte()? {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {
@@ -158,6 +176,20 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
         _ => Err(BadMessage::Form("unknown kind")),
     }
+}
+
+fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessage> {
+    let key = QueryKey(head.take()?);
+    let epoch = RingEpoch(u64::from_be_bytes(head.take()?));
+    let left_ms = Millis(u64::from_be_bytes(head.take()?));
+    let form = form_of_byte(head.byte()?)?;
+    // A word of a later version is not the plain rules: the rest says what it is.
+    let (is_plain, near_hits) = match head.byte()? {
+        PLAIN_ASK => (true, None),
+        NEAR_ASK => (true, Some(u32::from_be_bytes(head.take_last()?))),
+        _ => (false, None),
+    };
+    Ok(ForwardedAsk { key, epoch, left_ms, form, is_plain, near_hits, rest: bytes.slice_ref(head.0) })
 }
 
 impl ForwardedAsk {
@@ -332,5 +364,11 @@ impl Head<'_> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(BadMessage::Form("cut"))?;
         self.0 = tail;
         Ok(*head)
+    }
+
+    fn take_last<const N: usize>(&mut self) -> Result<[u8; N], BadMessage> {
+        let (head, last) = self.0.split_last_chunk::<N>().ok_or(BadMessage::Form("cut"))?;
+        self.0 = head;
+        Ok(*last)
     }
 }

@@ -16,19 +16,28 @@ pub enum Reply {
     Answered(Outcome),
     /// The server does not vouch for a read.
     NotARead(Reason),
+    /// A fresh hit that the asker may answer with itself for so long, from when it asked. Only for who asked for it.
+    Near(Outcome, Millis),
 }
+
+const KIND_BODY: u8 = 0;
+const KIND_FAILURE: u8 = 1;
+const KIND_NOT_A_READ: u8 = 2;
+const KIND_NEAR: u8 = 3;
 
 /// Writes an answer.
 #[must_use]
 pub fn encode_reply(reply: &Reply) -> Bytes {
-    let outcome = match reply {
-        Reply::NotARead(reason) => return vec![VERSION, 2, not_a_read_to_byte(*reason)].into(),
-        Reply::Answered(outcome) => outcome,
+    let (outcome, near_ms) = match reply {
+        Reply::NotARead(reason) => return vec![VERSION, KIND_NOT_A_READ, not_a_read_to_byte(*reason)].into(),
+        Reply::Answered(outcome) => (outcome, None),
+        Reply::Near(outcome, near_ms) => (outcome, Some(*near_ms).filter(|_| is_fresh_hit(outcome))),
     };
     let mut bytes = Vec::with_capacity(32);
     let (kind, body) = match &outcome.answer {
-        Answer::Body(body) => (0, body.clone()),
-        Answer::Failed(failure) => (1, encode_failure(failure)),
+        Answer::Body(body) if near_ms.is_some() => (KIND_NEAR, body.clone()),
+        Answer::Body(body) => (KIND_BODY, body.clone()),
+        Answer::Failed(failure) => (KIND_FAILURE, encode_failure(failure)),
     };
     bytes.reserve(body.len());
     bytes.extend_from_slice(&[VERSION, kind]);
@@ -40,6 +49,9 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
     bytes.extend_from_slice(&[class, kept, role, detail]);
     bytes.extend_from_slice(&outcome.how.age_ms.map_or(u64::MAX, |age| age.0).to_be_bytes());
     bytes.extend_from_slice(&outcome.how.ttl_ms.unwrap_or(i64::MIN).to_be_bytes());
+    if let Some(near_ms) = near_ms {
+        bytes.extend_from_slice(&near_ms.0.to_be_bytes());
+    }
     bytes.extend_from_slice(&body);
     bytes.into()
 }
@@ -55,7 +67,7 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         other => return Err(BadMessage::Version(other)),
     }
     let kind = head.byte()?;
-    if kind == 2 {
+    if kind == KIND_NOT_A_READ {
         return Ok(Reply::NotARead(not_a_read_of_byte(head.byte()?)?));
     }
     let [class, kept, role, detail] = head.take()?;
@@ -67,9 +79,10 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         _ => return Err(BadMessage::Form("unknown class")),
     };
     let detail = if detail == 0 { None } else { Some(at(&DETAILS, detail - 1)?) };
+    let near_ms = if kind == KIND_NEAR { Some(Millis(u64::from_be_bytes(head.take()?))) } else { None };
     let answer = match kind {
-        0 => Answer::Body(bytes.slice_ref(head.0)),
-        1 => Answer::Failed(decode_failure(head.0)?),
+        KIND_BODY | KIND_NEAR => Answer::Body(bytes.slice_ref(head.0)),
+        KIND_FAILURE => Answer::Failed(decode_failure(head.0)?),
         _ => return Err(BadMessage::Form("unknown answer")),
     };
     let how = How {
@@ -78,7 +91,22 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
         ttl_ms: (ttl != i64::MIN).then_some(ttl),
         detail,
     };
-    Ok(Reply::Answered(Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) }))
+    let outcome = Outcome { answer, how, answered_by: None, key: QueryKey([0; 32]) };
+    match near_ms {
+        None => Ok(Reply::Answered(outcome)),
+        Some(near_ms) if is_fresh_hit(&outcome) => Ok(Reply::Near(outcome, near_ms)),
+        Some(_) => Err(BadMessage::Form("a near copy of what is no fresh hit")),
+    }
+}
+
+/// Only what is stored and fresh, and says how old it is, may be answered by others.
+fn is_fresh_hit(outcome: &Outcome) -> bool {
+    let how = &outcome.how;
+    matches!(outcome.answer, Answer::Body(_))
+        && how.class == Class::Hit
+        && how.detail.is_none()
+        && how.age_ms.is_some()
+        && how.ttl_ms.is_some_and(|ttl_ms| ttl_ms > 0)
 }
 
 // The place of a word in its list is its byte: words are added at the end only.

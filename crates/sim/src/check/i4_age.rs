@@ -57,6 +57,10 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     if over(soft) && served.how.class == Class::Hit && !is_marked && !served.is_from_afar {
         return Err(format!("stale ({} ms, fresh for {}) and not marked: {fact}", age.0, soft.0));
     }
+    // A near copy has no grace: it ends with the soft life, whatever it says of itself.
+    if over(soft) && served.is_near {
+        return Err(format!("near, {} ms old, and its entry fresh for {}: {fact}", age.0, soft.0));
+    }
     match ask.want {
         Want::Anew | Want::Bypass if run.began < ask.at => {
             Err(format!("no-cache was answered by a run from before: {fact}"))

@@ -1,0 +1,172 @@
+//! Near copies of hot keys (DESIGN section 3, step 4): at the owner, who may answer a key besides it; at the entry
+//! node, answering it. How long is `hopcache_core::near`'s decision.
+//!
+//! A near copy lies in this node's memory under its key, so that purges, ring changes, the byte budget and the
+//! principals' shares cover it. It is never taken for an owner's copy: everybody but this file looks through
+//! [`Engine::own_copy`]. So it answers no forwarded request, or lives would add up along a chain of near copies (I4).
+//!
+//! It counts what it answers, and the next forward of its key tells the owner, whose early refresh goes by all
+//! requests. Untold hits are lost when the copy is: with a key that is asked no more here, which has no need to
+//! be refreshed for it; with a purge or a change of the ring, after which another entry or another owner counts
+//! anew.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::limits::{NEAR_LINGER_MS, NEAR_MS_MAX};
+use hopcache_core::near::{NearFacts, near_ms};
+use hopcache_core::refresh::Plan;
+use hopcache_core::time::{Millis, MonoTime};
+
+use crate::ask::{Ask, Freshness};
+use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
+use crate::engine::Engine;
+use crate::outcome::{Answer, Class, Event, How, Outcome};
+
+/// Hits of a near copy on their way to the owner, and where they go back to.
+pub(crate) struct NearHits {
+    copy: Option<SharedCopy>,
+    hits: u32,
+}
+
+impl NearHits {
+    pub(crate) fn count(&self) -> u32 {
+        self.hits
+    }
+
+    /// The owner was not told, as far as is known: the next forward tells them. If it was told and only its answer
+    /// was lost, it counts them twice; a refresh then comes early rather than late.
+    pub(crate) fn put_back(&self) {
+        if let Some(copy) = &self.copy {
+            add(copy, self.hits);
+        }
+    }
+}
+
+/// An owner's permission: an outcome that may be answered with for so long.
+pub(crate) struct Permission<'a> {
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) near_ms: Millis,
+    /// When the forward was sent that brought it. The answer may have been on its way since.
+    pub(crate) sent: MonoTime,
+}
+
+impl Engine {
+    /// The copy under a key that this node may take for the entry: not a near one.
+    pub(crate) fn own_copy(&self, key: &QueryKey) -> Option<SharedCopy> {
+        self.ports.memory.get(key).filter(|copy| copy.near_hits().is_none())
+    }
+
+    /// For how long others may answer with this rendering of a copy; zero for not at all.
+    pub(crate) fn near_ms_for_others(&self, copy: &MemoryCopy, body_bytes: usize, now: MonoTime) -> Millis {
+        if copy.token.is_none() {
+            // Nothing fences it: it lives briefly here, and nowhere else.
+            return Millis::ZERO;
+        }
+        let facts = NearFacts {
+            rate_per_s: copy.heat.rate_per_s(now),
+            left_ms: copy.fresh_until.since(now),
+            plan: self.plan_of(copy),
+            body_bytes,
+        };
+        let near_ms = near_ms(&facts, self.policy.near_rate_per_s_min);
+        #[cfg(hopcache_seeded)]
+        let near_ms = crate::seeded::near_ms(near_ms, &facts, self.policy.near_rate_per_s_min);
+        near_ms
+    }
+
+    /// When a copy is refreshed early. To be wired to the plan that the copy's refreshes go by.
+    #[expect(clippy::unused_self, reason = "the policy decides whether there is a plan at all")]
+    fn plan_of(&self, copy: &MemoryCopy) -> Plan {
+        #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
+        let cost_ms = copy.cost_ms.0 as f64;
+        Plan { scale_ms: cost_ms, ahead_ms: 4.0 * cost_ms, ..Plan::default() }
+    }
+
+    /// The near copy's answer, while it may be given: no await, no lock, no hop.
+    pub(crate) fn near_hit(&self, ask: &Ask) -> Option<Outcome> {
+        if ask.freshness != Freshness::default() {
+            return None;
+        }
+        let copy = self.ports.memory.get(&ask.query.key)?;
+        let hits = copy.near_hits()?;
+        let now = self.now();
+        if now >= copy.dead_at || !copy.has_rendering(ask.form) {
+            return None;
+        }
+        let answer = Answer::Body(copy.rendering(ask.form).ok()?);
+        count(hits, 1);
+        self.note(Event::NearHit);
+        let how = How {
+            class: Class::Hit,
+            age_ms: Some(copy.age_ms(now)),
+            ttl_ms: i64::try_from(copy.fresh_until.since(now).0).ok(),
+            detail: None,
+        };
+        Some(Outcome { answer, how, answered_by: None, key: ask.query.key })
+    }
+
+    /// Takes what the near copy of a key has answered, to tell its owner.
+    pub(crate) fn take_near_hits(&self, key: &QueryKey) -> NearHits {
+        let copy = self.ports.memory.get(key).filter(|copy| copy.near_hits().is_some());
+        let taken =
+            copy.as_deref().and_then(MemoryCopy::near_hits).map(|hits| hits.swap(0, Ordering::Relaxed));
+        NearHits { copy, hits: taken.unwrap_or(0) }
+    }
+
+    /// Keeps what an owner permitted to answer with. The caller looks afterwards whether a purge came meanwhile.
+    pub(crate) fn keep_near(&self, ask: &Ask, permitted: &Permission<'_>) -> Option<SharedCopy> {
+        let copy = Arc::new(near_copy(ask, permitted, self.now())?);
+        let key = ask.query.key;
+        // Another form's, or one that this node still answered with while it asked.
+        let untold = self.take_near_hits(&key);
+        add(&copy, untold.count());
+        let life_ms = Millis(copy.dead_at.since(self.now()).0 + NEAR_LINGER_MS);
+        self.ports.memory.put(key, Arc::clone(&copy), life_ms);
+        Some(copy)
+    }
+}
+
+/// The owner's word on its age and on what it has left was said after the forward was sent, and counts from then: a
+/// process that was stopped with the answer unread does not make it younger. Whatever the owner permits, it ends
+/// with the entry's soft life, and after [`NEAR_MS_MAX`].
+fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<MemoryCopy> {
+    let Answer::Body(body) = &permitted.outcome.answer else { return None };
+    let how = &permitted.outcome.how;
+    let (age_ms, left_ms) = (how.age_ms?, u64::try_from(how.ttl_ms?).ok()?);
+    let near_ms = permitted.near_ms.0.min(NEAR_MS_MAX);
+    #[cfg(hopcache_seeded)]
+    let near_ms = crate::seeded::near_ms_within(near_ms, left_ms);
+    #[cfg(not(hopcache_seeded))]
+    let near_ms = near_ms.min(left_ms);
+    if permitted.sent + Millis(near_ms) <= now {
+        return None;
+    }
+    let times = CopyTimes {
+        read_started: permitted.sent - age_ms,
+        soft_ms: Millis(age_ms.0.saturating_add(left_ms)),
+        physical_ms: Millis(age_ms.0.saturating_add(near_ms)),
+        cost_ms: Millis::ZERO,
+    };
+    let copy = MemoryCopy::near(body, ask.form, times, ask.query.database_tag);
+    Some(copy.of_principal(ask.query.identity.scope))
+}
+
+/// So many requests came for a copy. To become the early refresh's own look at each hit.
+pub(crate) fn arrived(copy: &MemoryCopy, hits: u32) {
+    copy.heat.arrive(hits);
+}
+
+/// Counts what was answered with a near copy, or together with it.
+pub(crate) fn add(copy: &MemoryCopy, hits: u32) {
+    if let Some(counted) = copy.near_hits() {
+        count(counted, hits);
+    }
+}
+
+/// In a second no near copy answers 2^32 requests; a sum that passed it would start again from zero, and cost the
+/// owner that much of the key's heat.
+fn count(hits: &AtomicU32, more: u32) {
+    hits.fetch_add(more, Ordering::Relaxed);
+}
