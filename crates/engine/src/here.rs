@@ -64,7 +64,11 @@ impl Engine {
         let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
         match copy.life(now) {
             _ if too_old => None,
-            Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Fresh(_) => {
+                copy.heat.arrive(1);
+                self.consider_degree(ask, &copy);
+                Some(self.hit_outcome(ask, &copy, None))
+            }
             // Serving it would bring about a refresh: nobody asks the origin for this request.
             Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,

@@ -11,6 +11,7 @@ mod bypass;
 pub mod classify;
 pub mod copy;
 mod costs;
+pub mod degree;
 pub mod engine;
 pub mod explain;
 pub mod flight;
