@@ -23,6 +23,7 @@ pub mod identity;
 mod lead;
 pub mod message;
 pub mod outcome;
+pub mod outlook;
 mod path;
 mod peer_side;
 pub mod ports;

@@ -2,7 +2,10 @@
 //! one place, each reached from the engine's enums by an exhaustive match.
 
 use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_core::refresh::Mode;
+use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_engine::outlook::Timing;
 use hopcache_queryapi::headers::cache_status;
 
 use crate::farewell::Unserved;
@@ -136,5 +139,36 @@ pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
         Detail::Off => Some(cache_status::Detail::Disabled),
         Detail::NotCached => Some(cache_status::Detail::NotCached),
         Detail::Failed => None,
+    }
+}
+
+/// How β is chosen, as in `refresh.mode`.
+#[must_use]
+pub const fn refresh_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Plain => "plain",
+        Mode::TopologySensitive => "topology_sensitive",
+        Mode::Adaptive => "adaptive",
+    }
+}
+
+/// How the next refresh of a key comes about.
+#[must_use]
+pub const fn refresh_timing(timing: Timing) -> &'static str {
+    match timing {
+        Timing::Off => "off",
+        Timing::BelowMinTtl => "off: the TTL is below refresh.min_ttl",
+        Timing::ByChance => "by chance",
+        Timing::ByChanceThenAhead => "by chance, and ahead of the end",
+    }
+}
+
+/// Who said a degree.
+#[must_use]
+pub const fn degree_source(source: DegreeSource) -> &'static str {
+    match source {
+        DegreeSource::Hint => "hint",
+        DegreeSource::Learned => "learned",
+        DegreeSource::Unknown => "unknown",
     }
 }
