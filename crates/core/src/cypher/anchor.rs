@@ -100,6 +100,9 @@ enum Node {
 const CLAUSES: [&str; 9] =
     ["RETURN", "WITH", "MATCH", "OPTIONAL", "UNWIND", "CALL", "FINISH", "WHERE", "USING"];
 
+/// Words that stand between or before operands.
+const OPERATORS: [&str; 9] = ["WHERE", "AND", "NOT", "IN", "STARTS", "ENDS", "WITH", "CONTAINS", "IS"];
+
 struct Reading<'a> {
     text: &'a str,
     tokens: &'a [Token],
@@ -224,13 +227,27 @@ impl Reading<'_> {
             }
             while !self.is_keyword(at, "AND") {
                 // An `AND` behind `CASE` is no part of the condition's top.
-                if self.tokens.get(at).is_none() || self.is_keyword(at, "CASE") {
+                if self.tokens.get(at).is_none() || self.is_keyword(at, "CASE") || self.begins_clause(at) {
                     return None;
                 }
                 at = self.behind(at)?;
             }
             at += 1;
         }
+    }
+
+    /// Whether a clause begins at `at`, also one that this does not know: two operands never stand side by side.
+    fn begins_clause(&self, at: usize) -> bool {
+        let is_any = |at, words: &[&str]| words.iter().any(|word| self.is_keyword(at, word));
+        let Some(before) = at.checked_sub(1) else { return true };
+        if is_any(at, &CLAUSES) {
+            return !(self.is_word(at, "WITH") && is_any(before, &["STARTS", "ENDS"]));
+        }
+        let is_operand = self.name(before).is_some() && !is_any(before, &OPERATORS)
+            || self.literal(before, TokenKind::Number).is_some()
+            || self.literal(before, TokenKind::Text).is_some()
+            || self.closes(before);
+        is_operand && self.name(at).is_some() && !is_any(at, &OPERATORS)
     }
 
     /// Looks to the end of the text, since no word is reserved and so the end of the clause is not certain.
