@@ -16,6 +16,7 @@
 mod support;
 
 mod bodies;
+mod degrees;
 mod descriptors;
 mod flights;
 mod hostile;

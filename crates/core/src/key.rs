@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use crate::cypher::anchor::Anchor;
 use crate::cypher::normal::NormalForm;
 
 /// Version of what is hashed. A change of normal form, parameters or order of parts needs a new one.
@@ -23,6 +24,11 @@ pub struct PrincipalScope(pub [u8; 32]);
 /// Keyed 64-bit digest of a database name, inside entries and leases: what a purge of a database goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseTag(pub u64);
+
+/// Keyed 128-bit digest of an anchor, or of its label and key alone: what a node's own memory of degrees goes by.
+/// It is never stored or sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnchorTag(pub [u8; 16]);
 
 /// What a query key is made of. There is no default for any of it.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +49,7 @@ pub struct KeyHasher {
     query: [u8; 32],
     scope: [u8; 32],
     database: [u8; 32],
+    anchor: [u8; 32],
 }
 
 impl KeyHasher {
@@ -54,6 +61,7 @@ impl KeyHasher {
             query: blake3::derive_key("hopcache 2026-11-21 query key", secret),
             scope: blake3::derive_key("hopcache 2026-11-21 principal scope", secret),
             database: blake3::derive_key("hopcache 2026-11-21 database tag", secret),
+            anchor: blake3::derive_key("hopcache 2026-11-21 anchor tag", secret),
         }
     }
 
@@ -102,6 +110,30 @@ impl DatabaseTag {
         let digest = digest(&hasher.database, &[database_name(database).as_bytes()]);
         let (head, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         Self(u64::from_le_bytes(*head))
+    }
+}
+
+impl AnchorTag {
+    /// The tag of a graph node as a principal sees it: rights may hide relationships (I5).
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, anchor: &Anchor) -> Self {
+        let (label, key) = (anchor.label.as_str(), anchor.key.as_str());
+        let database = database_name(database);
+        let parts = [database.as_bytes(), label.as_bytes(), key.as_bytes(), &scope.0, &anchor.value];
+        Self::first_half(digest(&hasher.anchor, &parts))
+    }
+
+    /// The tag of a label and key, whoever asks: whether there is an index for them.
+    #[must_use]
+    pub fn of_property(hasher: &KeyHasher, database: &str, anchor: &Anchor) -> Self {
+        let (label, key) = (anchor.label.as_str(), anchor.key.as_str());
+        let database = database_name(database);
+        Self::first_half(digest(&hasher.anchor, &[database.as_bytes(), label.as_bytes(), key.as_bytes()]))
+    }
+
+    fn first_half(digest: [u8; 32]) -> Self {
+        let (head, _) = digest.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+        Self(*head)
     }
 }
 

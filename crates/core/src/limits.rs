@@ -18,6 +18,7 @@
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
+//! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most
@@ -462,3 +463,33 @@ const _: () = assert!(BODY_ROOM_BYTES >= 8 * REQUEST_BODY_BYTES_MAX);
 /// claim to be one until the last byte is here.
 pub const PEER_BODY_ROOM_BYTES: usize = 64 << 20;
 const _: () = assert!(PEER_BODY_ROOM_BYTES >= 8 * PEER_MESSAGE_BYTES_MAX);
+
+/// Longest statement that an anchor is looked for in, in bytes: a node's degree is worth no reading of megabytes.
+pub const ANCHOR_TEXT_BYTES_MAX: usize = 16 << 10;
+/// Longest value of an anchor, in bytes of PackStream: identifiers are short, and some wait to be asked about.
+pub const ANCHOR_VALUE_BYTES_MAX: usize = 1 << 10;
+/// Hits of a copy before the degree of its query's anchor is asked for: what is asked less often would pay a run
+/// for a better moment of a refresh that hardly comes.
+pub const DEGREE_HITS_MIN: u32 = 16;
+/// Degrees remembered, with the anchors of as many keys. Both together take about 200 bytes for each: 4 MiB.
+pub const DEGREES_MAX: usize = 20_000;
+/// For how long a degree is remembered. It enters the rule by its logarithm: one that doubled changes β by 0.7.
+pub const DEGREE_TTL_MS: u64 = 600_000;
+/// For how long it is remembered that a degree could not be learned: the node may come, the server may be well
+/// again.
+pub const DEGREE_UNKNOWN_TTL_MS: u64 = 60_000;
+/// A degree question ends by then. With an index it takes about a millisecond; without one the server walks
+/// through the nodes of the label, and at a million nodes a second this ends most of that.
+pub const DEGREE_TIMEOUT_MS: u64 = 1_000;
+/// For how long a label and key are left alone after a question timed out: an index is made by a person.
+pub const DEGREE_SLOW_MS: u64 = 3_600_000;
+const _: () = assert!(DEGREE_SLOW_MS > DEGREE_TTL_MS);
+/// Pairs of label and key of which that is remembered. Forgetting one costs a question.
+pub const DEGREE_SLOW_MAX: usize = 1_000;
+/// Degree questions that wait on this node, one of which is asked at a time; more are forgotten, and asked for by
+/// a later hit.
+pub const DEGREE_QUEUE_MAX: usize = 16;
+/// Result bytes of a degree question: one number.
+pub const DEGREE_RESULT_BYTES_MAX: usize = 1 << 10;
+/// Largest degree, as of a hint: the rule knows no difference above it.
+pub const DEGREE_MAX: u64 = 1_000_000_000;

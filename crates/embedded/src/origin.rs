@@ -119,6 +119,10 @@ impl Origin for EmbeddedOrigin {
     fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
     }
+
+    fn slots(&self) -> Option<usize> {
+        Some(self.settings.workers.clamp(1, limits::EMBEDDED_WORKERS_MAX))
+    }
 }
 
 struct Counted<'a>(&'a AtomicUsize);

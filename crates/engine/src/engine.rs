@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::classify::{ServerWords, WordKey};
 use crate::costs::Costs;
+use crate::degree::Degrees;
 use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landed;
@@ -127,6 +128,7 @@ pub struct Engine {
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) tasks: TaskTracker,
     pub(crate) costs: Mutex<Costs>,
+    pub(crate) degrees: Degrees,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
     /// Purges that reached this node, for runs that no flight knows of.
@@ -175,6 +177,7 @@ impl Engine {
             holdings: Arc::default(),
             tasks: TaskTracker::new(),
             costs: Mutex::new(Costs::new()),
+            degrees: Degrees::new(),
             too_large: Mutex::new(LruCache::new(
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),

@@ -9,11 +9,12 @@ use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::ask::Query;
+use crate::ask::{Hints, Query};
 use crate::classify::Verdict;
 use crate::copy::{MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::message::encode_inspect;
+use crate::outlook::RefreshView;
 use crate::peer_side::{Inspection, decode_inspection};
 use crate::ports::StoreError;
 
@@ -32,6 +33,8 @@ pub struct Explanation {
     pub owner: Option<Inspection>,
     /// Who holds the lease, with which token, for how long yet.
     pub lease: Option<(Holder, Token, Millis)>,
+    /// When it is refreshed, by what the owner knows.
+    pub refresh: RefreshView,
 }
 
 /// A stored entry, for people.
@@ -54,9 +57,9 @@ pub struct EntryView {
 }
 
 impl Engine {
-    /// Explains a query. Asks the server nothing: a statement that it has not been asked about is
+    /// Explains a query as if it came with `hints`. Asks the server nothing: a statement that it has not been asked about is
     /// [`Verdict::Unasked`].
-    pub async fn explain(&self, query: &Query) -> Explanation {
+    pub async fn explain(&self, query: &Query, hints: Hints) -> Explanation {
         let view = self.ports.routing.view();
         let order: Vec<NodeName> = view.order(&query.key).cloned().collect();
         let seen = self.ports.store.peek(&query.key).await;
@@ -69,7 +72,9 @@ impl Engine {
             Some(node) if *node != self.me.node => self.inspect_at(node, &query.key).await,
             _ => Some(self.inspect_here(&query.key)),
         };
-        Explanation { verdict: self.verdict(query), order, entry, store_error, owner, lease }
+        let outlook = owner.map(|seen| seen.outlook).unwrap_or_default();
+        let refresh = self.refresh_view(query, hints, outlook);
+        Explanation { verdict: self.verdict(query), order, entry, store_error, owner, lease, refresh }
     }
 
     async fn inspect_at(&self, node: &NodeName, key: &QueryKey) -> Option<Inspection> {

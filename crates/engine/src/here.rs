@@ -67,6 +67,7 @@ impl Engine {
             _ if too_old => None,
             Life::Fresh(_) => {
                 arrived(&copy, 1);
+                self.consider_degree(ask, &copy);
                 Some(self.hit_outcome(ask, &copy, None))
             }
             // Serving it would bring about a refresh: nobody asks the origin for this request.

@@ -13,14 +13,17 @@ use crate::here::Here;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
 use crate::near::arrived;
 use crate::outcome::{Answer, Class, Detail, How, Outcome};
+use crate::outlook::{self, Outlook};
 
 /// What memory and flights of a node hold under a key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Inspection {
     /// Age of the memory copy, in milliseconds.
     pub memory_age_ms: Option<u64>,
     /// Followers of the flight under way.
     pub flight_followers: Option<u32>,
+    /// Its next refresh.
+    pub outlook: Outlook,
 }
 
 impl Engine {
@@ -37,7 +40,7 @@ impl Engine {
                 writer.int(i64::try_from(count).unwrap_or(i64::MAX));
                 Ok(writer.into_bytes().into())
             }
-            Question::Inspect(key) => Ok(encode_inspection(self.inspect_here(&key))),
+            Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
     }
 
@@ -94,14 +97,16 @@ impl Engine {
         Inspection {
             memory_age_ms: self.own_copy(key).map(|copy| copy.age_ms(self.now()).0),
             flight_followers: self.flights.followers(key),
+            outlook: self.outlook_here(key),
         }
     }
 }
 
-fn encode_inspection(seen: Inspection) -> Bytes {
+fn encode_inspection(seen: &Inspection) -> Bytes {
     let mut writer = Writer::new();
     writer.int(seen.memory_age_ms.and_then(|age| i64::try_from(age).ok()).unwrap_or(-1));
     writer.int(seen.flight_followers.map_or(-1, i64::from));
+    outlook::write(&seen.outlook, &mut writer);
     writer.into_bytes().into()
 }
 
@@ -112,5 +117,6 @@ pub(crate) fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
     Some(Inspection {
         memory_age_ms: u64::try_from(age).ok(),
         flight_followers: u32::try_from(followers).ok(),
+        outlook: outlook::read(&mut reader),
     })
 }

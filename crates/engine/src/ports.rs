@@ -122,6 +122,10 @@ pub trait Origin: Send + Sync + 'static {
     }
     /// Runs under way on this node.
     fn in_flight(&self) -> usize;
+    /// Runs that may be under way at a time; nothing where there is no bound.
+    fn slots(&self) -> Option<usize> {
+        None
+    }
     /// Whether it answered when it was last asked anything, a probe included.
     fn is_reachable(&self) -> bool {
         true

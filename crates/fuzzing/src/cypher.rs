@@ -1,9 +1,12 @@
 //! Query text: tokens, normal form, verdict, pattern.
 
+use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::cypher::lexer::{TokenKind, tokens};
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::{PatternId, pattern};
 use hopcache_core::cypher::verdict::Lexed;
+use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
+use hopcache_packstream::{Value, decode, encode_canonical};
 use serde_json::Value as Json;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -27,13 +30,41 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(!has_trouble || matches!(verdict, Lexed::Bypass(_)), "what cannot be read is never cached");
     let bound = verdict.with_params(bytes);
     assert!(bound == verdict || verdict == Lexed::PerhapsReadOfParams);
+    check_anchor(&text, &normal);
     assert_eq!(pattern(normal.as_str()), pattern(&text));
     assert_eq!(PatternId::of(normal.as_str()), PatternId::of(&text));
+}
+
+/// An anchor is made of names in the text, and is the same for all that share an entry.
+fn check_anchor(text: &str, normal: &NormalForm) {
+    let params = encode_canonical(&Value::Map(vec![("id".to_owned(), Value::Int(7))]));
+    let anchor = Anchor::of(normal.as_str(), &params);
+    if text.len() <= ANCHOR_TEXT_BYTES_MAX {
+        assert_eq!(Anchor::of(text, &params), anchor);
+    }
+    let _ = Anchor::of(text, text.as_bytes());
+    let Some(anchor) = anchor else { return };
+    for name in [anchor.label.as_str(), anchor.key.as_str()] {
+        let quoted = format!("`{}`", name.replace('`', "``"));
+        assert!(tokens(text).any(|token| [name, &quoted].contains(&token.text(text))), "{name:?}");
+    }
+    assert!(matches!(decode(&anchor.value), Ok(Value::Int(_) | Value::String(_) | Value::Bool(_))));
+    let question = anchor.degree_statement();
+    assert_eq!(Lexed::of(&question, &[]), Lexed::PerhapsRead, "{question}");
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let golden: Json =
         serde_json::from_str(include_str!("../../../tests/golden/verdicts.json")).expect("JSON");
     let texts = golden.as_array().into_iter().flatten();
-    texts.filter_map(|row| Some(row["statement"].as_str()?.as_bytes().to_vec())).collect()
+    let texts = texts.filter_map(|row| Some(row["statement"].as_str()?.as_bytes().to_vec()));
+    texts.chain(ANCHORED.iter().map(|text| text.as_bytes().to_vec())).collect()
 }
+
+/// Texts with an anchor, to begin from.
+const ANCHORED: [&str; 4] = [
+    "MATCH (p:Person {id: $id})-[:KNOWS]-(f) RETURN f",
+    "MATCH (a)-[r*1..2]->(:`B ``c`:D {x: null, `y z`: 'it\\'s'}) RETURN a",
+    "MATCH (p:Person)<--(q) WHERE NOT p.x AND p.id = -5 AND q.name STARTS WITH 'x' RETURN p",
+    "MATCH x = (p:Person), (q) WHERE $id = p.id WITH p RETURN p",
+];

@@ -367,10 +367,14 @@ fn policy(settings: &Settings) -> Policy {
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
         stale_if_error_ms: settings.entry.stale_if_error,
-collapses: settings.entry.collapse,
+        collapses: settings.entry.collapse,
         refresh: refresh_policy(&settings.entry, &settings.refresh),
         // Sharing off is a cache without all that hopcache adds, to measure against.
-        near_rate_per_s_min: if settings.entry.collapse { limits::NEAR_RATE_PER_S_MIN } else { f64::INFINITY },
+        near_rate_per_s_min: if settings.entry.collapse {
+            limits::NEAR_RATE_PER_S_MIN
+        } else {
+            f64::INFINITY
+        },
     }
 }
 

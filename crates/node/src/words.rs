@@ -2,7 +2,11 @@
 //! one place, each reached from the engine's enums by an exhaustive match.
 
 use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_core::refresh;
+use hopcache_core::refresh::Mode;
+use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_engine::outlook::Timing;
 use hopcache_queryapi::headers::cache_status;
 
 use crate::farewell::Unserved;
@@ -138,5 +142,40 @@ pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
         Detail::Off => Some(cache_status::Detail::Disabled),
         Detail::NotCached => Some(cache_status::Detail::NotCached),
         Detail::Failed => None,
+    }
+}
+
+/// How β is chosen, as in `refresh.mode`.
+#[must_use]
+pub const fn refresh_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Plain => "plain",
+        Mode::TopologySensitive => "topology_sensitive",
+        Mode::Adaptive => "adaptive",
+    }
+}
+
+/// How the next refresh of a key comes about.
+#[must_use]
+pub const fn refresh_timing(timing: Timing) -> &'static str {
+    match timing {
+        Timing::Off => "off",
+        Timing::BelowMinTtl => "off: the TTL is below refresh.min_ttl",
+        Timing::NoCopy => "no copy at the owner",
+        Timing::Planned(refresh::Timing::Formula) => "by chance, by the mode's formula",
+        Timing::Planned(refresh::Timing::Prior) => "by chance, by degree: no history yet",
+        Timing::Planned(refresh::Timing::Fitted) => "by chance, fitted to rate and cost",
+        Timing::Planned(refresh::Timing::RefreshAhead) => "ahead of the end, on the first hit in the window",
+        Timing::Planned(refresh::Timing::LateAccepted) => "by chance, often late: asked too rarely",
+    }
+}
+
+/// Who said a degree.
+#[must_use]
+pub const fn degree_source(source: DegreeSource) -> &'static str {
+    match source {
+        DegreeSource::Hint => "hint",
+        DegreeSource::Learned => "learned",
+        DegreeSource::Unknown => "unknown",
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
 use hopcache_core::breaker::BreakerState;
+use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
@@ -289,4 +290,46 @@ async fn an_unknown_database_is_the_statements_fault() {
     let fault = passthrough().run(&run).await.unwrap_err().kind;
     let OriginFault::Failed(failure) = fault else { panic!("{fault:?}") };
     assert!(failure.code.ends_with("DatabaseNotFound"), "{failure:?}");
+}
+
+/// The question for a degree (issue 5): right by this server's own count, and planned as a look at the degree that
+/// it keeps for each node, behind the index where there is one.
+#[tokio::test]
+async fn the_question_for_a_degree_is_answered_from_the_nodes_own_degree() {
+    let origin = passthrough();
+    let whom = neo4j();
+    let label = format!("OriginContract {}`", std::process::id());
+    let quoted = format!("`{}`", label.replace('`', "``"));
+    let write = async |text: &str| origin.run(&writing(&whom, &text.replace("$L", &quoted))).await.unwrap();
+    write("CREATE (h:$L {`the key`: 'hub'}) WITH h UNWIND range(1, 40) AS i CREATE (h)-[:A]->(:$L {no: i})")
+        .await;
+    write("MATCH (h:$L {`the key`: 'hub'}), (l:$L) WHERE l.no <= 7 CREATE (h)<-[:B]-(l)").await;
+    let read = format!("MATCH (p:{quoted}) WHERE p.`the key` = $who RETURN p");
+    let degree_of = async |who: &str, head: &str| {
+        let params = encode(&Value::Map(vec![("who".to_owned(), who.into())]));
+        let anchor = Anchor::of(&read, &params).unwrap();
+        assert_eq!((anchor.label.as_str(), anchor.key.as_str()), (label.as_str(), "the key"));
+        let statement = format!("{head}{}", anchor.degree_statement());
+        let run = OriginRun { params: anchor.degree_params().into(), ..reading(&whom, &statement) };
+        origin.run(&run).await.unwrap()
+    };
+    let scanned = degree_of("hub", "PROFILE ").await;
+    let nobody = degree_of("nobody", "").await;
+    let index = format!("origin_contract_degree_{}", std::process::id());
+    write(&format!("CREATE INDEX {index} FOR (n:$L) ON (n.`the key`)")).await;
+    let ready = origin.run(&writing(&whom, "CALL db.awaitIndexes(30)")).await;
+    let sought = degree_of("hub", "PROFILE ").await;
+    write(&format!("DROP INDEX {index}")).await;
+    write("MATCH (n:$L) DETACH DELETE n").await;
+    ready.unwrap();
+    assert!(rows_of(&nobody).is_empty());
+    assert_eq!(
+        (rows_of(&scanned), rows_of(&sought)),
+        (vec![vec![Value::Int(47)]], vec![vec![Value::Int(47)]])
+    );
+    for (result, finds) in [(&scanned, "NodeByLabelScan"), (&sought, "NodeIndexSeek")] {
+        let plan = format!("{:?}", result.summary);
+        assert!(plan.contains("getDegree") && plan.contains(finds), "{finds}: {plan}");
+        assert!(!plan.contains("Expand") && !plan.contains("AllRelationships"), "{plan}");
+    }
 }

@@ -34,6 +34,9 @@ struct State {
     runs: Vec<RunSeen>,
     kinds: u64,
     under_way: usize,
+    slots: Option<usize>,
+    degree: DegreeMood,
+    degrees_asked: Vec<RunSeen>,
 }
 
 /// A run as the origin saw it.
@@ -58,6 +61,17 @@ pub enum Mood {
     Panic(u32),
     /// With a summary that shows an update.
     Update,
+}
+
+/// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DegreeMood {
+    /// So many relationships, after so many milliseconds.
+    Says(i64, u64),
+    /// There is no such graph node.
+    NoNode,
+    /// A panic in the caller's task.
+    Panic,
 }
 
 /// What happens to single runs while the mood is well, each in a thousand.
@@ -101,6 +115,9 @@ impl ScriptedOrigin {
             runs: Vec::new(),
             kinds: 0,
             under_way: 0,
+            slots: None,
+            degree: DegreeMood::NoNode,
+            degrees_asked: Vec::new(),
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
     }
@@ -144,6 +161,54 @@ impl ScriptedOrigin {
         self.state.lock().kinds
     }
 
+    /// What it says of degrees.
+    pub fn set_degree(&self, degree: DegreeMood) {
+        self.state.lock().degree = degree;
+    }
+
+    /// Runs that it takes at a time, as far as its ports tell.
+    pub fn set_slots(&self, slots: usize) {
+        self.state.lock().slots = Some(slots);
+    }
+
+    /// Every question for a degree so far.
+    #[must_use]
+    pub fn degrees_asked(&self) -> Vec<RunSeen> {
+        self.state.lock().degrees_asked.clone()
+    }
+
+    async fn tell_degree(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
+        let degree = {
+            let mut state = self.state.lock();
+            state.under_way += 1;
+            state.degrees_asked.push(seen(run));
+            state.degree
+        };
+        let _under_way = UnderWay(self);
+        let mut record = Writer::new();
+        let rows = match degree {
+            DegreeMood::Panic => seeded_panic(),
+            DegreeMood::NoNode => 0,
+            DegreeMood::Says(number, took_ms) => {
+                tokio::time::sleep(Millis(took_ms.min(run.timeout_ms.0)).duration()).await;
+                if took_ms > run.timeout_ms.0 {
+                    return Err(OriginError::of_sent(OriginFault::TimedOut));
+                }
+                record.list(1);
+                record.int(number);
+                1
+            }
+        };
+        Ok(ResultSet {
+            fields: vec!["degree".to_owned()],
+            records: record.into_bytes().into(),
+            rows,
+            kind: Some(StatementKind::Read),
+            summary: Value::Map(Vec::new()),
+            bookmark: None,
+        })
+    }
+
     /// Runs under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
@@ -152,11 +217,7 @@ impl ScriptedOrigin {
 
     fn begin(&self, by: Life, run: &OriginRun) -> Fate {
         let mut state = self.state.lock();
-        state.runs.push(RunSeen {
-            statement: run.statement.to_string(),
-            scope: run.identity.scope,
-            began: sim_now(),
-        });
+        state.runs.push(seen(run));
         state.under_way += 1;
         let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
         let mood = self.mood_of(&state, run);
@@ -202,6 +263,10 @@ impl ScriptedOrigin {
     }
 }
 
+fn seen(run: &OriginRun) -> RunSeen {
+    RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now() }
+}
+
 /// What the server says of a statement that fails: whose it is can be seen in it (I5).
 fn said_of(run: &OriginRun) -> Neo4jFailure {
     let place = Subject::of_run(run).map_or(usize::MAX, Subject::place);
@@ -234,6 +299,9 @@ impl Drop for UnderWay<'_> {
 impl Origin for OriginPort {
     async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
         self.switch.on().await;
+        if run.statement.ends_with("AS degree") {
+            return self.shared.tell_degree(run).await;
+        }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
         let took_ms = fate.delay_ms.min(run.timeout_ms.0);
@@ -277,6 +345,10 @@ impl Origin for OriginPort {
 
     fn in_flight(&self) -> usize {
         self.shared.under_way()
+    }
+
+    fn slots(&self) -> Option<usize> {
+        self.shared.state.lock().slots
     }
 }
 

@@ -1,11 +1,12 @@
 //! The form of results, writes and failures.
 
 use crate::support::{block_on, code, identity, int, rows, rows_of, run_of, sample, shared, text, try_run};
+use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
 use hopcache_embedded::{EmbeddedOrigin, Settings, examples};
-use hopcache_engine::ports::{AccessMode, Origin, OriginFault};
-use hopcache_packstream::{Value, tag};
+use hopcache_engine::ports::{AccessMode, Origin, OriginFault, OriginRun};
+use hopcache_packstream::{Value, encode, tag};
 
 fn own() -> EmbeddedOrigin {
     EmbeddedOrigin::start(Settings { workers: 2, ..Settings::default() }).unwrap()
@@ -166,4 +167,24 @@ fn the_examples_are_answered() {
     let mut run = run_of("RETURN 1 AS x", &[], AccessMode::Read);
     run.timeout_ms = Millis(5);
     assert_eq!(try_run(&delayed, &run), Err(OriginFault::TimedOut));
+}
+
+/// The question for the degree of a query's anchor is one that this graph knows, too (issue 5).
+#[test]
+fn degrees_are_told() {
+    let query = "MATCH (p:Person {id: $id})-[:KNOWS]-(f:Person) RETURN f.name";
+    for person in [1, 7, 99_999_999] {
+        let params = encode(&Value::Map(vec![("id".to_owned(), Value::Int(person))]));
+        let anchor = Anchor::of(query, &params).unwrap();
+        let asked = OriginRun {
+            params: anchor.degree_params().into(),
+            ..run_of(&anchor.degree_statement(), &[], AccessMode::Read)
+        };
+        let told = rows_of(&try_run(shared(), &asked).unwrap());
+        let counted =
+            rows("MATCH (p:Person {id: $id})-[r]-() RETURN count(r)", &[("id", Value::Int(person))]);
+        let expected: &[Vec<Value>] = if person == 99_999_999 { &[] } else { &counted };
+        assert_eq!(told, expected);
+        println!("person {person}: {told:?}");
+    }
 }

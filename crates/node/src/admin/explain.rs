@@ -13,6 +13,7 @@ use hopcache_engine::classify::Verdict;
 use hopcache_engine::explain::Explanation;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::Reason;
+use hopcache_engine::outlook::RefreshView;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request;
 use http::StatusCode;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
+use crate::front::ask::hints_in;
 use crate::words;
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +35,8 @@ struct Question {
     statement: String,
     #[serde(default)]
     parameters: Map<String, Value>,
+    /// As of the header `Hopcache-Hint`.
+    hint: Option<String>,
 }
 
 fn default_database() -> String {
@@ -40,11 +44,16 @@ fn default_database() -> String {
 }
 
 pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Response {
-    let query = match read::<Question>(body).await.and_then(|question| query(&admin, question)) {
-        Ok(query) => query,
+    let asked = read::<Question>(body).await.and_then(|question| {
+        let hints = hints_in(question.hint.as_deref().unwrap_or_default());
+        let hints = hints.map_err(|error| Problem::bad(error.to_string()))?;
+        Ok((query(&admin, question)?, hints))
+    });
+    let (query, hints) = match asked {
+        Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let explanation = admin.standing.engine.explain(&query).await;
+    let explanation = admin.standing.engine.explain(&query, hints).await;
     answer(StatusCode::OK, &report(&query, &explanation))
 }
 
@@ -103,7 +112,26 @@ fn report(query: &Query, explanation: &Explanation) -> Value {
             "token": format!("{}-{:032x}", token.counter, token.nonce),
             "left_ms": left.0,
         })),
-        "refresh_probability": Value::Null,
+        "refresh_probability": explanation.refresh.probability,
+        "refresh": refresh(&explanation.refresh),
+    })
+}
+
+fn refresh(view: &RefreshView) -> Value {
+    let plan = view.copy.map(|copy| copy.plan);
+    let facts = view.copy.map(|copy| copy.facts);
+    json!({
+        "mode": words::refresh_mode(view.mode),
+        "timing": words::refresh_timing(view.timing),
+        "scale_ms": plan.map(|plan| plan.scale_ms),
+        "ahead_ms": plan.map(|plan| plan.ahead_ms),
+        "cost_ms": facts.map(|facts| json!({"mean": facts.cost.mean_ms, "tail": facts.cost.tail_ms})),
+        "rate_per_s": facts.and_then(|facts| facts.rate_per_s),
+        "degree": {"value": view.degree.value, "source": words::degree_source(view.degree.source)},
+        "anchor": view.anchor.as_ref().map(|anchor| json!({
+            "label": anchor.label.as_str(),
+            "key": anchor.key.as_str(),
+        })),
     })
 }
 

@@ -18,6 +18,9 @@ pub(super) struct ExplainArgs {
     /// As whom the query would run
     #[arg(long)]
     principal: Option<String>,
+    /// What the query would hint, as in the header Hopcache-Hint: degree=500, volatility=1.5
+    #[arg(long)]
+    hint: Option<String>,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -57,6 +60,9 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
     });
     if let Some(principal) = &args.principal {
         body["principal"] = json!(principal);
+    }
+    if let Some(hint) = &args.hint {
+        body["hint"] = json!(hint);
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
     show(&answer, output)

@@ -17,6 +17,7 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypa
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
+use hopcache_queryapi::headers::hint::HintError;
 use hopcache_queryapi::headers::{cache_control, hint, media};
 use hopcache_queryapi::render::{Counters, Form};
 use hopcache_queryapi::request::{self, QueryRequest};
@@ -258,7 +259,15 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refu
 
 fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
     let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
-    let hint = hint::parse(&value).map_err(|error| Refusal::said(&error.to_string()))?;
+    hints_in(&value).map_err(|error| Refusal::said(&error.to_string()))
+}
+
+/// What the value of a `Hopcache-Hint` says.
+///
+/// # Errors
+/// [`HintError`], which names the member.
+pub(crate) fn hints_in(value: &str) -> Result<Hints, HintError> {
+    let hint = hint::parse(value)?;
     Ok(Hints {
         ttl_ms: hint.ttl.map(Millis::from),
         cost_ms: hint.cost.map(Millis::from),

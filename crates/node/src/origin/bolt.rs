@@ -400,6 +400,10 @@ impl Origin for BoltOrigin {
         self.slots.running()
     }
 
+    fn slots(&self) -> Option<usize> {
+        Some(self.settings.max_concurrent)
+    }
+
     fn is_reachable(&self) -> bool {
         self.gate.is_reachable()
     }

@@ -123,6 +123,11 @@ mod tests {
         assert_eq!(hint.cost, Some(Duration::from_millis(80)));
         assert_eq!(hint.ttl, Some(Duration::from_secs(30)));
         assert_eq!(parse("").unwrap(), Hint::default());
+        // The ends of the ranges; a degree need not be whole.
+        let hint = parse("degree=1000000000, volatility=0.01").unwrap();
+        assert_eq!((hint.degree, hint.volatility), (Some(1e9), Some(0.01)));
+        let hint = parse("degree=1.5, volatility=100").unwrap();
+        assert_eq!((hint.degree, hint.volatility), (Some(1.5), Some(100.0)));
     }
 
     #[test]
@@ -131,6 +136,21 @@ mod tests {
             ("degree=0", "degree"),
             ("degree=1000000001", "degree"),
             ("degree=\"5\"", "degree"),
+            ("degree=-1", "degree"),
+            ("degree=-0.5", "degree"),
+            ("degree=10000000000", "degree"),
+            ("degree=many", "degree"),
+            ("degree=?1", "degree"),
+            ("degree=(5)", "degree"),
+            ("degree=NaN", "degree"),
+            ("degree=1e9", "dictionary"),
+            ("volatility=0", "volatility"),
+            ("volatility=-1", "volatility"),
+            ("volatility=1000000", "volatility"),
+            ("volatility=NaN", "volatility"),
+            ("volatility=\"1\"", "volatility"),
+            ("volatility=1e6", "dictionary"),
+            ("volatility=inf", "volatility"),
             ("volatility=0.001", "volatility"),
             ("volatility=101", "volatility"),
             ("cost-ms=-1", "cost-ms"),

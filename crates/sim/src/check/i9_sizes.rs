@@ -2,7 +2,7 @@
 //! nothing is asked any more nothing is left: no flight, no task, no lease.
 
 use hopcache_core::limits::{
-    BACKOFF_KEYS_MAX, FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
+    BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
 };
 
 use super::{Check, NodeSeen, Seen};
@@ -39,6 +39,8 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("patterns", sizes.patterns, PATTERNS_COSTED_MAX.min(texts)),
         ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
         ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
+        // An anchor and a degree for each key, and a slow property and a question for some.
+        ("degrees", sizes.degrees, 3 * keys + DEGREE_QUEUE_MAX),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
         // A lease, a flight and a forward without a task would have nobody to end them.
         ("leases", sizes.leases, sizes.tasks),

@@ -1,0 +1,247 @@
+//! Degrees of the graph nodes that queries start from (issue 5): a hint, else learned in the background, else
+//! unknown; bounded, in nobody's way, and no run of a query.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use hopcache_core::limits::{
+    DEGREE_HITS_MIN, DEGREE_MAX, DEGREE_QUEUE_MAX, DEGREE_SLOW_MS, DEGREE_TIMEOUT_MS, DEGREE_TTL_MS,
+    DEGREE_UNKNOWN_TTL_MS,
+};
+use hopcache_core::refresh::Mode;
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::ask::{Ask, Hints};
+use hopcache_engine::degree::{Degree, DegreeSource};
+use hopcache_engine::outcome::{Answer, Event};
+use hopcache_sim::World;
+use hopcache_sim::origin::DegreeMood;
+use hopcache_sim::world::{default_policy, sim_now};
+
+const READ: &str = "MATCH (p:Person {id: 7})-[:KNOWS]-(f) RETURN f";
+
+fn early() -> Policy {
+    let mut policy = default_policy();
+    policy.refresh.is_early = true;
+    policy
+}
+
+fn world(seed: u64) -> World {
+    World::with_policy(1, seed, &early())
+}
+
+async fn ask(world: &World, ask: &Ask) {
+    let outcome = world.send(0, ask).await.unwrap();
+    assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.how);
+}
+
+/// So many hits on a fresh copy.
+async fn hits(world: &World, request: &Ask, hits: u32) {
+    let request = Ask { deadline: sim_now() + Millis(60_000), ..request.clone() };
+    // Missed, or stale and refreshed.
+    ask(world, &request).await;
+    world.pass(200).await;
+    for _ in 0..hits {
+        ask(world, &request).await;
+    }
+}
+
+fn degree(world: &World, ask: &Ask) -> Degree {
+    world.nodes[0].engine.degree_of(&ask.query, ask.hints.degree)
+}
+
+fn learned(value: u64) -> Degree {
+    Degree { value: Some(value), source: DegreeSource::Learned }
+}
+
+const UNKNOWN: Degree = Degree { value: None, source: DegreeSource::Unknown };
+
+fn asked(world: &World) -> usize {
+    world.origin.degrees_asked().len()
+}
+
+fn noted(world: &World, known: bool) -> usize {
+    world.nodes[0]
+        .events
+        .count(|event| matches!(event, Event::DegreeAsked { is_known } if *is_known == known))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
+    let world = world(1);
+    world.origin.set_degree(DegreeMood::Says(154, 5));
+    let request = world.ask(READ);
+    hits(&world, &request, DEGREE_HITS_MIN - 1).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), degree(&world, &request)), (0, UNKNOWN), "too few hits");
+    ask(&world, &request).await;
+    world.pass(100).await;
+    assert_eq!(degree(&world, &request), learned(154));
+    let questions = world.origin.degrees_asked();
+    assert_eq!(
+        questions[0].statement,
+        "MATCH (n:Person {id: $value}) WITH n LIMIT 1 RETURN size([(n)--() | 1]) AS degree"
+    );
+    assert_eq!(questions[0].scope, request.query.identity.scope);
+    assert_eq!((noted(&world, true), noted(&world, false)), (1, 0));
+    // It is no run of a client's query.
+    let runs = world.nodes[0].events.count(|event| matches!(event, Event::OriginRun { .. }));
+    assert_eq!((runs, world.origin.runs()), (1, 1));
+    // Another query from the same graph node knows it without a question; another principal's does not (I5).
+    let sibling = world.ask("MATCH (q:Person) WHERE q.id = 7 RETURN q.name");
+    hits(&world, &sibling, 40).await;
+    assert_eq!(degree(&world, &sibling), learned(154));
+    assert_eq!((asked(&world), degree(&world, &world.ask_as(READ, "bob"))), (1, UNKNOWN));
+    // After its time it is asked for anew.
+    world.pass(DEGREE_TTL_MS).await;
+    assert_eq!(degree(&world, &request), UNKNOWN);
+    world.origin.set_degree(DegreeMood::Says(i64::MAX, 5));
+    hits(&world, &request, 40).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), degree(&world, &request)), (2, learned(DEGREE_MAX)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_where_a_degree_decides_nothing() {
+    let mut plain = early();
+    plain.refresh.rule.mode = Mode::Plain;
+    let short = Policy { ttl_ms: Millis(30_000), ..early() };
+    for (seed, policy) in [(1, plain), (2, short), (3, default_policy())] {
+        let world = World::with_policy(1, seed, &policy);
+        hits(&world, &world.ask(READ), 70).await;
+        world.pass(100).await;
+        assert_eq!(asked(&world), 0, "policy {seed}");
+    }
+    let world = world(4);
+    let mut hinted = world.ask(READ);
+    hinted.hints = Hints { degree: Some(500), ..Hints::default() };
+    hits(&world, &hinted, 70).await;
+    hits(&world, &world.ask("MATCH (p {id: 7}) RETURN p"), 70).await;
+    world.pass(100).await;
+    assert_eq!(asked(&world), 0, "hinted, or without a label");
+    assert_eq!(degree(&world, &hinted), Degree { value: Some(500), source: DegreeSource::Hint });
+}
+
+/// Without an index the server walks through the label: once, for at most the question's time.
+#[tokio::test(start_paused = true)]
+async fn a_slow_label_is_asked_about_once_and_left_alone() {
+    let world = world(5);
+    world.origin.set_degree(DegreeMood::Says(3, DEGREE_TIMEOUT_MS + 1));
+    for id in 0..5 {
+        hits(&world, &world.ask(&format!("MATCH (p:Person {{id: {id}}}) RETURN p")), 40).await;
+        world.pass(DEGREE_TIMEOUT_MS + 100).await;
+    }
+    assert_eq!((asked(&world), noted(&world, false)), (1, 1));
+    world.origin.set_degree(DegreeMood::Says(3, 5));
+    let city = world.ask("MATCH (c:City {id: 1}) RETURN c");
+    hits(&world, &city, 40).await;
+    world.pass(100).await;
+    assert_eq!(degree(&world, &city), learned(3), "another label");
+    world.pass(DEGREE_SLOW_MS).await;
+    let person = world.ask("MATCH (p:Person {id: 0}) RETURN p");
+    hits(&world, &person, 40).await;
+    world.pass(100).await;
+    assert_eq!(degree(&world, &person), learned(3), "after its time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_there_is_asked_for_seldom() {
+    let world = world(6);
+    let request = world.ask(READ);
+    hits(&world, &request, 300).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), noted(&world, false), degree(&world, &request)), (1, 1, UNKNOWN));
+    world.origin.set_degree(DegreeMood::Says(9, 5));
+    world.pass(DEGREE_UNKNOWN_TTL_MS).await;
+    hits(&world, &request, 40).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), degree(&world, &request)), (2, learned(9)));
+}
+
+/// I9: one question at a time, few that wait; none while half of the origin's slots are taken.
+#[tokio::test(start_paused = true)]
+async fn questions_are_bounded_and_give_way_to_clients() {
+    let world = world(7);
+    world.origin.set_degree(DegreeMood::Says(1, 900));
+    let requests: Vec<Ask> =
+        (0..100).map(|id| world.ask(&format!("MATCH (p:Person {{id: {id}}}) RETURN p"))).collect();
+    for request in &requests {
+        world.nodes[0].engine.learn_degree(&request.query);
+    }
+    assert!(world.nodes[0].engine.sizes().degrees <= 100 + DEGREE_QUEUE_MAX);
+    world.pass(10).await;
+    for turn in 1..=5 {
+        world.pass(450).await;
+        assert_eq!(world.origin.under_way(), 1, "one at a time");
+        world.pass(450).await;
+        assert_eq!(noted(&world, true), turn);
+    }
+    world.pass(60_000).await;
+    assert_eq!(asked(&world), DEGREE_QUEUE_MAX, "the others were forgotten");
+    assert_eq!(world.nodes[0].engine.sizes().tasks, 0);
+    // Two of four slots are taken by clients.
+    world.origin.set_slots(4);
+    world.origin.set_delay_ms(5_000);
+    let clients: Vec<_> =
+        ["MATCH (a) RETURN a", "MATCH (b) RETURN b"].map(|text| world.send(0, &world.ask(text))).into();
+    world.pass(1_000).await;
+    assert_eq!(world.origin.under_way(), 2);
+    world.nodes[0].engine.learn_degree(&requests[50].query);
+    world.pass(1_000).await;
+    assert_eq!(asked(&world), DEGREE_QUEUE_MAX, "the origin has better to do");
+    for client in clients {
+        client.await.unwrap();
+    }
+    world.nodes[0].engine.learn_degree(&requests[50].query);
+    world.pass(1_000).await;
+    assert_eq!((asked(&world), degree(&world, &requests[50])), (DEGREE_QUEUE_MAX + 1, learned(1)));
+}
+
+/// A task that panics leaves nothing behind that would keep the next one from asking.
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_asking_is_not_the_end_of_asking() {
+    let world = world(8);
+    world.origin.set_degree(DegreeMood::Panic);
+    let request = world.ask(READ);
+    hits(&world, &request, 16).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), noted(&world, false), degree(&world, &request)), (1, 0, UNKNOWN));
+    assert_eq!(world.nodes[0].engine.sizes().tasks, 0);
+    world.origin.set_degree(DegreeMood::Says(12, 5));
+    hits(&world, &request, 40).await;
+    world.pass(100).await;
+    assert_eq!((asked(&world), degree(&world, &request)), (2, learned(12)));
+}
+
+/// The owner knows; whoever is asked tells it, plan and chance with it.
+#[tokio::test(start_paused = true)]
+async fn explain_shows_what_the_owner_knows() {
+    let world = World::with_policy(2, 9, &early());
+    world.origin.set_degree(DegreeMood::Says(154, 5));
+    let request = world.ask(READ);
+    let owner = world.owner_of(&request);
+    for node in 0..2 {
+        let told = world.nodes[node].engine.explain(&request.query, Hints::default()).await.refresh;
+        assert_eq!((told.copy, told.probability, told.degree), (None, None, UNKNOWN));
+        assert_eq!(told.anchor.as_ref().map(|anchor| anchor.key.as_str()), Some("id"));
+    }
+    for _ in 0..40 {
+        world.send(owner, &request).await.unwrap();
+    }
+    world.pass(20_000).await;
+    let here = world.nodes[owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    world.pass(0).await;
+    let there = world.nodes[1 - owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    assert_eq!((here.degree, there.degree), (learned(154), learned(154)));
+    let (here_copy, there_copy) = (here.copy.unwrap(), there.copy.unwrap());
+    assert_eq!(here_copy.plan, there_copy.plan);
+    assert_eq!(there_copy.facts.cost.mean_ms, 100.0, "as long as the run took");
+    assert!(there_copy.facts.rate_per_s.is_some_and(|rate| rate > 1.0), "{there_copy:?}");
+    assert!(there.probability.is_some_and(|chance| (0.0..1.0).contains(&chance)), "{there:?}");
+    let hints = Hints { degree: Some(500), ..Hints::default() };
+    let hinted = world.nodes[1 - owner].engine.explain(&request.query, hints).await.refresh;
+    assert_eq!(hinted.degree, Degree { value: Some(500), source: DegreeSource::Hint });
+    assert_eq!(hinted.copy.unwrap().facts.degree, Some(500));
+    // Stale: whoever comes has it refreshed.
+    world.pass(50_000).await;
+    let stale = world.nodes[1 - owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    assert_eq!(stale.probability, Some(1.0));
+}

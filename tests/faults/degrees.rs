@@ -1,0 +1,77 @@
+//! Degrees on a real Neo4j (issue 5, "Degree"): `explain` shows whether one was hinted, learned or is unknown, and a
+//! learned one is the graph's own.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::cluster::{OwnLabel, at_neo4j};
+use crate::support::http;
+use crate::support::lone::{Lone, Spec};
+use crate::support::{say, until};
+
+/// Of the tests' user, with a hint.
+async fn explain(node: &Lone, statement: &str, parameters: &Value, hint: &str) -> Value {
+    let question =
+        json!({"principal": "neo4j", "statement": statement, "parameters": parameters, "hint": hint});
+    node.order("/admin/v1/explain", &question).await
+}
+
+fn degree(told: &Value) -> (Option<u64>, &str) {
+    let degree = &told["refresh"]["degree"];
+    (degree["value"].as_u64(), degree["source"].as_str().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learned_degree_is_the_graphs_own_and_explain_says_where_it_is_from() {
+    let label = OwnLabel::new("Degree");
+    at_neo4j(&format!(
+        "CREATE (h:{0} {{id: 1}}) WITH h UNWIND range(2, 61) AS i CREATE (h)-[:KNOWS]->(f:{0} {{id: i}}) \
+         WITH h, f WHERE f.id <= 20 CREATE (f)-[:LIKES]->(h)",
+        label.0
+    ))
+    .await;
+    let counted =
+        at_neo4j(&format!("MATCH (h:{} {{id: 1}}) RETURN count {{ (h)--() }} AS degree", label.0)).await;
+    assert_eq!(counted.value(), json!(79));
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let statement = format!("MATCH (p:{} {{id: $id}})-[:KNOWS]-(f) RETURN count(f) AS friends", label.0);
+    let parameters = json!({"id": 1});
+    let request = http::query(&statement, &parameters);
+
+    let told = explain(&node, &statement, &parameters, "").await;
+    assert_eq!(degree(&told), (None, "unknown"), "{told}");
+    assert_eq!(told["refresh"]["anchor"], json!({"label": label.0, "key": "id"}), "{told}");
+    assert_eq!(told["refresh_probability"], Value::Null, "there is no copy yet: {told}");
+
+    until("the degree is learned", Duration::from_secs(20), async || {
+        for _ in 0..8 {
+            assert_eq!(node.ask(&request).await.value(), json!(60));
+        }
+        degree(&node.explain(&statement, &parameters).await).1 == "learned"
+    })
+    .await;
+    let told = node.explain(&statement, &parameters).await;
+    say(&format!("explain: {:#}", told["refresh"]));
+    assert_eq!(degree(&told), (Some(79), "learned"));
+    let refresh = &told["refresh"];
+    assert_eq!(refresh["mode"], "adaptive");
+    assert!(refresh["timing"].as_str().is_some_and(|timing| timing.starts_with("by chance")), "{refresh}");
+    assert!(refresh["scale_ms"].is_f64() && refresh["ahead_ms"].is_f64(), "{refresh}");
+    assert!(refresh["cost_ms"]["mean"].is_f64() && refresh["cost_ms"]["tail"].is_f64(), "{refresh}");
+    assert!(refresh["rate_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{refresh}");
+    let chance = told["refresh_probability"].as_f64().expect("there is a copy");
+    assert!((0.0..=1.0).contains(&chance), "{chance}");
+    // The question is no run of a client's query.
+    assert_eq!(node.count("hopcache_origin_runs_total", "").await, 1.0);
+
+    let hinted = explain(&node, &statement, &parameters, "degree=500").await;
+    assert_eq!(degree(&hinted), (Some(500), "hint"));
+    let anywhere = format!("MATCH (p {{id: $id}}) WHERE p:{} RETURN p", label.0);
+    let told = node.explain(&anywhere, &parameters).await;
+    assert_eq!((degree(&told), &told["refresh"]["anchor"]), ((None, "unknown"), &Value::Null));
+    let body = json!({"statement": "RETURN 1", "hint": "degree=-1"}).to_string();
+    let refused = http::ask(node.addrs.admin, &http::post("/admin/v1/explain", "", &body)).await.unwrap();
+    assert_eq!(refused.status, 400, "{refused}");
+    assert!(refused.to_string().contains("degree"), "{refused}");
+}
