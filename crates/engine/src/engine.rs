@@ -23,9 +23,11 @@ use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landed;
 use crate::outcome::Event;
+use crate::pause::Awake;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
 use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
+use crate::spares::Spares;
 
 /// Everything outside that the engine acts through.
 #[derive(Clone)]
@@ -125,6 +127,8 @@ pub struct Engine {
     pub(crate) costs: Mutex<Costs>,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
+    pub(crate) spares: Spares,
+    pub(crate) awake: Awake,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -173,6 +177,8 @@ impl Engine {
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
             setbacks: Setbacks::new(),
+            spares: Spares::default(),
+            awake: Awake::default(),
             store_trouble: Mutex::default(),
         })
     }

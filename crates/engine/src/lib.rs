@@ -23,6 +23,7 @@ mod lead;
 pub mod message;
 pub mod outcome;
 mod path;
+mod pause;
 mod peer_side;
 pub mod ports;
 pub mod purge;
@@ -34,6 +35,7 @@ mod seeded;
 mod setbacks;
 pub mod sizes;
 mod span;
+mod spares;
 mod win;
 
 pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};

@@ -39,7 +39,7 @@ impl Engine {
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
         let owned = self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node);
-        if !owned || ask.bypass.is_some() {
+        if !owned || ask.bypass.is_some() || !self.is_awake(self.now()) {
             return None;
         }
         self.from_memory(ask)
@@ -54,7 +54,7 @@ impl Engine {
                 break;
             }
             match self.forward(ask, node).await {
-                Hop::Answered(here) => return here,
+                Hop::Answered(here) => return self.or_spare_beside(ask, here).await,
                 Hop::NextNode => {}
             }
         }

@@ -62,6 +62,9 @@ impl Engine {
         }
         let copy = self.ports.memory.get(&forwarded.key)?;
         let now = self.now();
+        if !self.is_awake(now) {
+            return None;
+        }
         let Life::Fresh(left) = copy.life(now) else { return None };
         if !copy.has_rendering(forwarded.form) {
             return None;

@@ -158,7 +158,9 @@ impl Engine {
     fn share(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> Share {
         let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
         let on_its_way = joined.since(shared.sent);
-        let is_old = |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)));
+        let detail = outcome.how.detail;
+        let is_old =
+            |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)), detail);
         let failure = match &outcome.answer {
             Answer::Body(_) if outcome.how.age_ms.is_some_and(is_old) => return Share::TooOld,
             Answer::Body(_) => return Share::Everybodys,

@@ -101,7 +101,10 @@ impl Engine {
                         let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
                         match (copy.life(now), errand.stale_use) {
                             (Life::Fresh(_), _) if is_young => Landing::Found(copy),
-                            (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
+                            (Life::Stale(_), StaleUse::Serve) if is_young => {
+                                copy.origin_failed();
+                                Landing::Stale(copy)
+                            }
                             _ => held_back,
                         }
                     }

@@ -27,6 +27,8 @@ pub struct Sizes {
     pub too_large: usize,
     /// Keys held back, or held back before.
     pub setbacks: usize,
+    /// Copies put aside for those who wait for a run.
+    pub spares: usize,
     /// Copies in memory.
     pub copies: u64,
 }
@@ -52,6 +54,7 @@ impl Engine {
             patterns: self.costs.lock().len(),
             too_large: self.too_large.lock().len(),
             setbacks: self.setbacks.len(),
+            spares: self.spares.len(),
             copies: self.ports.memory.size().0,
         }
     }
