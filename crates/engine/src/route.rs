@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::flight::{Follower, Leader, Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
-use crate::outcome::{Answer, Class, Event, FailureKind, ForwardWord, Role};
+use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, Role};
 use crate::ports::PeerError;
 
 /// How a forward ended.
@@ -28,10 +28,12 @@ pub(crate) enum Hop {
     NextNode,
 }
 
-/// How a shared forward ended, when it had been sent, and with whose credentials (their fingerprint).
+/// How a shared forward ended, when it had been sent, by when it was to end, and with whose credentials (their
+/// fingerprint).
 #[derive(Debug)]
 pub(crate) struct SharedHop {
     pub(crate) sent: MonoTime,
+    pub(crate) deadline: MonoTime,
     pub(crate) whose: [u8; 32],
     pub(crate) hop: Hop,
 }
@@ -92,10 +94,10 @@ impl Engine {
     ) -> Follower<Arc<SharedHop>> {
         let follower = leader.follow();
         let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
-        let (sent, whose) = (self.now(), ask.query.identity.fingerprint);
+        let (sent, deadline, whose) = (self.now(), ask.deadline, ask.query.identity.fingerprint);
         self.tasks.spawn(async move {
             let hop = engine.ask_peer(&ask, &to).await;
-            leader.land(Arc::new(SharedHop { sent, whose, hop }));
+            leader.land(Arc::new(SharedHop { sent, deadline, whose, hop }));
         });
         follower
     }
@@ -163,6 +165,14 @@ impl Engine {
             |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)), detail);
         let failure = match &outcome.answer {
             Answer::Body(_) if outcome.how.age_ms.is_some_and(is_old) => return Share::TooOld,
+            // What the leader got in its last moment, those with more time need not take.
+            Answer::Body(_)
+                if outcome.how.detail == Some(Detail::StaleIfError)
+                    && shared.deadline < ask.deadline
+                    && self.now() >= shared.deadline =>
+            {
+                return Share::Leaders;
+            }
             Answer::Body(_) => return Share::Everybodys,
             Answer::Failed(failure) => &failure.kind,
         };

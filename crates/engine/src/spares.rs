@@ -155,15 +155,16 @@ impl Engine {
             return std::future::pending().await;
         }
         let patience_ms = self.patience_ms(&ask.query);
-        let mut wait_ms = patience_ms;
         loop {
+            let left = self.spares.of(&ask.query.key).map(|spare| spare.overdue_at.since(self.now()));
+            // One more for what was rounded off. Where there is no spare yet, or one that this request may not have,
+            // it is looked for again after as long.
+            let wait_ms =
+                left.filter(|left| *left > Millis::ZERO).map_or(patience_ms, |left| Millis(left.0 + 1));
             self.ports.clock.sleep(wait_ms).await;
             if let Some(outcome) = self.overdue_spare(ask) {
                 return outcome;
             }
-            let left = self.spares.of(&ask.query.key).map(|spare| spare.overdue_at.since(self.now()));
-            // One more for what was rounded off; a spare that this request may not have is asked for seldom.
-            wait_ms = left.filter(|left| *left > Millis::ZERO).map_or(patience_ms, |left| Millis(left.0 + 1));
         }
     }
 
@@ -216,7 +217,6 @@ impl Engine {
     }
 
     fn spare_outcome(&self, ask: &Ask, copy: &SharedCopy) -> Outcome {
-        copy.origin_failed();
         self.note(Event::StaleServed);
         self.hit_outcome(ask, copy, Some(Detail::StaleIfError))
     }

@@ -73,6 +73,9 @@ pub struct Profile {
 /// Soft TTL of simulated worlds: short, so that a minute of theirs has many windows.
 pub const TTL_MS: u64 = 2_000;
 
+/// Stale-if-error of the worlds that have it: over before a world is, so that its end is met too.
+pub const STALE_IF_ERROR_MS: u64 = 4_000;
+
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
 
@@ -94,6 +97,7 @@ impl Profile {
             grace: 0.5,
             ttl_jitter: 0.1,
             run_timeout_ms: Millis(5_000),
+            stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
             ..default_policy()
         };
         Self {

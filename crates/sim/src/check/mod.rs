@@ -181,7 +181,7 @@ impl Default for Checks {
             all: vec![
                 Box::new(i3_late_write::LateWrites::default()),
                 Box::new(i1_i2_runs::Runs::default()),
-                Box::new(i4_age::Ages),
+                Box::new(i4_age::Ages::default()),
                 Box::new(i5_identity::Identities),
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),
