@@ -55,8 +55,7 @@ impl Engine {
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
-        let mut silences = 0;
-        let purges = self.spares.purges();
+        let (mut silences, purges) = (0, self.spares.purges());
         // One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known
         // for our own by it, when the next answer says that it is busy.
         let ask = self.lease_ask(errand, lease_ms);

@@ -5,6 +5,7 @@
 //! it. The acts themselves are `cluster.rs`'.
 
 use hopcache_core::time::Millis;
+use hopcache_engine::outcome::Detail;
 use parking_lot::Mutex;
 
 use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
@@ -242,9 +243,12 @@ impl Tally {
     fn count(&mut self, facts: &[Fact]) {
         for fact in facts {
             let word = match &fact.what {
-                What::Answered { .. } => {
+                What::Answered { served, .. } => {
                     self.answers += 1;
-                    continue;
+                    if served.how.detail != Some(Detail::StaleIfError) {
+                        continue;
+                    }
+                    "stale-if-error served"
                 }
                 What::RunBegan { .. } => {
                     self.runs += 1;

@@ -3,15 +3,16 @@
 //!
 //! Past grace only what is marked `stale-if-error` is served, not past the end of that, and only where the origin
 //! was in trouble since the copy was read: a run of the same subject failed, or somebody had waited for one for
-//! as long as a lease lasts at the least, or for as long as the request itself had.
+//! as long as a lease lasts at the least, or for as long as the request itself had; or a node's process had been
+//! stopped, and its flights with it.
 //!
 //! The age is judged at the moment of the ask: whatever answers later was an answer of the time between.
+
+use std::collections::BTreeMap;
 
 use hopcache_core::limits::{DEGRADED_TTL_MS, LEASE_MS_MIN};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::{Class, Detail};
-
-use std::collections::BTreeMap;
 
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
 use crate::profile::{NET_DELAY_MS_MAX, TTL_MS};
@@ -21,12 +22,15 @@ use crate::record::{Fact, RunEnd, Served, Want, What};
 pub(super) struct Ages {
     /// When a run of a subject last failed.
     failed: BTreeMap<usize, MonoTime>,
-    /// Asks of a subject that are under way, and since when.
+    /// Asks that are under way, and those whose client left: the flight that they began goes on.
     open: BTreeMap<u32, AskSeen>,
+    left: Vec<u32>,
     /// Runs of a subject that are under way, and since when.
     running: BTreeMap<u32, (usize, MonoTime)>,
     /// When an ask or a run of a subject had last been under way for long.
     slow: BTreeMap<usize, MonoTime>,
+    /// When a stopped process last went on: its flights stood still with it, and are late.
+    resumed: Option<MonoTime>,
 }
 
 /// Times are cut to whole milliseconds, a few times on their way.
@@ -58,7 +62,6 @@ impl Check for Ages {
 
 impl Ages {
     fn learn(&mut self, fact: &Fact, ground: &Ground) {
-        // Asks that were never told an end count: their node was killed while it had waited.
         for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= PATIENCE) {
             self.slow.insert(ask.subject, fact.at);
         }
@@ -72,7 +75,10 @@ impl Ages {
                 self.running.insert(*run, (*subject, fact.at));
             }
             What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
-                self.running.remove(run);
+                let subject = self.running.remove(run).map(|(subject, _)| subject);
+                let Self { open, left, .. } = self;
+                open.retain(|ask, seen| Some(seen.subject) != subject || !left.contains(ask));
+                left.retain(|ask| open.contains_key(ask));
             }
             What::RunEnded { run, .. } => {
                 self.running.remove(run);
@@ -85,9 +91,8 @@ impl Ages {
                     self.open.insert(*ask, *seen);
                 }
             }
-            What::Left { ask } => {
-                self.open.remove(ask);
-            }
+            What::Power { power: "on", .. } => self.resumed = Some(fact.at),
+            What::Left { ask } => self.left.push(*ask),
             _ => {}
         }
     }
@@ -99,7 +104,12 @@ impl Ages {
         let since =
             |times: &BTreeMap<usize, MonoTime>| times.get(&ask.subject).is_some_and(|at| *at >= run.began);
         let waited = fact.at.since(ask.at);
-        let is_out = since(&self.failed) || since(&self.slow) || waited >= PATIENCE || waited >= ask.patience;
+        let was_stopped = self.resumed.is_some_and(|at| at >= run.began);
+        let is_out = was_stopped
+            || since(&self.failed)
+            || since(&self.slow)
+            || waited >= PATIENCE
+            || waited >= ask.patience;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
     }
 }

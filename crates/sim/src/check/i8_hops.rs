@@ -89,7 +89,7 @@ impl Hops {
     fn waits(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for (hop, serving) in self.served.iter_mut().filter(|(_, serving)| !serving.unclear) {
             let here = seen.nodes.iter().find(|node| node.life == serving.by && node.power == Power::On);
-            if !here.is_some_and(|node| !node.flights.contains(&serving.key)) {
+            if here.is_none_or(|node| node.flights.contains(&serving.key)) {
                 serving.alone = None;
                 continue;
             }
