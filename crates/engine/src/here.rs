@@ -255,7 +255,13 @@ impl Engine {
                 self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
             }
             Landing::Found(copy) => self.hit_outcome(ask, copy, None),
-            Landing::Stale(copy) => self.stale_outcome(ask, copy),
+            Landing::Stale(copy) => {
+                // The store's copy does not know how the runs after it went.
+                if self.has_setback(&ask.query.key) {
+                    copy.origin_failed();
+                }
+                self.stale_outcome(ask, copy)
+            }
             Landing::Ran { copy, live, kept, detail } => {
                 let answer = match live {
                     Some((form, body)) if *form == ask.form => Answer::Body(body.clone()),

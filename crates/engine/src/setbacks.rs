@@ -69,6 +69,11 @@ impl Engine {
         self.setbacks.by_key.lock().get(key)?.left(self.now())
     }
 
+    /// Whether its last run brought no answer, as far as is remembered here.
+    pub(crate) fn has_setback(&self, key: &QueryKey) -> bool {
+        self.setbacks.by_key.lock().contains(key)
+    }
+
     /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
     /// whoever is told finds the key held back.
     pub(crate) fn note_end(&self, key: &QueryKey, began: MonoTime, fault: Option<&OriginFault>) {
@@ -101,10 +106,7 @@ impl Engine {
                         let is_young = errand.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
                         match (copy.life(now), errand.stale_use) {
                             (Life::Fresh(_), _) if is_young => Landing::Found(copy),
-                            (Life::Stale(_), StaleUse::Serve) if is_young => {
-                                copy.origin_failed();
-                                Landing::Stale(copy)
-                            }
+                            (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
                             _ => held_back,
                         }
                     }
