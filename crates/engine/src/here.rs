@@ -63,6 +63,9 @@ impl Engine {
         }
         let copy = self.ports.memory.get(&ask.query.key)?;
         let now = self.now();
+        if !self.is_awake(now) {
+            return None;
+        }
         let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
         match copy.life(now) {
             _ if too_old => None,

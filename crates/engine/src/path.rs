@@ -39,7 +39,7 @@ impl Engine {
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
         let owned = self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node);
-        if !owned || ask.bypass.is_some() || !self.is_awake(self.now()) {
+        if !owned || ask.bypass.is_some() {
             return None;
         }
         self.from_memory(ask)
