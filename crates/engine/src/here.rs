@@ -260,7 +260,7 @@ impl Engine {
             Landing::Found(copy) => self.hit_outcome(ask, copy, None),
             Landing::Stale(copy) => {
                 // The store's copy does not know how the runs after it went.
-                if self.has_setback(&ask.query.key) {
+                if self.has_setback_since(&ask.query.key, copy.read_started) {
                     copy.origin_failed();
                 }
                 self.stale_outcome(ask, copy)
