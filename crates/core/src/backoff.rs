@@ -55,6 +55,12 @@ impl BackOff {
         (now < self.until).then(|| self.until.since(now).max(Millis(1)))
     }
 
+    /// When the last setback was noted.
+    #[must_use]
+    pub const fn noted_at(&self) -> MonoTime {
+        self.noted_at
+    }
+
     /// Setbacks in a row.
     #[must_use]
     pub const fn setbacks(&self) -> u32 {

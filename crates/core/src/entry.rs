@@ -1,29 +1,33 @@
 //! The stored form of an entry: a fixed header and the result's bytes, guarded by a keyed checksum.
 //!
-//! Layout, numbers big endian (format version 1; a change needs a new version and new store names):
+//! Layout, numbers big endian (format version 2; a change needs a new version and new store names):
 //!
 //! | at | bytes | what |
 //! |---|---|---|
 //! | 0 | 2 | `HC` |
 //! | 2 | 1 | version |
 //! | 3 | 1 | flags: bit 0 = body is one LZ4 block |
-//! | 4 | 8 | physical life, ms |
+//! | 4 | 8 | total life (end of stale-if-error), ms |
 //! | 12 | 8 | soft life, ms |
-//! | 20 | 8 | cost δ, ms |
-//! | 28 | 8 | token counter |
-//! | 36 | 16 | token nonce |
-//! | 52 | 8 | database tag |
-//! | 60 | 1 | length of the storing node's name |
-//! | 61 | 4 | length of the body as stored |
-//! | 65 | 4 | length of the body uncompressed |
-//! | 69 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
-//! | 85 | … | name, then body |
+//! | 20 | 8 | physical life (end of grace), ms |
+//! | 28 | 8 | cost δ, ms |
+//! | 36 | 8 | token counter |
+//! | 44 | 16 | token nonce |
+//! | 60 | 8 | database tag |
+//! | 68 | 1 | length of the storing node's name |
+//! | 69 | 4 | length of the body as stored |
+//! | 73 | 4 | length of the body uncompressed |
+//! | 77 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
+//! | 93 | … | name, then body |
 //!
-//! The age is never stored: both lives count from the *start of the origin read*, and a commit gives
-//! the store `physical life − time since that start` to live. So `physical life − life left in the
+//! The age is never stored: all lives count from the *start of the origin read*, and a commit gives
+//! the store `total life − time since that start` to live. So `total life − life left in the
 //! store` is the age on the store's clock alone, and no two clocks are ever compared (promise I4).
-//! A store that does not hold the checksum's key reads the first 69 bytes ([`Head`]) and believes
+//! A store that does not hold the checksum's key reads the first 77 bytes ([`Head`]) and believes
 //! them only for its own decisions; what is served has passed [`Entry::decode`] (promise I10, F39).
+//!
+//! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: whoever writes cuts to it, and an entry made elsewhere
+//! that says otherwise is none. Version 1 had no total life; its bytes are a miss.
 
 use bytes::Bytes;
 
@@ -34,9 +38,9 @@ use crate::node::NodeName;
 use crate::time::Millis;
 
 const MAGIC: [u8; 2] = *b"HC";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const FLAG_LZ4: u8 = 1;
-const CHECKSUM_AT: usize = 69;
+const CHECKSUM_AT: usize = 77;
 const CHECKSUM_LEN: usize = 16;
 const HEADER_LEN: usize = CHECKSUM_AT + CHECKSUM_LEN;
 
@@ -56,6 +60,8 @@ impl std::fmt::Debug for ChecksumKey {
 /// A result with its times, cost and origin, as it is stored under a query key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
+    /// Life from the start of the origin read to the end of stale-if-error: for so long the store keeps it.
+    pub total: Millis,
     /// Life from the start of the origin read to the end of grace.
     pub physical: Millis,
     /// Life from the start of the origin read to the end of freshness.
@@ -78,7 +84,7 @@ pub enum BadEntry {
     /// Shorter or longer than its header says.
     #[error("stored entry: cut or overlong")]
     Length,
-    /// Not an entry, or of another format version.
+    /// Not an entry, of another format version, or with lives that cannot be.
     #[error("stored entry: another format")]
     Format,
     /// Changed, of another key, or sealed by another cluster.
@@ -104,30 +110,35 @@ pub struct EntryClock {
     pub age_ms: u64,
     /// Until it is stale; negative since when it is.
     pub fresh_left_ms: i64,
-    /// Until it is gone.
+    /// Until it is dead (end of grace); zero when it is.
     pub physical_left_ms: u64,
+    /// Until it is gone.
+    pub total_left_ms: u64,
 }
 
 /// The entry's times when the store has `left` of its life to go. A store whose clock jumped may say
 /// more than the whole life: the age is then 0, never negative (F24).
 #[must_use]
 pub fn clock(entry: &Entry, left: Millis) -> EntryClock {
-    clock_of(entry.physical, entry.soft, left)
+    clock_of((entry.soft, entry.physical, entry.total), left)
 }
 
-fn clock_of(physical: Millis, soft: Millis, left: Millis) -> EntryClock {
-    let age_ms = physical.saturating_sub(left).0;
+fn clock_of((soft, physical, total): (Millis, Millis, Millis), left: Millis) -> EntryClock {
+    let age_ms = total.saturating_sub(left).0;
     let signed = |span: u64| i64::try_from(span).unwrap_or(i64::MAX);
     EntryClock {
         age_ms,
         fresh_left_ms: signed(soft.0).saturating_sub(signed(age_ms)),
-        physical_left_ms: left.0.min(physical.0),
+        physical_left_ms: physical.0.saturating_sub(age_ms),
+        total_left_ms: left.0.min(total.0),
     }
 }
 
 /// What a store needs of an entry, read without the checksum's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    /// As in [`Entry`].
+    pub total: Millis,
     /// As in [`Entry`].
     pub physical: Millis,
     /// As in [`Entry`].
@@ -139,30 +150,35 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the front of an entry; `None` when it is none of this version.
+    /// Reads the front of an entry; `None` when it is none of this version, or its lives are not in order.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEAD_LEN || bytes[..2] != MAGIC || bytes[2] != VERSION {
             return None;
         }
+        let [total, soft, physical] = [u64_at(bytes, 4)?, u64_at(bytes, 12)?, u64_at(bytes, 20)?];
+        if soft > physical || physical > total || total > ENTRY_LIFE_MS_MAX {
+            return None;
+        }
         Some(Self {
-            physical: Millis(u64_at(bytes, 4)?),
-            soft: Millis(u64_at(bytes, 12)?),
-            token: Token { counter: u64_at(bytes, 28)?, nonce: u128::from_be_bytes(array_at(bytes, 36)?) },
-            database: DatabaseTag(u64_at(bytes, 52)?),
+            total: Millis(total),
+            physical: Millis(physical),
+            soft: Millis(soft),
+            token: Token { counter: u64_at(bytes, 36)?, nonce: u128::from_be_bytes(array_at(bytes, 44)?) },
+            database: DatabaseTag(u64_at(bytes, 60)?),
         })
     }
 
     /// As [`clock`].
     #[must_use]
     pub fn clock(&self, left: Millis) -> EntryClock {
-        clock_of(self.physical, self.soft, left)
+        clock_of((self.soft, self.physical, self.total), left)
     }
 }
 
 impl Entry {
     /// The bytes to store under `key`. The body is compressed when it is large enough and at least a
-    /// tenth is saved. Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it.
+    /// tenth is saved. Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it, and each to the next longer one.
     ///
     /// # Errors
     /// [`TooLarge`].
@@ -178,10 +194,11 @@ impl Entry {
         let mut out = Vec::with_capacity(HEADER_LEN + name.len() + body.len());
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[VERSION, if packed.is_some() { FLAG_LZ4 } else { 0 }]);
-        for span in [self.physical, self.soft] {
-            out.extend_from_slice(&span.0.min(ENTRY_LIFE_MS_MAX).to_be_bytes());
+        let total = self.total.0.min(ENTRY_LIFE_MS_MAX);
+        let physical = self.physical.0.min(total);
+        for span in [total, self.soft.0.min(physical), physical, self.cost.0.min(ENTRY_LIFE_MS_MAX)] {
+            out.extend_from_slice(&span.to_be_bytes());
         }
-        out.extend_from_slice(&self.cost.0.to_be_bytes());
         out.extend_from_slice(&self.token.counter.to_be_bytes());
         out.extend_from_slice(&self.token.nonce.to_be_bytes());
         out.extend_from_slice(&self.database.0.to_be_bytes());
@@ -208,7 +225,7 @@ impl Entry {
         }
         let head = Head::read(bytes).ok_or(BadEntry::Format)?;
         let number = |at: usize| u32_at(bytes, at).ok_or(BadEntry::Length);
-        let (name_len, body_len, raw_len) = (usize::from(bytes[60]), number(61)?, number(65)?);
+        let (name_len, body_len, raw_len) = (usize::from(bytes[68]), number(69)?, number(73)?);
         if bytes.len() - HEADER_LEN != name_len.saturating_add(body_len) {
             return Err(BadEntry::Length);
         }
@@ -227,9 +244,11 @@ impl Entry {
             _ => return Err(BadEntry::Fields),
         };
         Ok(Self {
+            total: head.total,
             physical: head.physical,
             soft: head.soft,
-            cost: Millis(u64_at(bytes, 20).ok_or(BadEntry::Length)?),
+            // Whatever a writer measured, a run has not taken longer than an entry lives.
+            cost: Millis(u64_at(bytes, 28).ok_or(BadEntry::Length)?.min(ENTRY_LIFE_MS_MAX)),
             token: head.token,
             database: head.database,
             stored_by,

@@ -43,7 +43,7 @@ pub struct LeaseAsk {
 pub struct StoredEntry {
     /// Encoded entry ([`crate::entry`]).
     pub bytes: Bytes,
-    /// Physical life left. With the life in the entry's header this gives the age on one clock only.
+    /// Life left. With the total life in the entry's header this gives the age on one clock only.
     pub left_ms: Millis,
 }
 
@@ -69,7 +69,8 @@ pub enum Grant {
         token: Token,
         /// How it came to be free.
         kind: GrantKind,
-        /// A stale value, if one is left.
+        /// A value that is not fresh, or too old for the asker, if one is left: stale, or dead and kept for
+        /// stale-if-error. Which of them, its times say.
         stale: Option<StoredEntry>,
     },
     /// Somebody else may.
@@ -80,7 +81,7 @@ pub enum Grant {
         token: Token,
         /// Until when, from now, unless renewed.
         left_ms: Millis,
-        /// A stale value, if one is left.
+        /// As in [`Grant::Lease`].
         stale: Option<StoredEntry>,
     },
 }

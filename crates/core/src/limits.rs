@@ -132,6 +132,18 @@ pub const DEGRADED_TTL_MS: u64 = 2_000;
 /// How often a node reads the store's invalidation log: the bound on how long a memory copy outlives
 /// a purge that did not reach this node directly.
 pub const INVALIDATION_POLL_MS: u64 = 500;
+/// A hit is served if the invalidation log was read, or could not be, so long ago at the most: four polls. Longer
+/// means that the process was stopped or starved and may have missed a purge, so the log is read first. Less would
+/// make hits of a starved machine wait for the store; more is what a stopped one may serve of the past.
+pub const PAUSE_MS: u64 = 2_000;
+const _: () = assert!(PAUSE_MS >= 3 * INVALIDATION_POLL_MS);
+/// For how long a request waits for that look: the reader may be in the middle of a command that began before the
+/// pause, and then needs one more; each has [`STORE_COMMAND_MS_DEFAULT`]. A log of several pages takes longer.
+pub const PAUSE_LOOK_MS_MAX: u64 = 500;
+/// For how long a request that could be answered by stale-if-error waits for a run at the most, however slow its
+/// pattern usually is: below it, three times the tail that leases are measured by. With what
+/// [`LEASE_MS_MIN`] allows, between 1 and 5 s.
+pub const SPARE_PATIENCE_MS_MAX: u64 = 5_000;
 /// Invalidations kept in the store's log; a node that is further behind drops all its copies.
 pub const INVALIDATION_LOG_LEN_MAX: usize = 1_000;
 

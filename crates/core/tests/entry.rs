@@ -5,7 +5,7 @@ use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::Token;
-use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX};
+use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use proptest::prelude::*;
@@ -15,6 +15,7 @@ const KEY: QueryKey = QueryKey([3; 32]);
 
 fn entry(body: impl Into<Bytes>) -> Entry {
     Entry {
+        total: Millis(690_000),
         physical: Millis(90_000),
         soft: Millis(60_000),
         cost: Millis(120),
@@ -101,33 +102,104 @@ fn a_body_over_the_limit_is_not_sealed() {
 #[test]
 fn times_follow_from_what_is_left_in_the_store() {
     let entry = entry("rows");
-    // Read for 2 s, so the store was given 88 s; 10 s later it has 78 s left.
-    let now = clock(&entry, Millis(78_000));
+    // Read for 2 s, so the store was given 688 s; 10 s later it has 678 s left.
+    let now = clock(&entry, Millis(678_000));
     assert_eq!((now.age_ms, now.fresh_left_ms, now.physical_left_ms), (12_000, 48_000, 78_000));
-    let stale = clock(&entry, Millis(29_000));
-    assert_eq!((stale.age_ms, stale.fresh_left_ms), (61_000, -1_000));
+    assert_eq!(now.total_left_ms, 678_000);
+    let stale = clock(&entry, Millis(629_000));
+    assert_eq!((stale.age_ms, stale.fresh_left_ms, stale.physical_left_ms), (61_000, -1_000, 29_000));
+    let dead = clock(&entry, Millis(590_000));
+    assert_eq!((dead.age_ms, dead.fresh_left_ms, dead.physical_left_ms), (100_000, -40_000, 0));
+    assert_eq!(dead.total_left_ms, 590_000);
     let jumped = clock(&entry, Millis(u64::MAX));
     assert_eq!((jumped.age_ms, jumped.fresh_left_ms, jumped.physical_left_ms), (0, 60_000, 90_000));
+    assert_eq!(jumped.total_left_ms, 690_000);
+}
+
+/// As a writer elsewhere with our secret would seal it.
+fn sealed_anew(mut bytes: Vec<u8>) -> Bytes {
+    let mut hasher = blake3::Hasher::new_keyed(&SECRET.0);
+    hasher.update(&KEY.0).update(&bytes[..77]).update(&bytes[93..]);
+    hasher.finalize_xof().fill(&mut bytes[77..93]);
+    bytes.into()
+}
+
+/// F39, F41, I13: numbers that no writer of ours would store are a miss, or are cut; nothing lives for ever.
+#[test]
+fn lives_and_costs_made_elsewhere_are_refused_or_cut() {
+    let sealed = entry("rows").encode(&SECRET, &KEY).unwrap();
+    assert_eq!(sealed_anew(sealed.to_vec()), sealed, "the same seal");
+    let with = |fields: &[(usize, u64)]| {
+        let mut bytes = sealed.to_vec();
+        for (at, value) in fields {
+            bytes[*at..at + 8].copy_from_slice(&value.to_be_bytes());
+        }
+        sealed_anew(bytes)
+    };
+    let (total, soft, physical, cost) = (4, 12, 20, 28);
+    let none = [
+        with(&[(soft, 90_001)]),
+        with(&[(physical, 690_001)]),
+        with(&[(soft, u64::MAX)]),
+        with(&[(total, u64::MAX)]),
+        with(&[(total, ENTRY_LIFE_MS_MAX + 1)]),
+        with(&[(total, 0)]),
+        with(&[(soft, u64::MAX), (physical, u64::MAX), (total, u64::MAX)]),
+        // As negative or not-a-number in another writer's eyes.
+        with(&[(soft, (-1_i64).cast_unsigned())]),
+        with(&[(total, f64::NAN.to_bits()), (soft, f64::NAN.to_bits()), (physical, f64::NAN.to_bits())]),
+    ];
+    for bytes in none {
+        assert_eq!(Head::read(&bytes), None);
+        assert_eq!(Entry::decode(&bytes, &SECRET, &KEY), Err(BadEntry::Format));
+    }
+    let read = |bytes: &Bytes| Entry::decode(bytes, &SECRET, &KEY).unwrap();
+    assert_eq!(read(&with(&[(cost, 0)])).cost, Millis(0));
+    assert_eq!(read(&with(&[(cost, u64::MAX)])).cost, Millis(ENTRY_LIFE_MS_MAX));
+    let longest = read(&with(&[(total, ENTRY_LIFE_MS_MAX)]));
+    assert_eq!(clock(&longest, Millis(u64::MAX)).total_left_ms, ENTRY_LIFE_MS_MAX);
+}
+
+/// A TTL of 10 years and more is cut when it is written, in order.
+#[test]
+fn lives_beyond_the_longest_are_cut_in_order() {
+    let all = |ms| Entry { total: Millis(ms), physical: Millis(ms), soft: Millis(ms), ..entry("rows") };
+    for ms in [ENTRY_LIFE_MS_MAX, ENTRY_LIFE_MS_MAX + 1, u64::MAX] {
+        let read = Entry::decode(&all(ms).encode(&SECRET, &KEY).unwrap(), &SECRET, &KEY).unwrap();
+        assert_eq!(read, all(ENTRY_LIFE_MS_MAX));
+    }
+    let upside_down = Entry { total: Millis(10), physical: Millis(20), soft: Millis(30), ..entry("rows") };
+    let read = Entry::decode(&upside_down.encode(&SECRET, &KEY).unwrap(), &SECRET, &KEY).unwrap();
+    assert_eq!((read.soft, read.physical, read.total), (Millis(10), Millis(10), Millis(10)));
+}
+
+/// What version 1 stored is a miss: it says nothing of the end of stale-if-error.
+#[test]
+fn an_entry_of_version_1_is_a_miss() {
+    let mut old = entry("rows").encode(&SECRET, &KEY).unwrap().to_vec();
+    old[2] = 1;
+    assert_eq!(Head::read(&old), None);
+    assert_eq!(Entry::decode(&sealed_anew(old), &SECRET, &KEY), Err(BadEntry::Format));
 }
 
 proptest! {
     #[test]
     fn what_was_sealed_is_read(
         body in proptest::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..6_000),
-        soft in 0_u64..1 << 38, grace in 0_u64..1 << 37, cost in any::<u64>(),
+        soft in 0_u64..1 << 38, grace in 0_u64..1 << 35, beyond in 0_u64..1 << 33, cost in 0..ENTRY_LIFE_MS_MAX,
         counter in any::<u64>(), nonce in any::<u128>(), database in any::<u64>(), key in any::<[u8; 32]>(),
         stored_by in "[A-Za-z0-9._:-]{1,64}",
     ) {
         let entry = Entry {
-            physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
+            total: Millis(soft + grace + beyond), physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
             token: Token { counter, nonce }, database: DatabaseTag(database),
             stored_by: NodeName::new(&stored_by).unwrap(), body: body.into(),
         };
-        prop_assume!(soft + grace <= hopcache_core::limits::ENTRY_LIFE_MS_MAX);
+        prop_assume!(entry.total.0 <= ENTRY_LIFE_MS_MAX);
         let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
         let head = Head::read(&sealed).unwrap();
-        prop_assert_eq!((head.physical, head.soft, head.token, head.database),
-            (entry.physical, entry.soft, entry.token, entry.database));
+        prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.database),
+            (entry.total, entry.physical, entry.soft, entry.token, entry.database));
         prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
     }
 
@@ -136,7 +208,7 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
         let mut bytes = bytes;
         if ours {
-            bytes.splice(0..bytes.len().min(3), *b"HC\x01");
+            bytes.splice(0..bytes.len().min(3), *b"HC\x02");
         }
         let _ = Head::read(&bytes);
         prop_assert!(Entry::decode(&bytes.into(), &SECRET, &KEY).is_err());

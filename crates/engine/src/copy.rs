@@ -1,6 +1,6 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -23,6 +23,8 @@ pub struct MemoryCopy {
     pub fresh_until: MonoTime,
     /// End of grace.
     pub dead_at: MonoTime,
+    /// End of stale-if-error: until then it is kept, and served where the origin fails.
+    pub spare_until: MonoTime,
     /// How long the run took.
     pub cost_ms: Millis,
     /// Token that it was stored with; none if the store never took it.
@@ -34,6 +36,8 @@ pub struct MemoryCopy {
     renderings: [OnceLock<Bytes>; 4],
     /// In microseconds of the node's clock; a failed refresh is not tried again before.
     refresh_after: AtomicU64,
+    /// Whether the last run for it failed by no fault of the statement; a newer copy begins without.
+    has_origin_failed: AtomicBool,
     /// How often it is asked for.
     pub heat: Heat,
 }
@@ -70,6 +74,8 @@ pub struct CopyTimes {
     pub soft_ms: Millis,
     /// Physical life, from the start of the read.
     pub physical_ms: Millis,
+    /// Total life, from the start of the read: to the end of stale-if-error.
+    pub total_ms: Millis,
     /// How long the run took.
     pub cost_ms: Millis,
 }
@@ -92,7 +98,7 @@ impl MemoryCopy {
         Self::of(Content::Passing(result), times, None, database_tag)
     }
 
-    /// A copy of a stored entry of which `left_ms` of its physical life is left now.
+    /// A copy of a stored entry of which `left_ms` of its total life is left now.
     ///
     /// # Errors
     /// When the entry's body is no result.
@@ -102,9 +108,10 @@ impl MemoryCopy {
         now: MonoTime,
     ) -> Result<Self, hopcache_core::result::BadResult> {
         let times = CopyTimes {
-            read_started: now - entry.physical.saturating_sub(left_ms),
+            read_started: now - entry.total.saturating_sub(left_ms),
             soft_ms: entry.soft,
             physical_ms: entry.physical,
+            total_ms: entry.total,
             cost_ms: entry.cost,
         };
         ResultSet::from_bytes(&entry.body)?;
@@ -136,12 +143,14 @@ impl MemoryCopy {
             read_started: times.read_started,
             fresh_until: times.read_started + times.soft_ms,
             dead_at: times.read_started + times.physical_ms,
+            spare_until: times.read_started + times.total_ms.max(times.physical_ms),
             cost_ms: times.cost_ms,
             token,
             database_tag,
             owner: ScopeTag::default(),
             renderings: Default::default(),
             refresh_after: AtomicU64::new(0),
+            has_origin_failed: AtomicBool::new(false),
             heat: Heat::new(times.read_started, None),
         }
     }
@@ -190,6 +199,23 @@ impl MemoryCopy {
         } else {
             Life::Dead
         }
+    }
+
+    /// How it stands beside a failing origin: stale or dead, and not past the end of stale-if-error.
+    #[must_use]
+    pub fn is_spare(&self, now: MonoTime) -> bool {
+        self.fresh_until <= now && now < self.spare_until
+    }
+
+    /// The last run for it failed by an outage: what is served of it from now on says so.
+    pub fn origin_failed(&self) {
+        self.has_origin_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it did.
+    #[must_use]
+    pub fn has_origin_failed(&self) -> bool {
+        self.has_origin_failed.load(Ordering::Relaxed)
     }
 
     /// Time since the origin read began.
@@ -363,7 +389,8 @@ mod tests {
             bookmark: None,
         };
         let ms = Millis(1_000);
-        let times = CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, cost_ms: ms };
+        let times =
+            CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };
         let copy = MemoryCopy::passing(result, times, DatabaseTag(1));
         let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
         let bodies = [copy.rendering(form).unwrap(), copy.live_body(form, Some("FB:x")).unwrap()];

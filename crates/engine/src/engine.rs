@@ -25,9 +25,11 @@ use crate::flight::{FlightBounds, FlightTable};
 use crate::holdings::Holdings;
 use crate::lead::Landed;
 use crate::outcome::Event;
+use crate::pause::Awake;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
 use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
+use crate::spares::Spares;
 
 /// Everything outside that the engine acts through.
 #[derive(Clone)]
@@ -133,6 +135,8 @@ pub struct Engine {
     pub(crate) setbacks: Setbacks,
     /// Purges that reached this node, for runs that no flight knows of.
     pub(crate) purges: AtomicU64,
+    pub(crate) spares: Spares,
+    pub(crate) awake: Awake,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -183,6 +187,8 @@ impl Engine {
             )),
             setbacks: Setbacks::new(),
             purges: AtomicU64::new(0),
+            spares: Spares::default(),
+            awake: Awake::default(),
             store_trouble: Mutex::default(),
         })
     }

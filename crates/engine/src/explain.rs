@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::entry::{Entry, clock};
+use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
@@ -40,7 +40,7 @@ pub struct Explanation {
 /// A stored entry, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryView {
-    /// `fresh`, `stale`, or `corrupt` when the checksum fails.
+    /// `fresh`, `stale`, `dead` (kept for stale-if-error), or `corrupt` when the checksum fails.
     pub state: &'static str,
     /// Age since the origin read began.
     pub age_ms: u64,
@@ -98,7 +98,11 @@ impl Engine {
         };
         let times = clock(&entry, stored.left_ms);
         EntryView {
-            state: if times.fresh_left_ms > 0 { "fresh" } else { "stale" },
+            state: match times {
+                EntryClock { fresh_left_ms: 1.., .. } => "fresh",
+                EntryClock { physical_left_ms: 1.., .. } => "stale",
+                _ => "dead",
+            },
             age_ms: times.age_ms,
             ttl_ms: times.fresh_left_ms,
             cost_ms: entry.cost.0,

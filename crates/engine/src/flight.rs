@@ -27,6 +27,8 @@
 //! | no read at all | `Landing::NotARead` | each runs for itself, all at once | `not_a_read_sets_all_free_at_once` |
 //! | holder gone | `Wait::Lost` (panic, abort); between nodes `win.rs` `is_dead`, `GrantKind::Stolen` | they compete again, one leads (F4) | `a_lost_leader_costs_one_more_run_and_no_lease`, `promises.rs` F1 |
 //! | waiter's patience over | `FailureKind::DeadlinePassed` | 504 for that one; the flight goes on | `a_waiters_patience_ends_for_itself_alone` |
+//! | waiter's patience over, with a spare | `spare_when_overdue` (`spares.rs`) | the stale answer, marked; the flight goes on | `stale_if_error.rs` `a_slow_run_is_waited_for_as_long_as_runs_usually_take` |
+//! | any outage, with a spare | `or_spare` (`spares.rs`) | the stale answer, marked | `stale_if_error.rs` `every_outage_is_answered_by_a_dead_copy_at_every_node` |
 //! | holder too old | `is_holder_too_old` (`here.rs`) | they compete again (I4) | `a_holder_too_old_is_not_believed` |
 //! | detached | [`FlightTable::detach`] | those who follow get its value; later ones fly anew | `promises.rs` `a_result_read_before_a_purge_does_not_outlive_it` |
 //! | no room | [`Seat::Full`], `FailureKind::Overloaded` | 503 | `over_the_cap_is_refused_and_the_flight_goes_on` |

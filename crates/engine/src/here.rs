@@ -33,6 +33,7 @@ pub(crate) enum Here {
 impl Engine {
     /// Answers from memory, or leads or joins a flight.
     pub(crate) async fn answer_here(self: &Arc<Self>, ask: &Ask) -> Here {
+        self.look_after_pause().await;
         if let Some(outcome) = self.from_memory(ask) {
             return Here::Answered(outcome);
         }
@@ -46,13 +47,14 @@ impl Engine {
             return self.read_anew(ask).await;
         }
         let left = ask.deadline.since(self.now());
-        tokio::select! {
+        let here = tokio::select! {
             biased;
             here = self.compete(ask) => here,
             () = self.ports.clock.sleep(left) => {
                 Here::Answered(self.failed(ask, FailureKind::DeadlinePassed.into(), Role::Joined))
             }
-        }
+        };
+        self.or_spare(ask, here).await
     }
 
     /// Serves a fresh copy, or a stale one while a refresh runs (stale while revalidate, RFC 5861).
@@ -62,6 +64,9 @@ impl Engine {
         }
         let copy = self.own_copy(&ask.query.key)?;
         let now = self.now();
+        if !self.is_awake(now) {
+            return None;
+        }
         let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
         match copy.life(now) {
             _ if too_old => None,
@@ -77,8 +82,7 @@ impl Engine {
                 if copy.is_refresh_due(now) {
                     self.refresh(Errand::of(ask, Cause::Refresh));
                 }
-                self.note(Event::StaleServed);
-                Some(self.hit_outcome(ask, &copy, Some(Detail::Stale)))
+                Some(self.stale_outcome(ask, &copy))
             }
             Life::Dead => None,
         }
@@ -101,7 +105,17 @@ impl Engine {
                     (follower, Role::Led)
                 }
             };
-            let Wait::Landed(landed) = follower.wait().await else {
+            if role == Role::Joined
+                && let Some(outcome) = self.overdue_spare(ask)
+            {
+                return Here::Answered(outcome);
+            }
+            let wait = tokio::select! {
+                biased;
+                wait = follower.wait() => wait,
+                outcome = self.spare_when_overdue(ask) => return Here::Answered(outcome),
+            };
+            let Wait::Landed(landed) = wait else {
                 #[cfg(hopcache_seeded)]
                 self.seeded_unlocked(ask).await;
                 continue;
@@ -143,7 +157,7 @@ impl Engine {
         match landing {
             Landing::Found(copy) | Landing::Stale(copy) => copy.life(self.now()) == Life::Dead,
             Landing::Ran { copy, .. } => {
-                role == Role::Joined && self.is_too_old(ask, copy.age_ms(self.now()))
+                role == Role::Joined && self.is_too_old(ask, copy.age_ms(self.now()), None)
             }
             Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => false,
         }
@@ -164,10 +178,16 @@ impl Engine {
         is_young && is_not_too_stale
     }
 
-    /// Whether an answer of this age is past TTL and grace, by the least that they can be.
-    pub(crate) fn is_too_old(&self, ask: &Ask, age_ms: Millis) -> bool {
+    /// Whether an answer of this age is past TTL and grace, by the least that they can be; past
+    /// stale-if-error too where it is one of those.
+    pub(crate) fn is_too_old(&self, ask: &Ask, age_ms: Millis, detail: Option<Detail>) -> bool {
         let ttl_ms = ask.hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
-        ttl_ms > Millis::ZERO && age_ms > scaled(ttl_ms, 1.0 + self.policy.grace)
+        let spare_ms = match detail {
+            Some(Detail::StaleIfError) => self.policy.stale_if_error_ms,
+            _ => Millis::ZERO,
+        };
+        let most_ms = scaled(ttl_ms, 1.0 + self.policy.grace).0.saturating_add(spare_ms.0);
+        ttl_ms > Millis::ZERO && age_ms.0 > most_ms
     }
 
     /// `no-cache`: a read that begins after the request came, so no flight under way will do. It is
@@ -250,8 +270,11 @@ impl Engine {
             }
             Landing::Found(copy) => self.hit_outcome(ask, copy, None),
             Landing::Stale(copy) => {
-                self.note(Event::StaleServed);
-                self.hit_outcome(ask, copy, Some(Detail::Stale))
+                // The store's copy does not know how the runs after it went.
+                if self.has_setback_since(&ask.query.key, copy.read_started) {
+                    copy.origin_failed();
+                }
+                self.stale_outcome(ask, copy)
             }
             Landing::Ran { copy, live, kept, detail } => {
                 let answer = match live {
@@ -267,13 +290,20 @@ impl Engine {
         })
     }
 
-    fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
+    /// A stale copy, or a dead one, in its own words.
+    fn stale_outcome(&self, ask: &Ask, copy: &SharedCopy) -> Outcome {
+        self.note(Event::StaleServed);
+        let detail = if copy.has_origin_failed() { Detail::StaleIfError } else { Detail::Stale };
+        self.hit_outcome(ask, copy, Some(detail))
+    }
+
+    pub(crate) fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
         let detail = detail.or(self.is_for_want_of_a_store(copy).then_some(Detail::Degraded));
         let is_new_form = !copy.has_rendering(ask.form);
         let answer = answer_of(copy, ask);
         if is_new_form {
             // The copy became heavier: weigh it again.
-            let life_ms = copy.dead_at.since(self.now());
+            let life_ms = copy.spare_until.since(self.now());
             self.ports.memory.weigh_again(ask.query.key, copy, life_ms);
         }
         Outcome { answer, how: self.how(copy, Class::Hit, detail), answered_by: None, key: ask.query.key }

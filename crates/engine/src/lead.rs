@@ -106,6 +106,7 @@ impl Engine {
 
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
+        let spare = self.spare_of_memory(&errand.query);
         let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
             self.land_held_back(&errand, left_ms).await
         } else {
@@ -133,6 +134,7 @@ impl Engine {
             //   we read X · purge detaches this flight · purge empties memory · we keep X.
             self.ports.memory.remove(&errand.query.key);
         }
+        drop(spare);
         let whose = errand.query.identity.fingerprint;
         let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
@@ -202,7 +204,7 @@ impl Engine {
     }
 
     fn put_off_refresh(&self, key: &QueryKey, pause_ms: Millis) {
-        if let Some(copy) = self.ports.memory.get(key) {
+        if let Some(copy) = self.own_copy(key) {
             copy.put_off_refresh(self.now() + pause_ms);
         }
     }

@@ -27,6 +27,7 @@ mod near;
 pub mod outcome;
 pub mod outlook;
 mod path;
+mod pause;
 mod peer_side;
 pub mod ports;
 pub mod purge;
@@ -38,6 +39,7 @@ mod seeded;
 mod setbacks;
 pub mod sizes;
 mod span;
+mod spares;
 mod win;
 
 pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};

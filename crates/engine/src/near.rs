@@ -92,7 +92,7 @@ impl Engine {
         let copy = self.ports.memory.get(&ask.query.key)?;
         let hits = copy.near_hits()?;
         let now = self.now();
-        if now >= copy.dead_at || !copy.has_rendering(ask.form) {
+        if now >= copy.dead_at || !copy.has_rendering(ask.form) || !self.is_awake(now) {
             return None;
         }
         let answer = Answer::Body(copy.rendering(ask.form).ok()?);
@@ -147,6 +147,7 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
         read_started: permitted.sent - age_ms,
         soft_ms: Millis(age_ms.0.saturating_add(left_ms)),
         physical_ms: Millis(age_ms.0.saturating_add(near_ms)),
+        total_ms: Millis(age_ms.0.saturating_add(near_ms)),
         cost_ms: Millis::ZERO,
     };
     let copy = MemoryCopy::near(body, ask.form, times, ask.query.database_tag);

@@ -105,7 +105,7 @@ pub enum Reason {
 pub enum Detail {
     /// Past the soft TTL, within grace; a refresh is under way.
     Stale,
-    /// Past the soft TTL, and the origin failed.
+    /// Past the soft TTL, perhaps past grace, and the origin failed or took too long.
     StaleIfError,
     /// The store cannot be reached: one run per node that leads, kept briefly in memory only.
     Degraded,
@@ -189,6 +189,23 @@ impl FailureKind {
             | Self::DeadlinePassed
             | Self::NotCached
             | Self::HeldBack { .. } => false,
+        }
+    }
+
+    /// Whether a stale answer is better than this failure (RFC 5861, section 4): where the origin, or the way to
+    /// it, fails whoever asks. Not where Neo4j says something of the statement or of rights, and not where
+    /// this principal alone asks for too much: to be told to slow down it has to be told.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Neo4j(said) => said.is_outage(),
+            Self::OriginUnreachable
+            | Self::OriginCut
+            | Self::OriginTimedOut
+            | Self::Overloaded
+            | Self::DeadlinePassed
+            | Self::HeldBack { .. } => true,
+            Self::TooManyRuns | Self::TooLarge { .. } | Self::NotCached | Self::BadResult => false,
         }
     }
 

@@ -79,7 +79,7 @@ impl Engine {
     pub(crate) fn outlook_here(&self, key: &QueryKey) -> Outlook {
         let now = self.now();
         let degree = self.degrees.learned(key, now);
-        let copy = self.ports.memory.get(key).map(|copy| {
+        let copy = self.own_copy(key).map(|copy| {
             let facts = self.facts_of(&copy, degree, 1.0);
             let left_ms = match copy.life(now) {
                 Life::Fresh(left) => left,

@@ -58,7 +58,7 @@ impl Engine {
                 break;
             }
             match self.forward(ask, node).await {
-                Hop::Answered(here) => return here,
+                Hop::Answered(here) => return self.or_spare_beside(ask, here).await,
                 Hop::NextNode => {}
             }
         }

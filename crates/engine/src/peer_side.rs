@@ -70,6 +70,9 @@ impl Engine {
         // Whoever answers this request, these were answered with what came from here.
         arrived(&copy, forwarded.near_hits.unwrap_or(0));
         let now = self.now();
+        if !self.is_awake(now) {
+            return None;
+        }
         let Life::Fresh(left) = copy.life(now) else { return None };
         if !copy.has_rendering(forwarded.form) {
             return None;

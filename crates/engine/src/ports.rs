@@ -180,6 +180,22 @@ pub struct Neo4jFailure {
     pub message: String,
 }
 
+impl Neo4jFailure {
+    /// Whether the server is in trouble, whatever it is asked: `Neo.TransientError.*`, and of `Neo.DatabaseError.*`
+    /// what is not about a statement or the schema (a database that does not start, a log that cannot be
+    /// written, an unknown error). Never what is said of rights.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        let mut parts = self.code.split('.').skip(1);
+        match (parts.next(), parts.next()) {
+            (_, Some("Security")) => false,
+            (Some("TransientError"), _) => true,
+            (Some("DatabaseError"), part) => !matches!(part, Some("Statement" | "Schema" | "Procedure")),
+            _ => false,
+        }
+    }
+}
+
 /// Why a run did not end well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OriginError {
@@ -219,6 +235,18 @@ pub enum OriginFault {
         /// The bound that it went over, in bytes.
         limit_bytes: usize,
     },
+}
+
+impl OriginFault {
+    /// As [`FailureKind::is_outage`](crate::outcome::FailureKind::is_outage).
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Failed(said) | Self::Transient(said) => said.is_outage(),
+            Self::Unreachable(_) | Self::Cut(_) | Self::TimedOut | Self::Overloaded => true,
+            Self::Unauthorized(_) | Self::TooManyRuns | Self::TooLarge { .. } => false,
+        }
+    }
 }
 
 /// A fault that came before the statement was sent.

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::INVALIDATION_POLL_MS;
+use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_packstream::Reader;
@@ -87,6 +87,8 @@ impl Engine {
     /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.
     pub(crate) fn forget(&self, scope: &Scope) -> u64 {
         self.purges.fetch_add(1, Ordering::SeqCst);
+        // Before memory: see `spares.rs`.
+        self.spares.forget(scope);
         match scope {
             Scope::Key(key) => {
                 self.detach(|each| each == key);
@@ -117,9 +119,12 @@ impl Engine {
         let mut cursor = LogCursor::default();
         let mut is_first = true;
         loop {
+            let began = self.now();
             let page = self.ports.store.invalidations_since(cursor).await;
             self.saw_store(&page);
+            let mut is_more = false;
             if let Ok(page) = page {
+                is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
                 // A first look that came late may have missed what concerns copies kept meanwhile.
                 if page.gap && (!is_first || self.ports.memory.size().0 > 0) {
                     self.forget(&Scope::All);
@@ -130,8 +135,16 @@ impl Engine {
                 cursor = page.next;
                 is_first = false;
             }
+            if is_more {
+                continue;
+            }
+            self.awake.looked(began);
             self.ask_refusing_store().await;
-            self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)).await;
+            tokio::select! {
+                biased;
+                () = self.awake.wanted() => {}
+                () = self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)) => {}
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::flight::{Follower, Leader, Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
 use crate::near::{self, Permission};
-use crate::outcome::{Answer, Class, Event, FailureKind, ForwardWord, Role};
+use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, Role};
 use crate::ports::PeerError;
 
 /// How a forward ended.
@@ -42,10 +42,12 @@ impl From<Hop> for Reached {
     }
 }
 
-/// How a shared forward ended, when it had been sent, and with whose credentials (their fingerprint).
+/// How a shared forward ended, when it had been sent, by when it was to end, and with whose credentials (their
+/// fingerprint).
 #[derive(Debug)]
 pub(crate) struct SharedHop {
     pub(crate) sent: MonoTime,
+    pub(crate) deadline: MonoTime,
     pub(crate) whose: [u8; 32],
     pub(crate) hop: Hop,
 }
@@ -106,7 +108,7 @@ impl Engine {
     ) -> Follower<Arc<SharedHop>> {
         let follower = leader.follow();
         let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
-        let (sent, whose) = (self.now(), ask.query.identity.fingerprint);
+        let (sent, deadline, whose) = (self.now(), ask.deadline, ask.query.identity.fingerprint);
         let untold = self.take_near_hits(&ask.query.key);
         self.tasks.spawn(async move {
             let Reached { hop, near_ms } = engine.ask_peer(&ask, &to, Some(untold.count())).await;
@@ -114,7 +116,7 @@ impl Engine {
                 untold.put_back();
             }
             let near = engine.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
-            let followers = leader.land(Arc::new(SharedHop { sent, whose, hop }));
+            let followers = leader.land(Arc::new(SharedHop { sent, deadline, whose, hop }));
             if let Some(near) = near {
                 // Those whom the owner did not see either: it was asked once for all of them.
                 near::add(&near, followers);
@@ -204,9 +206,19 @@ impl Engine {
     fn share(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> Share {
         let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
         let on_its_way = joined.since(shared.sent);
-        let is_old = |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)));
+        let detail = outcome.how.detail;
+        let is_old =
+            |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)), detail);
         let failure = match &outcome.answer {
             Answer::Body(_) if outcome.how.age_ms.is_some_and(is_old) => return Share::TooOld,
+            // What the leader got in its last moment, those with more time need not take.
+            Answer::Body(_)
+                if outcome.how.detail == Some(Detail::StaleIfError)
+                    && shared.deadline < ask.deadline
+                    && self.now() >= shared.deadline =>
+            {
+                return Share::Leaders;
+            }
             Answer::Body(_) => return Share::Everybodys,
             Answer::Failed(failure) => &failure.kind,
         };

@@ -66,6 +66,7 @@ impl Engine {
             Err(error) => {
                 self.note_end(&query.key, asked_at, Some(&error.kind));
                 self.note(Event::OriginFault(FaultWord::from(&error.kind)));
+                self.mark_origin_failed(&query.key, &error.kind);
                 return self.land_without(query, token, Landing::Failed(error)).await;
             }
         }
@@ -100,6 +101,7 @@ impl Engine {
         self.note_end(&errand.query.key, read_started, ended.as_ref().err().map(|error| &error.kind));
         if let Err(error) = &ended {
             self.note(Event::OriginFault(FaultWord::from(&error.kind)));
+            self.mark_origin_failed(&errand.query.key, &error.kind);
         }
         (ended, Reading { read_started, took_ms })
     }
@@ -169,6 +171,7 @@ impl Engine {
             read_started: copy.read_started,
             soft_ms: life_ms,
             physical_ms: life_ms,
+            total_ms: life_ms,
             cost_ms: copy.cost_ms,
         };
         Arc::new(copy.with_times(times))
@@ -182,6 +185,7 @@ impl Engine {
         times: CopyTimes,
     ) -> (Kept, Option<Detail>) {
         let entry = Entry {
+            total: times.total_ms,
             physical: times.physical_ms,
             soft: times.soft_ms,
             cost: times.cost_ms,
@@ -196,10 +200,10 @@ impl Engine {
         };
         // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent
         // store took before the second try as well.
-        let left = || times.physical_ms.saturating_sub(self.now().since(times.read_started));
+        let left = || times.total_ms.saturating_sub(self.now().since(times.read_started));
         let left_ms = left();
         #[cfg(hopcache_seeded)]
-        let left_ms = crate::seeded::life(left_ms, times.physical_ms);
+        let left_ms = crate::seeded::life(left_ms, times.total_ms);
         if left_ms == Millis::ZERO {
             let _ = self.land_without(query, Some(token), Landing::NotARead(Reason::Unknown)).await;
             return (Kept::Skipped, None);
@@ -252,7 +256,7 @@ impl Engine {
         if copy.rendering(errand.form).is_err() {
             return;
         }
-        self.ports.memory.put(errand.query.key, Arc::clone(copy), copy.dead_at.since(self.now()));
+        self.ports.memory.put(errand.query.key, Arc::clone(copy), copy.spare_until.since(self.now()));
     }
 
     fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
@@ -260,10 +264,16 @@ impl Engine {
         // (I4), and a caller's wish would bind everybody who shares the entry.
         let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.unit());
+        // Cut here and not only where it is written: the store's share is what is left of the total, and that
+        // of a longer one would be cut again there, so that the age would lack what the run took.
+        let cut = |span: Millis| Millis(span.0.min(limits::ENTRY_LIFE_MS_MAX));
+        let soft_ms = cut(soft_ms);
+        let physical_ms = cut(scaled(soft_ms, 1.0 + self.policy.grace));
         CopyTimes {
             read_started: reading.read_started,
             soft_ms,
-            physical_ms: scaled(soft_ms, 1.0 + self.policy.grace),
+            physical_ms,
+            total_ms: cut(Millis(physical_ms.0.saturating_add(self.policy.stale_if_error_ms.0))),
             cost_ms: reading.took_ms,
         }
     }

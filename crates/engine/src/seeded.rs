@@ -43,8 +43,8 @@ pub(crate) fn misread(ended: Result<ResultSet, OriginError>) -> Result<ResultSet
 }
 
 /// [`Bug::LifeFromCommit`].
-pub(crate) fn life(left_ms: Millis, physical_ms: Millis) -> Millis {
-    if has(Bug::LifeFromCommit) { physical_ms } else { left_ms }
+pub(crate) fn life(left_ms: Millis, total_ms: Millis) -> Millis {
+    if has(Bug::LifeFromCommit) { total_ms } else { left_ms }
 }
 
 /// [`Bug::NearCopyOutlivesEntry`], at the owner.

@@ -69,6 +69,12 @@ impl Engine {
         self.setbacks.by_key.lock().get(key)?.left(self.now())
     }
 
+    /// Whether a run of this key has brought no answer since then, as far as is remembered here. Another node
+    /// may have had an answer before it, which is what the time is for.
+    pub(crate) fn has_setback_since(&self, key: &QueryKey, then: MonoTime) -> bool {
+        self.setbacks.by_key.lock().peek(key).is_some_and(|setback| setback.noted_at() >= then)
+    }
+
     /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
     /// whoever is told finds the key held back.
     pub(crate) fn note_end(&self, key: &QueryKey, began: MonoTime, fault: Option<&OriginFault>) {

@@ -29,6 +29,8 @@ pub struct Sizes {
     pub setbacks: usize,
     /// Degrees, anchors and questions about them.
     pub degrees: usize,
+    /// Copies put aside for those who wait for a run.
+    pub spares: usize,
     /// Copies in memory.
     pub copies: u64,
 }
@@ -55,6 +57,7 @@ impl Engine {
             too_large: self.too_large.lock().len(),
             setbacks: self.setbacks.len(),
             degrees: self.degrees.len(),
+            spares: self.spares.len(),
             copies: self.ports.memory.size().0,
         }
     }

@@ -9,12 +9,13 @@ use hopcache_core::node::Holder;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::Query;
-use crate::copy::SharedCopy;
+use crate::copy::{Life, SharedCopy};
 use crate::engine::Engine;
 use crate::lead::{Errand, StaleUse};
-use crate::outcome::Event;
+use crate::outcome::{Cause, Event};
 use crate::ports::{PeerError, Scope, StoreError};
 use crate::span::scaled;
+use crate::spares::Purges;
 
 /// How the competition for a key ended.
 pub(crate) enum Win {
@@ -54,7 +55,7 @@ impl Engine {
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
-        let mut silences = 0;
+        let (mut silences, purges) = (0, self.spares.purges());
         // One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known
         // for our own by it, when the next answer says that it is busy.
         let ask = self.lease_ask(errand, lease_ms);
@@ -81,16 +82,16 @@ impl Engine {
                     Err(Corrupt::Stays) => return Win::NoStore,
                 },
                 Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
-                    let stale = self.stale_copy(errand, stale, asked);
+                    let stale = self.stale_copy(errand, stale, asked, purges);
                     return self.won(errand, lease_ms, (GrantKind::Free, token), stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    let stale = self.stale_copy(errand, stale, asked);
+                    let stale = self.stale_copy(errand, stale, asked, purges);
                     return self.won(errand, lease_ms, (kind, token), stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
                     self.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(errand, stale, asked) {
+                    if let Some(copy) = self.stale_copy(errand, stale, asked, purges) {
                         return Win::BusyStale(copy);
                     }
                     if self.now() >= probe_after {
@@ -146,18 +147,25 @@ impl Engine {
         Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
     }
 
-    /// A stale value that may be served meanwhile. A corrupt one is only left alone: removing it would
+    /// A stale value that may be served meanwhile. One past grace may not: it is put aside for those who wait,
+    /// should the run fail or take too long. A corrupt one is only left alone: removing it would
     /// take the lease with it, ours or the holder's, and the next commit replaces it anyway.
     fn stale_copy(
         &self,
         errand: &Errand,
         stored: Option<StoredEntry>,
         asked: MonoTime,
+        purges: Purges,
     ) -> Option<SharedCopy> {
-        match (stored, errand.stale_use) {
-            (Some(stored), StaleUse::Serve) => self.decode_stored(&errand.query, &stored, asked),
-            _ => None,
+        if errand.cause == Cause::Refresh {
+            return None;
         }
+        let copy = self.decode_stored(&errand.query, &stored?, asked)?;
+        if errand.stale_use == StaleUse::Serve && copy.life(self.now()) != Life::Dead {
+            return Some(copy);
+        }
+        self.offer_spare(&errand.query, &copy, purges);
+        None
     }
 
     /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose

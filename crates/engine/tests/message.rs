@@ -242,7 +242,8 @@ fn every_reply_is_read_as_it_was_sent() {
         })
     });
     let classes = [Class::Hit, miss(Kept::Stored), miss(Kept::Fenced), miss(Kept::Skipped)];
-    let details = [None, Some(Detail::Stale), Some(Detail::Degraded), Some(Detail::Failed)];
+    let details =
+        [None, Some(Detail::Stale), Some(Detail::StaleIfError), Some(Detail::Degraded), Some(Detail::Failed)];
     for answer in failures.into_iter().chain([Answer::Body(Bytes::from_static(b"{}"))]) {
         for (class, detail) in classes.into_iter().zip(details) {
             let how = How { class, age_ms: Some(Millis(3)), ttl_ms: Some(-4), detail };

@@ -14,7 +14,7 @@ use crate::draw::Draw;
 const SECRET: ChecksumKey = ChecksumKey([7; 32]);
 const KEY: QueryKey = QueryKey([3; 32]);
 /// Place of the checksum, and of what stands behind it: the layout that core's `entry.rs` documents.
-const CHECKSUM: std::ops::Range<usize> = 69..85;
+const CHECKSUM: std::ops::Range<usize> = 77..93;
 
 pub(crate) fn check(bytes: &[u8]) {
     let mut draw = Draw(bytes);
@@ -47,9 +47,8 @@ fn check_sealed(bytes: &[u8]) {
             assert!(entry.body.len() <= 255 * bytes.len(), "a bomb");
             let again = entry.encode(&SECRET, &KEY).expect("it is not too large");
             let again = Entry::decode(&again, &SECRET, &KEY).expect("what is sealed is read");
-            // Lives beyond the bound are cut when they are written.
-            let cut = |span: Millis| Millis(span.0.min(ENTRY_LIFE_MS_MAX));
-            let entry = Entry { physical: cut(entry.physical), soft: cut(entry.soft), ..entry };
+            assert!(entry.soft <= entry.physical && entry.physical <= entry.total);
+            assert!(entry.total.0 <= ENTRY_LIFE_MS_MAX, "it lives for ever");
             assert!(again == entry);
         }
         Err(error) => assert_ne!(error, BadEntry::Checksum, "the checksum was right"),
@@ -62,10 +61,13 @@ fn check_bent(draw: &mut Draw<'_>) {
         0 => draw.short().to_vec(),
         _ => draw.short().iter().copied().cycle().take(COMPRESS_BYTES_MIN).collect(),
     };
+    let mut lives = [0; 3].map(|_| draw.number() % ENTRY_LIFE_MS_MAX);
+    lives.sort_unstable();
     let entry = Entry {
-        physical: Millis(draw.number() % ENTRY_LIFE_MS_MAX),
-        soft: Millis(draw.number() % ENTRY_LIFE_MS_MAX),
-        cost: Millis(draw.number()),
+        soft: Millis(lives[0]),
+        physical: Millis(lives[1]),
+        total: Millis(lives[2]),
+        cost: Millis(draw.number() % ENTRY_LIFE_MS_MAX),
         token: Token { counter: draw.number(), nonce: u128::from(draw.number()) },
         database: DatabaseTag(draw.number()),
         stored_by: NodeName::new("node-b").expect("a name"),
@@ -83,6 +85,7 @@ fn check_bent(draw: &mut Draw<'_>) {
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let entry = |body: Vec<u8>| Entry {
+        total: Millis(690_000),
         physical: Millis(90_000),
         soft: Millis(60_000),
         cost: Millis(120),
@@ -96,7 +99,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let sealed = entry(body).encode(&SECRET, &KEY).expect("it is not too large");
         // The same with a length that nothing stands behind: a bomb.
         let mut bomb = sealed.to_vec();
-        bomb[65..69].copy_from_slice(&(64_u32 << 20).to_be_bytes());
+        bomb[73..77].copy_from_slice(&(64_u32 << 20).to_be_bytes());
         for (mode, bytes) in [(0, sealed.to_vec()), (1, sealed.to_vec()), (1, bomb)] {
             seeds.push([vec![mode], bytes].concat());
         }

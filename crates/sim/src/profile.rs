@@ -75,6 +75,8 @@ pub const TTL_MS: u64 = 2_000;
 
 /// Clients here come a few times a second: from this rate on a key is hot.
 const NEAR_RATE_PER_S_MIN: f64 = 0.5;
+/// Stale-if-error of the worlds that have it: over before a world is, so that its end is met too.
+pub const STALE_IF_ERROR_MS: u64 = 4_000;
 
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
@@ -98,6 +100,7 @@ impl Profile {
             ttl_jitter: 0.1,
             run_timeout_ms: Millis(5_000),
             near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
+            stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
             ..default_policy()
         };
         Self {

@@ -134,6 +134,8 @@ pub struct Brought {
     pub soft: Millis,
     /// Its physical life.
     pub physical: Millis,
+    /// Its total life.
+    pub total: Millis,
     /// What the store was told to give it.
     pub left: Millis,
     /// Its database.

@@ -5,6 +5,7 @@
 //! it. The acts themselves are `cluster.rs`'.
 
 use hopcache_core::time::Millis;
+use hopcache_engine::outcome::Detail;
 use parking_lot::Mutex;
 
 use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
@@ -250,7 +251,10 @@ impl Tally {
                 What::Answered { served, .. } => {
                     self.answers += 1;
                     self.near += u64::from(served.is_near);
-                    continue;
+                    if served.how.detail != Some(Detail::StaleIfError) {
+                        continue;
+                    }
+                    "stale-if-error served"
                 }
                 What::RunBegan { .. } => {
                     self.runs += 1;

@@ -191,7 +191,11 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
         }
         let began = tokio::time::Instant::now();
         for outcome in crowd(&world, 4).await {
-            assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, Some(Detail::Stale)), "{round}");
+            assert_eq!(outcome.how.class, Class::Hit, "{round}");
+            // Only where the first refresh of all is under way nobody knows yet that the origin fails.
+            let known = if round < 5 { Detail::Stale } else { Detail::StaleIfError };
+            let details = [Some(known), Some(Detail::StaleIfError)];
+            assert!(details.contains(&outcome.how.detail), "{round}: {:?}", outcome.how);
             assert!(outcome.how.ttl_ms.unwrap() < 0);
         }
         assert!(began.elapsed() < Millis(50).duration(), "round {round}: waited {:?}", began.elapsed());

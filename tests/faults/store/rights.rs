@@ -72,7 +72,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
     let redis = RedisServer::start().await;
     let line = OPERATING.lines().find(|line| line.trim_start().starts_with("ACL SETUSER hopcache")).unwrap();
     let line = line.trim().replace(">…", ">secret");
-    assert!(line.contains("-@all") && line.contains("~hopcache:v1:*"), "{line}");
+    assert!(line.contains("-@all") && line.contains("~hopcache:v2:*"), "{line}");
     assert_eq!(redis.tell(&line), "+OK");
     let address = redis.addr();
     let mut node = Lone::start(&Spec::on(&format!("redis://hopcache:secret@{address}"))).await;
@@ -98,7 +98,7 @@ async fn the_documented_acl_is_enough_and_nothing_is_denied() {
 
     // Without the scripts' commands: said in words that lead to the list.
     assert_eq!(
-        redis.tell("ACL SETUSER weak on >secret ~hopcache:v1:* -@all +evalsha +eval +ping +info"),
+        redis.tell("ACL SETUSER weak on >secret ~hopcache:v2:* -@all +evalsha +eval +ping +info"),
         "+OK"
     );
     let weak = Lone::start(&Spec::on(&format!("redis://weak:secret@{address}"))).await;

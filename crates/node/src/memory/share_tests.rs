@@ -28,7 +28,13 @@ fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
         summary: Value::Map(Vec::new()),
         bookmark: None,
     };
-    let times = CopyTimes { read_started: MonoTime(0), soft_ms: LIFE, physical_ms: LIFE, cost_ms: Millis(1) };
+    let times = CopyTimes {
+        read_started: MonoTime(0),
+        soft_ms: LIFE,
+        physical_ms: LIFE,
+        total_ms: LIFE,
+        cost_ms: Millis(1),
+    };
     Arc::new(MemoryCopy::new(&result, times, None, DatabaseTag(1)).of_principal(principal(who)))
 }
 

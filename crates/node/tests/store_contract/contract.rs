@@ -76,7 +76,9 @@ contract!(
     an_invalidation_fences_and_removes,
     a_database_is_invalidated_and_no_other,
     a_stale_value_comes_beside_the_lease,
-    a_dead_entry_is_gone,
+    a_dead_entry_is_handed_out_beside_the_lease,
+    lives_out_of_order_are_no_value,
+    an_entry_past_its_total_life_is_gone,
     an_asker_bounds_the_age,
     large_bodies_come_back_whole,
     what_is_no_entry_is_no_value,
@@ -245,7 +247,46 @@ async fn a_stale_value_comes_beside_the_lease(subject: Subject) {
     assert_eq!(store.peek(&key).await.unwrap().entry.unwrap().bytes, new);
 }
 
-async fn a_dead_entry_is_gone(subject: Subject) {
+/// Past grace a value is no value, and comes with the lease, or with the word of who has it, until the end of
+/// stale-if-error: the engine says what it is good for.
+async fn a_dead_entry_is_handed_out_beside_the_lease(subject: Subject) {
+    let (store, key) = (&subject.store, key(1));
+    let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
+    // 60 s in all, dead after 45 s, and 50 s old.
+    let bytes = entry(&key, 30_000, "rows");
+    store.commit(&key, token, bytes.clone(), Millis(10_000)).await.unwrap();
+    let left_of = |stored: hopcache_core::lease::StoredEntry| {
+        assert_eq!(stored.bytes, bytes);
+        let head = hopcache_core::entry::Head::read(&stored.bytes).unwrap();
+        assert_eq!(head.clock(stored.left_ms).physical_left_ms, 0, "dead");
+        stored.left_ms
+    };
+    let Ok(Grant::Lease { stale: Some(dead), .. }) = store.get_or_lease(&key, &ask(2, 5_000)).await else {
+        panic!("a lease, and the dead value")
+    };
+    assert!((1..=10_000).contains(&left_of(dead).0));
+    let Ok(Grant::Busy { stale: Some(dead), .. }) = store.get_or_lease(&key, &ask(3, 5_000)).await else {
+        panic!("busy, and the dead value")
+    };
+    left_of(dead);
+    left_of(store.peek(&key).await.unwrap().entry.unwrap());
+}
+
+/// F41: lives that cannot be are no entry, in Lua as in Rust.
+async fn lives_out_of_order_are_no_value(subject: Subject) {
+    let (store, key) = (&subject.store, key(1));
+    let longest = hopcache_core::limits::ENTRY_LIFE_MS_MAX;
+    for (at, life) in [(12, 45_001), (12, u64::MAX), (20, 60_001), (4, 0), (4, longest + 1), (4, u64::MAX)] {
+        let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
+        let mut bytes = entry(&key, 30_000, "rows").to_vec();
+        bytes[at..at + 8].copy_from_slice(&u64::to_be_bytes(life));
+        store.commit(&key, token, bytes.into(), Millis(50_000)).await.unwrap();
+        assert_eq!(store.peek(&key).await.unwrap().entry, None, "{at}: {life}");
+    }
+    assert!(matches!(store.get_or_lease(&key, &ask(1, 5_000)).await, Ok(Grant::Lease { stale: None, .. })));
+}
+
+async fn an_entry_past_its_total_life_is_gone(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
     subject.stored(&key, 60_000, 30).await;
     subject.pass(50).await;
@@ -287,9 +328,10 @@ async fn large_bodies_come_back_whole(subject: Subject) {
 
 async fn what_is_no_entry_is_no_value(subject: Subject) {
     let (store, key) = (&subject.store, key(1));
-    for foreign in
-        [&b"x"[..], b"HC\x02 another version, long enough to hold a whole header of sixty-nine bytes"]
-    {
+    for foreign in [
+        &b"x"[..],
+        b"HC\x01 another version, long enough to hold a whole header of seventy-seven bytes, and more",
+    ] {
         let (token, _) = leased(store.get_or_lease(&key, &ask(1, 5_000)).await.unwrap());
         store.commit(&key, token, foreign.to_vec().into(), Millis(9_000)).await.unwrap();
         assert_eq!(store.peek(&key).await.unwrap().entry, None, "F39");

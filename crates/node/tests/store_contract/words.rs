@@ -56,14 +56,15 @@ pub(crate) fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
     }
 }
 
-/// An entry that lives `soft_ms` fresh and as long again stale.
+/// An entry that lives `soft_ms` fresh, half as long stale and as long again dead.
 pub(crate) fn entry(key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
     entry_of(MOVIES, key, soft_ms, body)
 }
 
 pub(crate) fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body: impl Into<Bytes>) -> Bytes {
     let entry = Entry {
-        physical: Millis(soft_ms * 2),
+        total: Millis(soft_ms * 2),
+        physical: Millis(soft_ms + soft_ms / 2),
         soft: Millis(soft_ms),
         cost: Millis(5),
         token: Token { counter: 1, nonce: 1 },

@@ -1,20 +1,43 @@
 //! I4: how old what is served was when it was asked for, by when its run began; that the answer does not make
 //! itself younger; that what is stale says so; `max-age`, `no-cache` and `max-stale` (RFC 9111, 5.2.1).
 //!
+//! Past grace only what is marked `stale-if-error` is served, not past the end of that, and only where the origin
+//! was in trouble since the copy was read: a run of the same subject failed, or somebody had waited for one for
+//! as long as a lease lasts at the least, or for as long as the request itself had; or a node's process had been
+//! stopped, and its flights with it.
+//!
 //! The age is judged at the moment of the ask: whatever answers later was an answer of the time between.
 
-use hopcache_core::limits::DEGRADED_TTL_MS;
-use hopcache_core::time::Millis;
+use std::collections::BTreeMap;
+
+use hopcache_core::limits::{DEGRADED_TTL_MS, LEASE_MS_MIN};
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::{Class, Detail};
 
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
 use crate::profile::{NET_DELAY_MS_MAX, TTL_MS};
-use crate::record::{Fact, Served, Want, What};
+use crate::record::{Fact, RunEnd, Served, Want, What};
 
-pub(super) struct Ages;
+#[derive(Default)]
+pub(super) struct Ages {
+    /// When a run of a subject last failed.
+    failed: BTreeMap<usize, MonoTime>,
+    /// Asks that are under way, and those whose client left: the flight that they began goes on.
+    open: BTreeMap<u32, AskSeen>,
+    left: Vec<u32>,
+    /// Runs of a subject that are under way, and since when.
+    running: BTreeMap<u32, (usize, MonoTime)>,
+    /// When an ask or a run of a subject had last been under way for long.
+    slow: BTreeMap<usize, MonoTime>,
+    /// When a stopped process last went on: its flights stood still with it, and are late.
+    resumed: Option<MonoTime>,
+}
 
 /// Times are cut to whole milliseconds, a few times on their way.
 const ROUNDING_MS: u64 = 3;
+
+/// The shortest that a waiter is patient beside a spare.
+const PATIENCE: Millis = Millis(LEASE_MS_MIN);
 
 impl Check for Ages {
     fn name(&self) -> &'static str {
@@ -23,28 +46,86 @@ impl Check for Ages {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
-            let What::Answered { ask, served } = &fact.what else { continue };
-            let Some(ask) = seen.ground.asks.get(ask) else { continue };
+            self.learn(fact, seen.ground);
+            let What::Answered { ask: number, served } = &fact.what else { continue };
+            let Some(ask) = seen.ground.asks.get(number) else { continue };
             let run = served.told.and_then(|told| seen.ground.runs.get(&told.run));
             if let Some(run) = run {
                 judge(fact, seen.ground, ask, run, served)?;
+                self.is_outage(fact, ask, run, served)?;
             }
+            self.open.remove(number);
         }
         Ok(())
     }
 }
 
+impl Ages {
+    fn learn(&mut self, fact: &Fact, ground: &Ground) {
+        for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= PATIENCE) {
+            self.slow.insert(ask.subject, fact.at);
+        }
+        for (subject, began) in self.running.values() {
+            if fact.at.since(*began) >= PATIENCE {
+                self.slow.insert(*subject, fact.at);
+            }
+        }
+        match &fact.what {
+            What::RunBegan { run, subject: Some(subject), .. } => {
+                self.running.insert(*run, (*subject, fact.at));
+            }
+            What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
+                let subject = self.running.remove(run).map(|(subject, _)| subject);
+                let Self { open, left, .. } = self;
+                open.retain(|ask, seen| Some(seen.subject) != subject || !left.contains(ask));
+                left.retain(|ask| open.contains_key(ask));
+            }
+            What::RunEnded { run, .. } => {
+                self.running.remove(run);
+                if let Some(subject) = ground.runs.get(run).and_then(|run| run.subject) {
+                    self.failed.insert(subject, fact.at);
+                }
+            }
+            What::Asked { ask, .. } => {
+                if let Some(seen) = ground.asks.get(ask) {
+                    self.open.insert(*ask, *seen);
+                }
+            }
+            What::Power { power: "on", .. } => self.resumed = Some(fact.at),
+            What::Left { ask } => self.left.push(*ask),
+            _ => {}
+        }
+    }
+
+    fn is_outage(&self, fact: &Fact, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
+        if served.how.detail != Some(Detail::StaleIfError) || served.how.class != Class::Hit {
+            return Ok(());
+        }
+        let since =
+            |times: &BTreeMap<usize, MonoTime>| times.get(&ask.subject).is_some_and(|at| *at >= run.began);
+        let waited = fact.at.since(ask.at);
+        let was_stopped = self.resumed.is_some_and(|at| at >= run.began);
+        let is_out = was_stopped
+            || since(&self.failed)
+            || since(&self.slow)
+            || waited >= PATIENCE
+            || waited >= ask.patience;
+        if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
+    }
+}
+
 fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
     let age = ask.at.since(run.began);
-    let (soft, physical) = lives(run);
+    let (soft, physical, total) = lives(run);
+    let longest = if served.how.detail == Some(Detail::StaleIfError) { total } else { physical };
     // An entry may have been kept by the store for as much longer as its clock was set back (F24), and for as much
     // longer as its commit was on the way (the lease bounds that: after it the commit is refused). A shared
     // forward's answer may have been on the way already when this ask joined it.
     let on_its_way = if served.is_from_afar { NET_DELAY_MS_MAX + 2 } else { 0 };
     let slack = Millis(ground.set_back_since(run.began).0 + run.late.0 + on_its_way + ROUNDING_MS);
     let over = |most: Millis| age.0 > most.0 + slack.0;
-    if over(physical) {
-        return Err(format!("{} ms old when asked for, {} at the most: {fact}", age.0, physical.0));
+    if over(longest) {
+        return Err(format!("{} ms old when asked for, {} at the most: {fact}", age.0, longest.0));
     }
     // For how long an answer from afar was on its way its entry node cannot know (it may have been stopped
     // meanwhile); it refuses what would be too old at the worst, and passes on the owner's word on the age.
@@ -52,8 +133,8 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     if said.is_some_and(|said| said.0 + slack.0 < age.0) {
         return Err(format!("says {said:?}, and was {} ms old when asked for: {fact}", age.0));
     }
-    let is_marked =
-        served.how.detail == Some(Detail::Stale) || served.how.ttl_ms.is_some_and(|left| left <= 0);
+    let is_marked = matches!(served.how.detail, Some(Detail::Stale | Detail::StaleIfError))
+        || served.how.ttl_ms.is_some_and(|left| left <= 0);
     if over(soft) && served.how.class == Class::Hit && !is_marked && !served.is_from_afar {
         return Err(format!("stale ({} ms, fresh for {}) and not marked: {fact}", age.0, soft.0));
     }
@@ -73,10 +154,11 @@ fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Se
     }
 }
 
-/// Soft and physical life: as stored, or the most that they can be. What was never offered to the store
+/// Soft, physical and total life: as stored, or the most that they can be. What was never offered to the store
 /// lives briefly beyond its run, however long that took.
-fn lives(run: &RunSeen) -> (Millis, Millis) {
+fn lives(run: &RunSeen) -> (Millis, Millis, Millis) {
     let longest = TTL_MS + TTL_MS / 10;
-    let most = (Millis(longest), Millis((longest + longest / 2).max(DEGRADED_TTL_MS)));
-    run.lives.unwrap_or(most)
+    let physical = Millis((longest + longest / 2).max(DEGRADED_TTL_MS));
+    // What was never stored is never kept beyond grace.
+    run.lives.unwrap_or((Millis(longest), physical, physical))
 }

@@ -3,9 +3,14 @@
 //!
 //! Every forward carries the trace context of the ask that it is made for, so one that any node but that
 //! ask's entry node makes is a second hop. And a forwarded request that waits at its owner waits for a
-//! flight that leads there: one that is served while no such flight is under way waits for something else.
+//! flight that leads there: one that is served while no such flight is under way waits for something else,
+//! unless it is one command to the store (a spare after a failure) or, on a node that has been stopped, the look at the
+//! invalidation log.
 
 use std::collections::BTreeMap;
+
+use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, STORE_COMMAND_MS_DEFAULT};
+use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
 use crate::record::{KeyId, Life, What};
@@ -16,6 +21,8 @@ pub(super) struct Hops {
     served: BTreeMap<u32, Serving>,
     /// Purges under way, and at which node: it forgets somewhere in between.
     purging: BTreeMap<u32, usize>,
+    /// When a node's process went on.
+    resumed: BTreeMap<usize, MonoTime>,
 }
 
 struct Serving {
@@ -23,7 +30,12 @@ struct Serving {
     key: KeyId,
     /// It has come twice, or the node was told to forget since: no telling from outside what it waits for.
     unclear: bool,
+    /// Since when no flight leads there.
+    alone: Option<MonoTime>,
 }
+
+/// A command to the store, and what is rounded off.
+const COMMAND: Millis = Millis(STORE_COMMAND_MS_DEFAULT + 20);
 
 impl Check for Hops {
     fn name(&self) -> &'static str {
@@ -43,7 +55,7 @@ impl Check for Hops {
                     let twice = self.served.contains_key(hop);
                     let purges = self.purging.values().any(|node| *node == by.node);
                     let unclear = twice || purges || !plain;
-                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear });
+                    self.served.insert(*hop, Serving { by: *by, key: *key, unclear, alone: None });
                 }
                 // An unclear one stays known, so that its second coming is unclear too.
                 What::ServeEnded { hop } => {
@@ -54,6 +66,9 @@ impl Check for Hops {
                 What::PurgeBegan { purge, node, .. } => {
                     self.purging.insert(*purge, *node);
                     self.forgets(*node);
+                }
+                What::Power { node, power: "on" } => {
+                    self.resumed.insert(*node, fact.at);
                 }
                 What::PurgeEnded { purge, .. } => {
                     self.purging.remove(purge);
@@ -71,10 +86,16 @@ impl Hops {
         there.for_each(|serving| serving.unclear = true);
     }
 
-    fn waits(&self, seen: &Seen<'_>) -> Result<(), String> {
-        for (hop, serving) in self.served.iter().filter(|(_, serving)| !serving.unclear) {
+    fn waits(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for (hop, serving) in self.served.iter_mut().filter(|(_, serving)| !serving.unclear) {
             let here = seen.nodes.iter().find(|node| node.life == serving.by && node.power == Power::On);
-            if here.is_some_and(|node| !node.flights.contains(&serving.key)) {
+            if here.is_none_or(|node| node.flights.contains(&serving.key)) {
+                serving.alone = None;
+                continue;
+            }
+            let resumed = self.resumed.get(&serving.by.node).copied().unwrap_or_default();
+            let since = (*serving.alone.get_or_insert(seen.now)).max(resumed + Millis(PAUSE_LOOK_MS_MAX));
+            if seen.now.since(since) > COMMAND {
                 let (key, by) = (serving.key, serving.by);
                 return Err(format!("hop {hop} waits at {by:?} for {key:?}, and no flight leads there"));
             }

@@ -41,6 +41,7 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
         // An anchor and a degree for each key, and a slow property and a question for some.
         ("degrees", sizes.degrees, 3 * keys + DEGREE_QUEUE_MAX),
+        ("spares", sizes.spares, FLIGHTS_MAX.min(keys)),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
         // A lease, a flight and a forward without a task would have nobody to end them.
         ("leases", sizes.leases, sizes.tasks),
@@ -56,7 +57,12 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
 
 fn empty(node: &NodeSeen) -> Result<(), String> {
     let sizes = node.sizes;
-    let left =
-        sizes.flights + sizes.forwards + sizes.refreshes + sizes.questions + sizes.leases + sizes.tasks;
+    let left = sizes.flights
+        + sizes.forwards
+        + sizes.refreshes
+        + sizes.questions
+        + sizes.leases
+        + sizes.tasks
+        + sizes.spares;
     if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }
 }

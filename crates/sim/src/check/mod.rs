@@ -105,8 +105,8 @@ pub struct RunSeen {
     pub subject: Option<usize>,
     /// How it ended, if it did.
     pub end: Option<crate::record::RunEnd>,
-    /// Soft and physical life that it was offered to the store with, if it was.
-    pub lives: Option<(Millis, Millis)>,
+    /// Soft, physical and total life that it was offered to the store with, if it was.
+    pub lives: Option<(Millis, Millis, Millis)>,
     /// For how long its commit was on the way.
     pub late: Millis,
 }
@@ -139,7 +139,7 @@ impl Ground {
                 }
                 What::Committed { entry, .. } => {
                     if let Some(seen) = entry.told.and_then(|told| self.runs.get_mut(&told.run)) {
-                        seen.lives = Some((entry.soft, entry.physical));
+                        seen.lives = Some((entry.soft, entry.physical, entry.total));
                         seen.late = seen.late.max(fact.at.since(entry.offered));
                     }
                 }
@@ -181,7 +181,7 @@ impl Default for Checks {
             all: vec![
                 Box::new(i3_late_write::LateWrites::default()),
                 Box::new(i1_i2_runs::Runs::default()),
-                Box::new(i4_age::Ages),
+                Box::new(i4_age::Ages::default()),
                 Box::new(i5_identity::Identities),
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),

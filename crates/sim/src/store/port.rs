@@ -363,6 +363,7 @@ impl StorePort {
             told: decoded.as_ref().and_then(|entry| told_in(&String::from_utf8_lossy(&entry.body))),
             soft: head.map_or(Millis::ZERO, |head| head.soft),
             physical: head.map_or(Millis::ZERO, |head| head.physical),
+            total: head.map_or(Millis::ZERO, |head| head.total),
             left,
             database: head.map_or(DatabaseTag(0), |head| head.database),
             offered: sim_now(),

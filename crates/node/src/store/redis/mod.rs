@@ -1,8 +1,8 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
 //! Each operation is one Lua script on one key's slot, so it is atomic and, in a cluster, on one
-//! server. Names: `hopcache:v1:{<64 hex of the query key>}:e` (entry), `…:l` (lease),
-//! `hopcache:v1:log` (invalidation log, a capped stream). The database is inside entry and lease, not
+//! server. Names: `hopcache:v2:{<64 hex of the query key>}:e` (entry), `…:l` (lease),
+//! `hopcache:v2:log` (invalidation log, a capped stream). The database is inside entry and lease, not
 //! in the name: a lease is renewed, and a key purged, by those who know the query key only.
 //! Shared time is Redis' own (PTTL, TIME); no node's clock takes part.
 //!
@@ -14,7 +14,7 @@
 //! knows what to ask then.
 //!
 //! What the server's ACL has to allow, and nothing else:
-//! `~hopcache:v1:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
+//! `~hopcache:v2:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
 //! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. Without
 //! `+info` the warning about `maxmemory-policy` is lost and nothing else.

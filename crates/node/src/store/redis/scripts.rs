@@ -9,20 +9,20 @@ use redis::{Cmd, Script};
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
 pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     let name = key.to_hex();
-    [format!("hopcache:v1:{{{name}}}:e"), format!("hopcache:v1:{{{name}}}:l")]
+    [format!("hopcache:v2:{{{name}}}:e"), format!("hopcache:v2:{{{name}}}:l")]
 }
 
 /// What SCAN looks for.
-pub(super) const SLOT_PATTERN: &str = "hopcache:v1:{*}:[el]";
+pub(super) const SLOT_PATTERN: &str = "hopcache:v2:{*}:[el]";
 /// The invalidation log.
-pub(super) const LOG_KEY: &str = "hopcache:v1:log";
+pub(super) const LOG_KEY: &str = "hopcache:v2:log";
 
 /// What a ping writes and removes.
-pub(super) const PING_KEY: &str = "hopcache:v1:ping";
+pub(super) const PING_KEY: &str = "hopcache:v2:ping";
 
 /// The query key in a key's name.
 pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
-    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v1:{")?;
+    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v2:{")?;
     QueryKey::from_hex(text.split_once('}')?.0)
 }
 

@@ -5,15 +5,20 @@
 local COUNTER_MAX = 9007199254740991
 local LINGER_MS = tonumber(ARGV[1])
 
--- The entry's times, counter and database, if it is one of our format and alive.
+-- limits.rs ENTRY_LIFE_MS_MAX.
+local LIFE_MS_MAX = 315360000000
+
+-- The entry's times and counter, if it is one of our format, with lives in order, and still kept. Its age is
+-- its total life (the end of stale-if-error) less what is left of it here: one clock.
 local function read_entry()
-  local head = redis.call('GETRANGE', KEYS[1], 0, 68)
-  if #head < 69 or string.sub(head, 1, 3) ~= 'HC\1' then return nil end
+  local head = redis.call('GETRANGE', KEYS[1], 0, 76)
+  if #head < 77 or string.sub(head, 1, 3) ~= 'HC\2' then return nil end
   local left = redis.call('PTTL', KEYS[1])
   if left < 0 then return nil end
-  local physical, soft = struct.unpack('>I8I8', string.sub(head, 5, 20))
-  local counter = struct.unpack('>I8', string.sub(head, 29, 36))
-  return { left = left, age = math.max(physical - left, 0), soft = soft, counter = counter }
+  local total, soft, physical = struct.unpack('>I8I8I8', string.sub(head, 5, 28))
+  if not (soft <= physical and physical <= total and total <= LIFE_MS_MAX) then return nil end
+  local counter = struct.unpack('>I8', string.sub(head, 37, 44))
+  return { left = left, age = math.max(total - left, 0), soft = soft, counter = counter }
 end
 
 -- The lease's record; it is current while left > 0.

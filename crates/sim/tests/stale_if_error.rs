@@ -1,0 +1,381 @@
+//! Stale if error (RFC 5861, section 4) on a simulated cluster: each failure that a dead copy stands in for, each that
+//! it does not, for how long, for whom, and how it is marked (I4, F25, F26, F27).
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, SPARE_PATIENCE_MS_MAX};
+use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
+use hopcache_engine::ask::{Ask, Freshness};
+use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_sim::World;
+use hopcache_sim::origin::Mood;
+use hopcache_sim::switch::Power;
+use hopcache_sim::world::{default_policy, sim_now};
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+const TTL_MS: u64 = 60_000;
+const GRACE_END_MS: u64 = 90_000;
+const SPARE_MS: u64 = 600_000;
+
+fn policy() -> Policy {
+    Policy { stale_if_error_ms: Millis(SPARE_MS), ..default_policy() }
+}
+
+fn said(code: &str) -> Neo4jFailure {
+    Neo4jFailure { code: code.to_owned(), message: "seeded".to_owned() }
+}
+
+fn away() -> OriginFault {
+    OriginFault::Unreachable("refused".to_owned())
+}
+
+fn is_body(outcome: &Outcome) -> bool {
+    matches!(outcome.answer, Answer::Body(_))
+}
+
+fn failure(outcome: &Outcome) -> &FailureKind {
+    match &outcome.answer {
+        Answer::Failed(failure) => &failure.kind,
+        Answer::Body(_) => panic!("an answer: {:?}", outcome.how),
+    }
+}
+
+/// Says so everywhere: the class, the word, its true age, a negative `ttl`.
+fn assert_marked(outcome: &Outcome, age_ms: std::ops::Range<u64>) {
+    assert!(is_body(outcome), "{:?}", outcome.answer);
+    assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, Some(Detail::StaleIfError)));
+    let age = outcome.how.age_ms.unwrap().0;
+    assert!(age_ms.contains(&age), "{age} in {age_ms:?}");
+    let ttl = outcome.how.ttl_ms.unwrap();
+    assert!(ttl <= 0 && ttl.abs_diff(TTL_MS.cast_signed() - age.cast_signed()) <= 1, "{ttl} at {age}");
+}
+
+/// A cluster whose entry has been read, and is `age_ms` old.
+async fn aged(nodes: usize, seed: u64, policy: &Policy, age_ms: u64) -> (World, Ask) {
+    let world = World::with_policy(nodes, seed, policy);
+    let mut ask = world.ask(READ);
+    ask.deadline = sim_now() + Millis(ENTRY_LIFE_MS_MAX);
+    assert!(is_body(&world.send(0, &ask).await.unwrap()));
+    world.pass(age_ms - 100).await;
+    (world, ask)
+}
+
+fn stale_served(world: &World) -> usize {
+    let count = |event: &Event| matches!(event, Event::StaleServed);
+    world.nodes.iter().map(|node| node.events.count(count)).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
+    let outages = [
+        away(),
+        OriginFault::Cut("reset".to_owned()),
+        OriginFault::TimedOut,
+        OriginFault::Overloaded,
+        OriginFault::Transient(said("Neo.TransientError.Transaction.DeadlockDetected")),
+        OriginFault::Transient(said("Neo.TransientError.General.DatabaseUnavailable")),
+        OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
+        OriginFault::Failed(said("Neo.DatabaseError.Database.UnableToStartDatabase")),
+    ];
+    for (seed, outage) in outages.into_iter().enumerate() {
+        let (world, ask) = aged(3, seed as u64, &policy(), 100_000).await;
+        world.origin.set_mood(Mood::Fault(outage.clone()));
+        let runs = world.origin.runs();
+        for node in 0..3 {
+            let outcome = world.send(node, &ask).await.unwrap();
+            assert_marked(&outcome, 100_000..102_000);
+            assert_eq!(outcome.answered_by.is_some(), node != world.owner_of(&ask), "the owner's answer");
+        }
+        assert!(world.origin.runs() > runs, "{outage:?} occurred");
+        assert_eq!(stale_served(&world), 3, "counted where they were found");
+        assert!(world.store.commits().len() == 1, "nothing was stored of it");
+        // Well again: the next one is a miss as ever, once the pause of a failing key is over.
+        world.origin.set_mood(Mood::Well);
+        world.pass(11_000).await;
+        let outcome = world.send(0, &ask).await.unwrap();
+        assert!(matches!(outcome.how.class, Class::Miss { .. }), "{:?}", outcome.how);
+        assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "fresh");
+    }
+}
+
+/// What Neo4j says of the statement or of rights is the answer, whatever there is beside it.
+#[tokio::test(start_paused = true)]
+async fn statement_errors_lost_rights_and_limits_are_never_hidden() {
+    let never = [
+        OriginFault::Failed(said("Neo.ClientError.Statement.SyntaxError")),
+        OriginFault::Failed(said("Neo.ClientError.Statement.ArithmeticError")),
+        OriginFault::Failed(said("Neo.ClientError.Database.DatabaseNotFound")),
+        OriginFault::Failed(said("Neo.ClientError.Security.Forbidden")),
+        OriginFault::Failed(said("Neo.DatabaseError.Statement.ExecutionFailed")),
+        OriginFault::Transient(said("Neo.TransientError.Security.ModifiedConcurrently")),
+        OriginFault::Unauthorized(said("Neo.ClientError.Security.Unauthorized")),
+        OriginFault::TooManyRuns,
+        OriginFault::TooLarge { limit_bytes: 7 },
+    ];
+    for (seed, fault) in never.into_iter().enumerate() {
+        let (world, ask) = aged(2, seed as u64, &policy(), 100_000).await;
+        world.origin.set_mood(Mood::Fault(fault.clone()));
+        for node in 0..2 {
+            let outcome = world.send(node, &ask).await.unwrap();
+            assert!(!is_body(&outcome), "{fault:?}: {:?}", outcome.how);
+        }
+        assert_eq!(stale_served(&world), 0);
+    }
+}
+
+/// A key that is held back brings its spare at once, and nothing runs.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_held_back_is_answered_at_once() {
+    let (world, ask) = aged(1, 1, &policy(), 100_000).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.send(0, &ask).await.unwrap();
+    let (runs, before) = (world.origin.runs(), sim_now());
+    world.nodes[0].memory.forget_all();
+    assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..101_000);
+    assert_eq!((world.origin.runs(), sim_now()), (runs, before));
+    assert!(world.nodes[0].events.count(|event| matches!(event, Event::HeldBack)) > 0);
+    assert_eq!(world.nodes[0].engine.sizes().copies, 1, "found in the store, and kept for the next one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_ends_with_its_time_and_not_before() {
+    for (spare_ms, age_ms, is_served) in [
+        (SPARE_MS, GRACE_END_MS + SPARE_MS - 1_000, true),
+        (SPARE_MS, GRACE_END_MS + SPARE_MS + 1_000, false),
+        (0, GRACE_END_MS + 1, false),
+        (ENTRY_LIFE_MS_MAX, 1_000_000_000, true),
+        (u64::MAX, 1_000_000_000, true),
+    ] {
+        let policy = Policy { stale_if_error_ms: Millis(spare_ms), ..default_policy() };
+        let (world, ask) = aged(1, 2, &policy, age_ms).await;
+        world.origin.set_mood(Mood::Fault(away()));
+        for forgets in [false, true] {
+            if forgets {
+                world.nodes[0].memory.forget_all();
+            }
+            let outcome = world.send(0, &ask).await.unwrap();
+            assert_eq!(is_body(&outcome), is_served, "{spare_ms} ms at {age_ms} ms: {:?}", outcome.how);
+        }
+    }
+}
+
+/// A TTL beyond what an entry may live is cut, and nothing overflows.
+#[tokio::test(start_paused = true)]
+async fn a_ttl_of_ten_years_is_a_fresh_hit_for_years() {
+    for ttl_ms in [ENTRY_LIFE_MS_MAX, u64::MAX / 2] {
+        let long =
+            Policy { ttl_ms: Millis(ttl_ms), stale_if_error_ms: Millis(ENTRY_LIFE_MS_MAX), ..policy() };
+        let year_ms = ENTRY_LIFE_MS_MAX / 10;
+        // tokio's paused clock goes on for about two years.
+        let (world, ask) = aged(2, 3, &long, year_ms).await;
+        world.nodes[world.owner_of(&ask)].memory.forget_all();
+        let outcome = world.send(0, &ask).await.unwrap();
+        assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None));
+        assert_eq!(outcome.how.age_ms, Some(Millis(year_ms)), "from the store, the run included");
+        assert_eq!(outcome.how.ttl_ms, Some((ENTRY_LIFE_MS_MAX - year_ms).cast_signed()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ttl_0_stores_nothing_to_fall_back_on() {
+    let off = Policy { ttl_ms: Millis::ZERO, ..policy() };
+    let (world, ask) = aged(1, 4, &off, 1_000).await;
+    world.origin.set_mood(Mood::Fault(away()));
+    assert_eq!(failure(&world.send(0, &ask).await.unwrap()), &FailureKind::OriginUnreachable);
+    assert!(world.store.commits().is_empty());
+}
+
+/// RFC 9111, 5.2.1: what the request itself says goes first.
+#[tokio::test(start_paused = true)]
+async fn the_requests_own_words_are_kept_to() {
+    let plain = Freshness::default();
+    let rows = [
+        (plain, true),
+        (Freshness { no_cache: true, ..plain }, false),
+        (Freshness { age_max_ms: Some(Millis(99_000)), ..plain }, false),
+        (Freshness { age_max_ms: Some(Millis(110_000)), ..plain }, true),
+        (Freshness { stale_max_ms: Some(Millis(39_000)), ..plain }, false),
+        (Freshness { stale_max_ms: Some(Millis(50_000)), ..plain }, true),
+        (Freshness { stale_max_ms: Some(Millis::ZERO), ..plain }, false),
+        (Freshness { only_if_cached: true, ..plain }, false),
+    ];
+    for (freshness, is_served) in rows {
+        let (world, ask) = aged(2, 5, &policy(), 100_000).await;
+        world.origin.set_mood(Mood::Fault(away()));
+        for node in 0..2 {
+            let outcome = world.send(node, &Ask { freshness, ..ask.clone() }).await.unwrap();
+            assert_eq!(is_body(&outcome), is_served, "{freshness:?}: {:?}", outcome.how);
+            if freshness.only_if_cached {
+                assert_eq!(failure(&outcome), &FailureKind::NotCached);
+            }
+        }
+    }
+}
+
+/// F26: a Neo4j that hangs costs one patience and not one for each request, and its answer is kept all the same.
+#[tokio::test(start_paused = true)]
+async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
+    for memory_forgets in [false, true] {
+        let (world, ask) = aged(3, 6, &policy(), 100_000).await;
+        let owner = world.owner_of(&ask);
+        if memory_forgets {
+            world.nodes[owner].memory.forget_all();
+        }
+        world.origin.set_delay_ms(25_000);
+        world.origin.set_version(2);
+        let (runs, began) = (world.origin.runs(), sim_now());
+        let crowd: Vec<_> = (0..30).map(|client| world.send(client % 3, &ask)).collect();
+        for outcome in crowd {
+            assert_marked(&outcome.await.unwrap(), 100_000..106_000);
+        }
+        // Runs of this pattern took 100 ms: the shortest lease. Without any known it would be the default.
+        let waited = sim_now().since(began);
+        assert!((LEASE_MS_MIN..LEASE_MS_MIN + 100).contains(&waited.0), "{waited:?}");
+        const { assert!(SPARE_PATIENCE_MS_MAX <= LEASE_MS_DEFAULT) };
+        for node in 0..3 {
+            let began = sim_now();
+            assert_marked(&world.send(node, &ask).await.unwrap(), 100_000..106_000);
+            assert!(sim_now().since(began) < Millis(10), "nobody waits for that run again");
+        }
+        let strict = Freshness { stale_max_ms: Some(Millis::ZERO), ..Freshness::default() };
+        let waits = world.send(owner, &Ask { freshness: strict, ..ask.clone() });
+        assert_eq!(world.origin.runs(), runs + 1, "one run for all of them");
+        world.pass(25_000).await;
+        assert!(matches!(waits.await.unwrap().how.class, Class::Miss { .. }), "who would not have it waited");
+        let outcome = world.send(0, &ask).await.unwrap();
+        assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None), "the run's result was kept");
+        assert_eq!(world.nodes[owner].engine.sizes().spares, 0, "nothing is left");
+    }
+}
+
+/// A client in a hurry gets it by its own deadline; those who joined its forward have their own.
+#[tokio::test(start_paused = true)]
+async fn a_passed_deadline_is_answered_by_it() {
+    let (world, ask) = aged(2, 7, &policy(), 100_000).await;
+    world.origin.set_delay_ms(500);
+    let other = 1 - world.owner_of(&ask);
+    let began = sim_now();
+    let hasty = world.send(other, &Ask { deadline: began + Millis(200), ..ask.clone() });
+    let patient = world.send(other, &ask);
+    assert_marked(&hasty.await.unwrap(), 100_000..100_400);
+    assert!(sim_now().since(began) <= Millis(250));
+    assert!(matches!(patient.await.unwrap().how.class, Class::Miss { .. }));
+}
+
+/// Within grace the words tell whether the origin failed the last refresh.
+#[tokio::test(start_paused = true)]
+async fn stale_within_grace_says_whether_the_last_refresh_failed() {
+    let (world, ask) = aged(1, 8, &policy(), 65_000).await;
+    world.origin.set_mood(Mood::Fault(away()));
+    let first = world.send(0, &ask).await.unwrap();
+    assert_eq!(first.how.detail, Some(Detail::Stale), "nobody knows yet");
+    world.pass(500).await;
+    assert_marked(&world.send(0, &ask).await.unwrap(), 65_000..66_000);
+    world.origin.set_mood(Mood::Well);
+    world.pass(3_000).await;
+    assert_marked(&world.send(0, &ask).await.unwrap(), 68_000..69_000);
+    world.pass(500).await;
+    assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "replaced");
+    // An error of the statement is no outage of the origin.
+    world.pass(65_000).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said("Neo.ClientError.Statement.TypeError"))));
+    for _ in 0..3 {
+        assert_eq!(world.send(0, &ask).await.unwrap().how.detail, Some(Detail::Stale));
+        world.pass(500).await;
+    }
+}
+
+/// Whoever stands in for an owner that is gone finds it in the store.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stands_in_for_the_owner_finds_it_in_the_store() {
+    let (world, ask) = aged(3, 9, &policy(), 100_000).await;
+    world.origin.set_mood(Mood::Fault(away()));
+    let owner = world.owner_of(&ask);
+    world.nodes[owner].switch.set(Power::Off);
+    world.net.set_way_cut((owner + 1) % 3, owner, true);
+    let outcome = world.send((owner + 1) % 3, &ask).await.unwrap();
+    assert_marked(&outcome, 100_000..110_000);
+    assert_ne!(outcome.answered_by.as_ref(), Some(&world.nodes[owner].engine.me().node));
+}
+
+/// F7: with the store away as well, memory has it.
+#[tokio::test(start_paused = true)]
+async fn with_the_store_away_as_well_memory_has_it() {
+    let (world, ask) = aged(1, 10, &policy(), 100_000).await;
+    world.origin.set_mood(Mood::Fault(away()));
+    world.store.set_down(true);
+    assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..102_000);
+}
+
+/// I3, I4: a purge leaves no spare behind, neither for a run under way nor for the next one.
+#[tokio::test(start_paused = true)]
+async fn a_purge_takes_the_spares_as_well() {
+    for all in [false, true] {
+        let (world, ask) = aged(2, 11, &policy(), 100_000).await;
+        world.origin.set_delay_ms(20_000);
+        world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+        let waiting = world.send(0, &ask);
+        world.pass(100).await;
+        assert_eq!(world.nodes[world.owner_of(&ask)].engine.sizes().spares, 1);
+        let scope = if all { Scope::All } else { Scope::Key(ask.query.key) };
+        assert_eq!(world.nodes[1].engine.purge(&scope).await.unreached, 0);
+        assert_eq!(failure(&waiting.await.unwrap()), &FailureKind::OriginTimedOut);
+        assert!(!is_body(&world.send(1, &ask).await.unwrap()));
+        assert_eq!(stale_served(&world), 0);
+    }
+}
+
+/// F2: a node was stopped, could not be told of a purge, and goes on. It looks before its first hit.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_stopped_looks_before_it_serves() {
+    for is_hit_path in [true, false] {
+        let world = World::with_policy(2, 12, &policy());
+        for node in &world.nodes {
+            let engine = std::sync::Arc::clone(&node.engine);
+            tokio::spawn(async move { engine.follow_invalidations().await });
+        }
+        world.pass(1_000).await;
+        let ask = world.ask(READ);
+        let owner = world.owner_of(&ask);
+        world.send(owner, &ask).await.unwrap();
+        world.pass(1_000).await;
+        assert_eq!(world.nodes[owner].engine.hit(&ask).unwrap().how.class, Class::Hit);
+        world.nodes[owner].switch.set(Power::Paused);
+        world.pass(5_000).await;
+        world.origin.set_version(2);
+        let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
+        assert_eq!((purged.store, purged.unreached), (Ok(1), 1), "the stopped node could not be told");
+        world.pass(5_000).await;
+        assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
+        world.nodes[owner].switch.set(Power::On);
+        // Before anything of the node has run.
+        if is_hit_path {
+            assert!(world.nodes[owner].engine.hit(&ask).is_none());
+        }
+        let outcome = world.nodes[owner].engine.answer(&ask).await;
+        let Answer::Body(body) = &outcome.answer else { panic!("{:?}", outcome.answer) };
+        assert!(String::from_utf8_lossy(body).contains("version=2"), "{body:?}");
+        assert!(matches!(outcome.how.class, Class::Miss { .. }));
+    }
+}
+
+/// A store that cannot be asked then does not keep the node from serving.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
+    let world = World::with_policy(1, 13, &policy());
+    let engine = std::sync::Arc::clone(&world.nodes[0].engine);
+    tokio::spawn(async move { engine.follow_invalidations().await });
+    let ask = world.ask(READ);
+    world.send(0, &ask).await.unwrap();
+    world.pass(1_000).await;
+    world.nodes[0].switch.set(Power::Paused);
+    world.store.set_down(true);
+    world.pass(10_000).await;
+    world.nodes[0].switch.set(Power::On);
+    let began = sim_now();
+    assert!(world.nodes[0].engine.hit(&ask).is_none(), "the pause is noticed");
+    assert_eq!(world.nodes[0].engine.answer(&ask).await.how.class, Class::Hit);
+    assert!(sim_now().since(began) < Millis(600));
+    assert!(world.nodes[0].engine.hit(&ask).is_some(), "and over");
+}
