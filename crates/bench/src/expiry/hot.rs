@@ -65,7 +65,7 @@ struct Round {
     mean_age_s: f64,
     failed: usize,
     sent_late_ms: f64,
-    late_counted: Option<u64>,
+    counted: String,
     node_cpu_us: f64,
 }
 
@@ -139,7 +139,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     ensure!(runs.iter().all(|run| run.query == runs[0].query), "the origin ran something else as well");
     let runs_us = runs.iter().map(|run| since(seen.start, run.arrived)).collect();
     let mut measured = round_of(seen.samples, runs_us, ttl, span);
-    measured.late_counted = scene.counter("hopcache_refresh_late_total").await?;
+    measured.counted = scene.told_counters().await?;
     measured.node_cpu_us = cpu.as_secs_f64() * 1e6 / f64::from(u32::try_from(schedule.len()).unwrap_or(1));
     Ok(measured)
 }
@@ -152,7 +152,8 @@ pub(super) fn since(start: std::time::Instant, at: std::time::Instant) -> i64 {
 
 fn round_of(samples: Vec<Sample>, runs_us: Vec<i64>, ttl: Duration, span: Duration) -> Round {
     let (ttl_us, end_us) = (micros(ttl), micros(span));
-    let expiries = expiries(&lives(&samples), ttl_us, ttl_us / 2, end_us - ttl_us / 2);
+    let lives = lives(&samples);
+    let expiries = expiries(&lives, ttl_us, ttl_us / 2, end_us - ttl_us / 2);
     // The first load has nothing to be stale from: it is no expiry, and the same for all.
     let settled_us = (ttl_us / 2).min(2_000_000);
     let counted: Vec<&Sample> = samples.iter().filter(|sample| signed(sample.due_us) >= settled_us).collect();
@@ -165,13 +166,13 @@ fn round_of(samples: Vec<Sample>, runs_us: Vec<i64>, ttl: Duration, span: Durati
     sent_late.sort_unstable();
     Round {
         windows: runs_per_window(&expiries, &runs_us, ttl_us),
-        late: late(&expiries, &samples, ttl_us),
+        late: late(&expiries, &lives, &samples, ttl_us),
         normal: tail(&normal),
         near: tail(&near),
         mean_age_s: mean_age_s(counted.iter().copied()),
         failed: counted.iter().filter(|sample| sample.told.kind == Kind::Failed).count(),
         sent_late_ms: percentile(&sent_late, 0.99) / 1e3,
-        late_counted: None,
+        counted: String::new(),
         node_cpu_us: 0.0,
         samples,
         expiries,
@@ -223,7 +224,7 @@ fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
     }
     output.report.line("");
     for arm in arms {
-        let counted: Vec<String> = arm.rounds.iter().map(|round| optional(round.late_counted)).collect();
+        let counted: Vec<&str> = arm.rounds.iter().map(|round| round.counted.as_str()).collect();
         let sent: Vec<f64> = arm.rounds.iter().map(|round| round.sent_late_ms).collect();
         let cpu: Vec<f64> = arm.rounds.iter().map(|round| round.node_cpu_us).collect();
         let near: Vec<String> = arm
@@ -232,17 +233,13 @@ fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
             .map(|round| format!("{} near, {} normal", round.near.count, round.normal.count))
             .collect();
         output.report.line(&format!(
-            "{}, {} ms: requests {}; sent late by the generator, P99 ms: {}; nodes' CPU µs per request: {}; hopcache_refresh_late_total: {}",
-            arm.strategy.name(), arm.origin_ms, near.join("; "), Spread::of(&sent), Spread::of(&cpu), counted.join(", ")
+            "{}, {} ms: requests {}; sent late by the generator, P99 ms: {}; nodes' CPU µs per request: {}; nodes' counters: {}",
+            arm.strategy.name(), arm.origin_ms, near.join("; "), Spread::of(&sent), Spread::of(&cpu), counted.join("; ")
         ));
     }
     output
         .report
         .line(&format!("load of each arm and round: {} requests/s for {} TTLs", options.rate, options.ttls));
-}
-
-pub(super) fn optional(count: Option<u64>) -> String {
-    count.map_or("none".to_owned(), |count| count.to_string())
 }
 
 /// Kinds of some samples: fresh, stale, misses, failed.

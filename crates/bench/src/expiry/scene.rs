@@ -22,6 +22,15 @@ const NODES: usize = 3;
 /// Length of the scripted origin's one value.
 const SCRIPTED_BYTES: usize = 200;
 
+const COUNTERS: [&str; 6] = [
+    "hopcache_refresh_late_total",
+    "xfetch_refresh_triggered_total",
+    "xfetch_refresh_failed_total",
+    "xfetch_stale_served_total",
+    "single_flight_hits_total",
+    "stampede_events_total",
+];
+
 /// Who answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Origin {
@@ -97,6 +106,16 @@ impl Scene {
             sum = [sum, sum_of(&metrics, name)].into_iter().flatten().reduce(|one, other| one + other);
         }
         Ok(sum)
+    }
+
+    /// What the nodes themselves counted, told beside what was measured from outside.
+    pub(super) async fn told_counters(&self) -> anyhow::Result<String> {
+        let mut told = Vec::new();
+        for name in COUNTERS {
+            let count = self.counter(name).await?.map_or("none".to_owned(), |count| count.to_string());
+            told.push(format!("{name} {count}"));
+        }
+        Ok(told.join(", "))
     }
 
     /// The CPU time that all nodes have used.

@@ -32,9 +32,12 @@ impl Told {
         // The member nearest the origin is the first; names of nodes and keys hold no comma.
         let first = header(head, "cache-status").and_then(|value| value.split(',').next()).unwrap_or("");
         let ttl_s = first.split(';').find_map(|part| part.trim().strip_prefix("ttl=")?.parse::<i32>().ok());
-        let is_hit = first.split(';').any(|part| part.trim() == "hit");
-        let kind = match (head.split(' ').nth(1), is_hit) {
-            (Some("202"), true) if ttl_s.is_some_and(|ttl| ttl < 0) => Kind::Stale,
+        let has = |word: &str| first.split(';').any(|part| part.trim() == word);
+        // Within the second behind its expiry an entry may have `ttl=0` and be stale already.
+        let is_stale =
+            ttl_s.is_some_and(|ttl| ttl < 0) || has("detail=stale") || has("detail=stale-if-error");
+        let kind = match (head.split(' ').nth(1), has("hit")) {
+            (Some("202"), true) if is_stale => Kind::Stale,
             (Some("202"), true) => Kind::Fresh,
             (Some("202"), false) => Kind::Miss,
             _ => Kind::Failed,
@@ -62,6 +65,8 @@ mod tests {
         assert_eq!(hit, Told { kind: Kind::Fresh, ttl_s: Some(42), age_s: Some(3) });
         let stale = told(202, "Age: 61\r\nCache-Status: b; hit; ttl=-1; key=\"9f\"; detail=stale");
         assert_eq!(stale, Told { kind: Kind::Stale, ttl_s: Some(-1), age_s: Some(61) });
+        let just_now = told(202, "cache-status: b; hit; ttl=0; key=\"9f\"; detail=stale");
+        assert_eq!(just_now, Told { kind: Kind::Stale, ttl_s: Some(0), age_s: None });
         let miss = told(202, "cache-status: b; fwd=miss; stored; ttl=59; key=\"9f\"");
         assert_eq!(miss, Told { kind: Kind::Miss, ttl_s: Some(59), age_s: None });
         assert_eq!(told(503, "cache-status: b; fwd=miss").kind, Kind::Failed);

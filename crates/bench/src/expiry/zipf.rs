@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::dice::{Dice, Zipf};
 use super::figures::{Tail, share};
 use super::graph::{Graph, Hints, Loaded, Names};
-use super::hot::{kinds, mean_age_s, optional, since};
+use super::hot::{kinds, mean_age_s, since};
 use super::lives::signed;
 use super::open_loop::{OpenLoop, Sample, schedule};
 use super::proxy::RunSeen;
@@ -73,7 +73,7 @@ struct Round {
     renewals: usize,
     mean_age_s: f64,
     kinds: [usize; 4],
-    counted: [Option<u64>; 3],
+    counted: String,
     samples: Vec<Sample>,
 }
 
@@ -93,10 +93,6 @@ impl Runs {
         Self { count: runs.len(), keys: keys.len(), at_us }
     }
 }
-
-/// Counters that are told beside the table.
-const COUNTERS: [&str; 3] =
-    ["hopcache_refresh_late_total", "xfetch_refresh_triggered_total", "xfetch_stale_served_total"];
 
 pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut output = Output::open(&options.common, "expiry-zipf", "Expiry in a Zipf mix")?;
@@ -174,15 +170,12 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
             at_us: Vec::new(),
         },
     };
-    let mut counted = [None; 3];
-    for (place, name) in COUNTERS.iter().enumerate() {
-        counted[place] = scene.counter(name).await?;
-    }
+    let counted = scene.told_counters().await?;
     Ok(round_of(seen.samples, runs, counted, Duration::from_secs(options.ttl)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^53")]
-fn round_of(samples: Vec<Sample>, runs: Runs, counted: [Option<u64>; 3], ttl: Duration) -> Round {
+fn round_of(samples: Vec<Sample>, runs: Runs, counted: String, ttl: Duration) -> Round {
     let mut by_key: BTreeMap<usize, Vec<&Sample>> = BTreeMap::new();
     samples.iter().for_each(|sample| by_key.entry(sample.key).or_default().push(sample));
     let ttl_us = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
@@ -249,18 +242,13 @@ fn tell(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
     output.report.line("");
     for (strategy, rounds) in arms {
         for (number, round) in rounds.iter().enumerate() {
-            let told: Vec<String> = COUNTERS
-                .iter()
-                .zip(round.counted)
-                .map(|(name, count)| format!("{name} {}", optional(count)))
-                .collect();
             output.report.line(&format!(
                 "{} round {}: {} late of {} renewals; {}",
                 strategy.name(),
                 number + 1,
                 round.late,
                 round.renewals,
-                told.join(", ")
+                round.counted
             ));
         }
     }
