@@ -124,18 +124,25 @@ impl Loaded {
             }));
         }
         let loaded = Self { neo4j, names: Names::of(Graph::Ldbc) };
-        let Names { label, relationship } = &loaded.names;
-        loaded.run(&format!("CREATE INDEX {label} IF NOT EXISTS FOR (p:{label}) ON (p.id)"), &[]).await?;
-        loaded
-            .run(&format!("UNWIND $rows AS row CREATE (:{label} {{id: row[0], name: row[1]}})"), &persons)
+        if let Err(error) = loaded.fill(&persons, &knows).await {
+            loaded.remove().await.context("left behind in Neo4j")?;
+            return Err(error);
+        }
+        Ok(loaded)
+    }
+
+    async fn fill(&self, persons: &[Value], knows: &[Value]) -> anyhow::Result<()> {
+        let Names { label, relationship } = &self.names;
+        self.run(&format!("CREATE INDEX {label} IF NOT EXISTS FOR (p:{label}) ON (p.id)"), &[]).await?;
+        self.run(&format!("UNWIND $rows AS row CREATE (:{label} {{id: row[0], name: row[1]}})"), persons)
             .await?;
         let join = format!(
             "UNWIND $rows AS row MATCH (a:{label} {{id: row[0]}}), (b:{label} {{id: row[1]}}) CREATE (a)-[:{relationship}]->(b)"
         );
         for batch in knows.chunks(BATCH) {
-            loaded.run(&join, batch).await?;
+            self.run(&join, batch).await?;
         }
-        Ok(loaded)
+        Ok(())
     }
 
     pub(super) async fn remove(&self) -> anyhow::Result<()> {

@@ -89,7 +89,10 @@ impl Scene {
         let binary = hopcache_binary()?;
         let cluster = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
         let started = start_cluster(&cluster, NODES).await;
-        let nodes = started.with_context(|| format!("see the logs in {}", dir.display()))?;
+        let nodes = started.with_context(|| {
+            let log = std::fs::read_to_string(dir.join("node-0.log")).unwrap_or_default();
+            format!("the nodes do not start; logs in {}; the first one says:\n{log}", dir.display())
+        })?;
         Ok(Self { nodes, _redis: redis, proxy, _scripted: scripted })
     }
 

@@ -237,7 +237,7 @@ fn chart(options: &Options, arms: &[Arm]) -> Chart {
     let even = even_rate(options);
     series.push(Series { name: "even rate".to_owned(), points: vec![(0.0, even), (end, even)] });
     Chart {
-        title: format!("{} keys loaded in one second, TTL {} s", options.keys, options.ttl),
+        title: format!("{} keys due within one second, TTL {} s", options.keys, options.ttl),
         across: "seconds from the start of the loading (first round)",
         up: "origin runs per second",
         scale: Scale::Linear,

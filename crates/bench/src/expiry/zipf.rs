@@ -74,6 +74,8 @@ struct Round {
     mean_age_s: f64,
     kinds: [usize; 4],
     counted: String,
+    /// CPU time of all nodes for each request.
+    node_cpu_us: f64,
     samples: Vec<Sample>,
 }
 
@@ -159,7 +161,9 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
     let nodes = scene.clients();
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &schedule, threads: common.threads };
     let runs_before = scene.counter("hopcache_origin_runs_total").await?.unwrap_or(0);
+    let cpu = scene.cpu()?;
     let seen = tokio::task::block_in_place(|| load.run())?;
+    let cpu = scene.cpu()?.saturating_sub(cpu);
     let runs_after = scene.counter("hopcache_origin_runs_total").await?.unwrap_or(0);
     let distinct: HashSet<usize> = seen.samples.iter().map(|sample| sample.key).collect();
     let runs = match &scene.proxy {
@@ -171,7 +175,9 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
         },
     };
     let counted = scene.told_counters().await?;
-    Ok(round_of(seen.samples, runs, counted, Duration::from_secs(options.ttl)))
+    let mut measured = round_of(seen.samples, runs, counted, Duration::from_secs(options.ttl));
+    measured.node_cpu_us = cpu.as_secs_f64() * 1e6 / f64::from(u32::try_from(schedule.len()).unwrap_or(1));
+    Ok(measured)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^53")]
@@ -190,6 +196,7 @@ fn round_of(samples: Vec<Sample>, runs: Runs, counted: String, ttl: Duration) ->
         mean_age_s: mean_age_s(samples.iter()),
         kinds,
         counted,
+        node_cpu_us: 0.0,
         samples,
     }
 }
@@ -215,15 +222,15 @@ fn late_renewals(samples: &[&Sample], ttl_us: i64) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn tell(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
     output.report.line("\nMedian of the rounds (min–max). Latencies in ms from the intended time, over all answers. README.md says how each figure is made.\n");
-    output.report.line("| strategy | answered/s | P50 | P95 | P99 | P99.9 | origin runs | keys asked | late renewals % | fresh hits % | stale hits % | waited for the origin % | mean age served s | failed |");
-    output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    output.report.line("| strategy | answered/s | P50 | P95 | P99 | P99.9 | origin runs | keys asked | late renewals % | fresh hits % | stale hits % | waited for the origin % | mean age served s | nodes' CPU µs per request | failed |");
+    output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (strategy, rounds) in arms {
         let of = |figure: &dyn Fn(&Round) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
         let kind =
             |place: usize| of(&move |round: &Round| share(round.kinds[place], round.samples.len()) * 100.0);
         let failed: usize = rounds.iter().map(|round| round.kinds[3]).sum();
         output.report.line(&format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {failed} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {failed} |",
             strategy.name(),
             of(&|round| round.per_second),
             of(&|round| round.tail.p50_ms),
@@ -237,6 +244,7 @@ fn tell(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
             kind(1),
             kind(2),
             of(&|round| round.mean_age_s),
+            of(&|round| round.node_cpu_us),
         ));
     }
     output.report.line("");
