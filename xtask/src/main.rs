@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
 mod alerts;
+mod bench;
 mod deny;
 mod fuzz;
 mod services;
@@ -13,9 +14,9 @@ mod test_lane;
 mod tidy;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -59,7 +60,7 @@ enum Task {
     },
     /// The simulator: seeds with faults, checked after every step.
     Sim(sim::Options),
-    /// Run hopcache-bench in release mode with these arguments.
+    /// Build hopcache and hopcache-bench in release mode and run a benchmark: `bench expiry hot`, `bench hit`, …
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -90,7 +91,7 @@ fn run(cli: Cli) -> Result<()> {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Sim(options) => sim::run(&root, &options),
-        Task::Bench { args } => bench(&args),
+        Task::Bench { args } => bench::run(&root, &args),
     }
 }
 
@@ -98,16 +99,4 @@ fn run(cli: Cli) -> Result<()> {
 fn repository_root() -> Result<PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask has no parent folder")?.to_path_buf())
-}
-
-fn bench(args: &[String]) -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["run", "--release", "--package", "hopcache-bench", "--"])
-        .args(args)
-        .status()
-        .context("could not start cargo")?;
-    if !status.success() {
-        bail!("hopcache-bench ended with {status}");
-    }
-    Ok(())
 }

@@ -1,12 +1,22 @@
 //! Benchmarks of hopcache, side by side with something. Knows hopcache by its HTTP interface only.
 
 mod bare;
+#[path = "../../../tests/support/bolt_bytes.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "shared with the tests, which use all of it; only what reads is used here, and it never panics"
+)]
+mod bolt_bytes;
 mod bolt_origin;
 #[path = "../../../tests/support/bolt_proxy.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use all of it")]
 mod bolt_proxy;
 mod cold;
 mod cold_clients;
+mod expiry;
 mod hit;
 mod load;
 mod memory;
@@ -42,6 +52,8 @@ enum Bench {
     SlowClients(slow_clients::Options),
     /// Resident memory of a node that holds many entries.
     Memory(memory::Options),
+    /// What clients and the origin notice of an expiry, by strategy.
+    Expiry(expiry::Options),
     /// Mixed load with faults on a timer; then the counters' identities.
     Soak(soak::Options),
 }
@@ -55,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         Bench::ColdClients(options) => runtime.block_on(cold_clients::run(&options)),
         Bench::SlowClients(options) => runtime.block_on(slow_clients::run(&options)),
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
+        Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Soak(options) => runtime.block_on(soak::run(&options)),
     }
 }

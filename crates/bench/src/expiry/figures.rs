@@ -1,0 +1,80 @@
+//! Percentiles and busiest windows.
+
+/// Nearest rank: the smallest value that at least this share of all does not exceed. Of nothing, 0.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts and microseconds are far below 2^53"
+)]
+pub(super) fn percentile(sorted: &[u64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0) as f64
+}
+
+/// P50, P99 and P99.9 of latencies in µs, in ms.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tail {
+    pub(super) p50_ms: f64,
+    pub(super) p95_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) p999_ms: f64,
+    pub(super) count: usize,
+}
+
+impl Tail {
+    pub(super) fn of(mut latencies_us: Vec<u64>) -> Self {
+        latencies_us.sort_unstable();
+        let at = |share| percentile(&latencies_us, share) / 1e3;
+        Self {
+            p50_ms: at(0.5),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            p999_ms: at(0.999),
+            count: latencies_us.len(),
+        }
+    }
+}
+
+/// Most events in any span so long, and when it began.
+pub(super) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
+    let (mut first, mut most) = (0, (0, 0));
+    for (last, at) in sorted_us.iter().enumerate() {
+        while at - sorted_us[first] >= span_us {
+            first += 1;
+        }
+        if last + 1 - first > most.0 {
+            most = (last + 1 - first, sorted_us[first]);
+        }
+    }
+    most
+}
+
+/// A share, 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_nearest_ranks() {
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert!((percentile(&hundred, 0.5) - 50.0).abs() < f64::EPSILON);
+        assert!((percentile(&hundred, 0.99) - 99.0).abs() < f64::EPSILON);
+        assert!((percentile(&hundred, 0.999) - 100.0).abs() < f64::EPSILON);
+        assert!((percentile(&[7], 0.01) - 7.0).abs() < f64::EPSILON);
+        assert!(percentile(&[], 0.5).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_busiest_window_lies_anywhere() {
+        let events = [0, 900, 950, 1_100, 1_500, 1_899, 1_900, 5_000];
+        // [900, 1,900) holds five; the one at 1,900 is no longer in it, but [950, 1,950) holds five as well.
+        assert_eq!(busiest(&events, 1_000), (5, 900));
+        assert_eq!(busiest(&[], 1_000), (0, 0));
+    }
+}

@@ -1,0 +1,164 @@
+//! Queries of the Zipf mix, anchored at persons: on the LDBC SNB graph, whose persons and acquaintances are
+//! loaded into Neo4j under names of this run's own and taken out again, or on the sample graph inside the
+//! nodes. Degrees come from the graph itself.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use super::scene::{Origin, Scene, ask, login, post, variable};
+
+/// Rows of one loading statement.
+const BATCH: usize = 5_000;
+
+/// Which graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Graph {
+    /// LDBC SNB, in Neo4j behind the delaying proxy.
+    Ldbc,
+    /// The sample graph inside each node.
+    Sample,
+}
+
+/// Names by which a graph is asked.
+pub(super) struct Names {
+    label: String,
+    relationship: String,
+}
+
+impl Names {
+    pub(super) fn of(graph: Graph) -> Self {
+        match graph {
+            Graph::Ldbc => {
+                let run = std::process::id();
+                Self { label: format!("HcBench{run}Person"), relationship: format!("HC_BENCH_{run}_KNOWS") }
+            }
+            Graph::Sample => Self { label: "Person".to_owned(), relationship: "KNOWS".to_owned() },
+        }
+    }
+
+    /// The kinds of query: whom a person knows, whom those know best, and how many there are.
+    fn statements(&self) -> [String; 3] {
+        let anchor = format!("MATCH (p:{} {{id: $id}})-[:{}]-(friend)", self.label, self.relationship);
+        [
+            format!("{anchor} RETURN friend.name AS benched ORDER BY benched LIMIT 20"),
+            format!(
+                "{anchor}-[:{}]-(other) WHERE other.id <> $id RETURN other.name AS benched, count(*) AS ways ORDER BY ways DESC, benched LIMIT 10",
+                self.relationship
+            ),
+            format!("{anchor} RETURN count(friend) AS benched"),
+        ]
+    }
+
+    /// Persons and their degrees, the largest first.
+    pub(super) async fn degrees(&self, scene: &Scene, origin: Origin) -> anyhow::Result<Vec<(i64, u64)>> {
+        let statement = format!(
+            "MATCH (p:{})-[:{}]-(friend) RETURN p.id AS id, count(friend) AS degree",
+            self.label, self.relationship
+        );
+        let pair = |row: Value| Some((row[0].as_i64()?, row[1].as_u64()?));
+        let rows = scene.rows(origin, &statement).await?;
+        let mut degrees: Vec<(i64, u64)> = rows.into_iter().filter_map(pair).collect();
+        degrees.sort_unstable_by_key(|(id, degree)| (std::cmp::Reverse(*degree), *id));
+        ensure!(!degrees.is_empty(), "the graph has no persons who know each other");
+        Ok(degrees)
+    }
+
+    /// A request for each person and kind of query, persons in the given order.
+    pub(super) fn requests(
+        &self,
+        persons: &[(i64, u64)],
+        origin: Origin,
+        hints: Hints,
+    ) -> anyhow::Result<Vec<Vec<u8>>> {
+        let (login, statements) = (login(origin)?, self.statements());
+        let request = |(id, degree): &(i64, u64), statement: &String| {
+            let hint = match hints {
+                Hints::Degree => format!("{login}hopcache-hint: degree={degree}\r\n"),
+                Hints::Learned => login.clone(),
+            };
+            post(statement, &json!({ "id": id }), &hint)
+        };
+        Ok(persons
+            .iter()
+            .flat_map(|person| statements.iter().map(move |text| request(person, text)))
+            .collect())
+    }
+}
+
+/// Whether clients say the anchor's degree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Hints {
+    /// The real one, in `Hopcache-Hint`, under every strategy alike.
+    Degree,
+    /// Nodes have to learn it.
+    Learned,
+}
+
+/// The LDBC graph in Neo4j; to be taken out by [`Loaded::remove`].
+pub(super) struct Loaded {
+    neo4j: SocketAddr,
+    names: Names,
+}
+
+impl Loaded {
+    /// Persons and whom they know, from the directory of the CSV files.
+    pub(super) async fn load(dir: &Path) -> anyhow::Result<Self> {
+        let http = variable("HOPCACHE_TEST_NEO4J_HTTP")?;
+        let authority = http.trim_start_matches("http://").trim_end_matches('/');
+        let neo4j =
+            authority.to_socket_addrs()?.next().context("HOPCACHE_TEST_NEO4J_HTTP names no address")?;
+        let persons: Vec<Value> = columns(&dir.join("Person.csv"))?
+            .iter()
+            .filter_map(|row| {
+                Some(json!([row.first()?.parse::<i64>().ok()?, format!("{} {}", row.get(1)?, row.get(2)?)]))
+            })
+            .collect();
+        let mut knows: Vec<Value> = Vec::new();
+        for file in ["Person_knows_Person.csv", "Person_knows_Person_1.csv"] {
+            let rows = columns(&dir.join(file))?;
+            knows.extend(rows.iter().filter_map(|row| {
+                Some(json!([row.first()?.parse::<i64>().ok()?, row.get(1)?.parse::<i64>().ok()?]))
+            }));
+        }
+        let loaded = Self { neo4j, names: Names::of(Graph::Ldbc) };
+        if let Err(error) = loaded.fill(&persons, &knows).await {
+            loaded.remove().await.context("left behind in Neo4j")?;
+            return Err(error);
+        }
+        Ok(loaded)
+    }
+
+    async fn fill(&self, persons: &[Value], knows: &[Value]) -> anyhow::Result<()> {
+        let Names { label, relationship } = &self.names;
+        self.run(&format!("CREATE INDEX {label} IF NOT EXISTS FOR (p:{label}) ON (p.id)"), &[]).await?;
+        self.run(&format!("UNWIND $rows AS row CREATE (:{label} {{id: row[0], name: row[1]}})"), persons)
+            .await?;
+        let join = format!(
+            "UNWIND $rows AS row MATCH (a:{label} {{id: row[0]}}), (b:{label} {{id: row[1]}}) CREATE (a)-[:{relationship}]->(b)"
+        );
+        for batch in knows.chunks(BATCH) {
+            self.run(&join, batch).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+        let label = &self.names.label;
+        self.run(&format!("MATCH (p:{label}) DETACH DELETE p"), &[]).await?;
+        self.run(&format!("DROP INDEX {label} IF EXISTS"), &[]).await
+    }
+
+    async fn run(&self, statement: &str, rows: &[Value]) -> anyhow::Result<()> {
+        let request = post(statement, &json!({ "rows": rows }), &login(Origin::Neo4j)?);
+        ask(self.neo4j, &request).await.with_context(|| statement.to_owned()).map(drop)
+    }
+}
+
+/// Rows of a file behind its header; LDBC's separator is `|`.
+fn columns(path: &Path) -> anyhow::Result<Vec<Vec<String>>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    Ok(text.lines().skip(1).map(|line| line.split('|').map(str::to_owned).collect()).collect())
+}

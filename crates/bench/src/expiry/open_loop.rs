@@ -1,0 +1,245 @@
+//! The load: requests at intended times over three nodes, whatever becomes of those before them. A latency
+//! counts from the intended time, so that a stall shows in every request that was due in it.
+//!
+//! Threads and blocking sockets, since a timer of the async runtime is late by up to a millisecond, which is
+//! more than a hit takes. A thread that is free takes the next request, waits for its time and sends it to
+//! the node whose turn it is; so a slow answer keeps no other request back as long as one thread is free.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::dice::Dice;
+use super::told::Told;
+
+/// A client waits for so long.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Room for an answer; larger ones make it grow.
+const BUFFER_BYTES: usize = 16 << 10;
+const STACK_BYTES: usize = 128 << 10;
+
+/// How arrivals are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Arrivals {
+    /// Exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Even,
+}
+
+/// One request to come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// From the start of the load.
+    pub(super) at_us: u64,
+    pub(super) key: usize,
+}
+
+/// `rate` requests a second for `span`, each for a key that `key` draws.
+pub(super) fn schedule(
+    arrivals: Arrivals,
+    rate: u32,
+    span: Duration,
+    dice: &mut Dice,
+    mut key: impl FnMut(&mut Dice) -> usize,
+) -> Vec<Due> {
+    let (mut due, mut at_us, gap_us) = (Vec::new(), 0.0, 1e6 / f64::from(rate.max(1)));
+    while at_us < span.as_secs_f64() * 1e6 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
+        due.push(Due { at_us: at_us as u64, key: key(dice) });
+        at_us += match arrivals {
+            Arrivals::Poisson => gap_us * dice.exponential(),
+            Arrivals::Even => gap_us,
+        };
+    }
+    due
+}
+
+/// One request that was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    pub(super) key: usize,
+    /// Times from the start of the load.
+    pub(super) due_us: u64,
+    pub(super) sent_us: u64,
+    pub(super) answered_us: u64,
+    pub(super) told: Told,
+}
+
+impl Sample {
+    /// From the intended time.
+    pub(super) const fn took_us(&self) -> u64 {
+        self.answered_us.saturating_sub(self.due_us)
+    }
+}
+
+/// What is sent, and to whom.
+pub(super) struct OpenLoop<'a> {
+    pub(super) nodes: &'a [SocketAddr],
+    /// By key.
+    pub(super) requests: &'a [Vec<u8>],
+    pub(super) schedule: &'a [Due],
+    /// Requests under way at a time at the most; more wait, and their wait counts.
+    pub(super) threads: usize,
+}
+
+/// What was measured, in the order of the intended times.
+pub(super) struct Seen {
+    pub(super) start: Instant,
+    pub(super) samples: Vec<Sample>,
+}
+
+impl OpenLoop<'_> {
+    /// Blocks until all is answered.
+    pub(super) fn run(&self) -> anyhow::Result<Seen> {
+        let (start, next) = (Instant::now() + Duration::from_millis(200), AtomicUsize::new(0));
+        let mut samples: Vec<Sample> = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for _ in 0..self.threads.max(1) {
+                let work = || self.work(start, &next);
+                threads.push(std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work)?);
+            }
+            let mut samples = Vec::with_capacity(self.schedule.len());
+            for thread in threads {
+                match thread.join() {
+                    Ok(share) => samples.extend(share),
+                    Err(_) => bail!("a thread of the load panicked"),
+                }
+            }
+            anyhow::Ok(samples)
+        })?;
+        samples.sort_unstable_by_key(|sample| sample.due_us);
+        Ok(Seen { start, samples })
+    }
+
+    fn work(&self, start: Instant, next: &AtomicUsize) -> Vec<Sample> {
+        let mut clients: Vec<Client> = self.nodes.iter().map(|addr| Client::new(*addr)).collect();
+        let mut samples = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(due) = self.schedule.get(number) else { return samples };
+            let at = start + Duration::from_micros(due.at_us);
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            let sent_us = micros_since(start);
+            let client = &mut clients[number % self.nodes.len()];
+            let told = client.ask(&self.requests[due.key]).unwrap_or(Told::NOTHING);
+            let answered_us = micros_since(start);
+            samples.push(Sample { key: due.key, due_us: due.at_us, sent_us, answered_us, told });
+        }
+    }
+}
+
+fn micros_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A keep-alive connection that is opened when it is needed.
+struct Client {
+    addr: SocketAddr,
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    fn new(addr: SocketAddr) -> Self {
+        Self { addr, stream: None, buffer: vec![0; BUFFER_BYTES] }
+    }
+
+    /// A connection that stood idle may have been closed by the node: then once more on a new one.
+    fn ask(&mut self, request: &[u8]) -> anyhow::Result<Told> {
+        let was_open = self.stream.is_some();
+        match self.exchange(request) {
+            Err(_) if was_open => self.exchange(request),
+            asked => asked,
+        }
+    }
+
+    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Told> {
+        // Put back only behind a whole answer: half of one must not be the next request's.
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => self.open()?,
+        };
+        stream.write_all(request)?;
+        let (mut filled, mut whole) = (0, None);
+        while whole.is_none_or(|(_, end)| filled < end) {
+            if filled == self.buffer.len() {
+                self.buffer.resize(filled * 2, 0);
+            }
+            match stream.read(&mut self.buffer[filled..])? {
+                0 => bail!("the node closed the connection"),
+                read => filled += read,
+            }
+            if whole.is_none() {
+                whole = end_of(&self.buffer[..filled])?;
+            }
+        }
+        let (head, _) = whole.context("an answer without an end")?;
+        let told = Told::of(std::str::from_utf8(&self.buffer[..head])?);
+        self.stream = Some(stream);
+        Ok(told)
+    }
+
+    fn open(&self) -> anyhow::Result<TcpStream> {
+        let stream = TcpStream::connect(self.addr)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+}
+
+/// Ends of the head and of the body, once the whole head is there.
+fn end_of(bytes: &[u8]) -> anyhow::Result<Option<(usize, usize)>> {
+    let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4) else {
+        return Ok(None);
+    };
+    let text = std::str::from_utf8(&bytes[..head])?;
+    let length = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    Ok(Some((head, head + length.context("an answer without content-length")?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_have_their_rate() {
+        let span = Duration::from_secs(10);
+        for arrivals in [Arrivals::Poisson, Arrivals::Even] {
+            let due = schedule(arrivals, 1_000, span, &mut Dice::new(3), |dice| dice.below(4));
+            assert!((9_600..10_400).contains(&due.len()), "{arrivals:?}: {}", due.len());
+            assert!(due.is_sorted_by_key(|each| each.at_us));
+            assert!(due.iter().all(|each| each.key < 4 && each.at_us < 10_000_000));
+        }
+    }
+
+    #[test]
+    fn a_slow_answer_shows_in_what_was_due_meanwhile() {
+        // One thread, a server that takes 100 ms for the first answer: what was due at 10 ms waited 90 ms.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let node = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = [0; 64];
+            for place in 0..2 {
+                stream.read_exact(&mut bytes[..1]).unwrap();
+                if place == 0 {
+                    std::thread::sleep(Duration::from_millis(100)); // tidy: the delay that is being simulated
+                }
+                stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok").unwrap();
+            }
+        });
+        let schedule = [Due { at_us: 0, key: 0 }, Due { at_us: 10_000, key: 0 }];
+        let load = OpenLoop { nodes: &[node], requests: &[b"x".to_vec()], schedule: &schedule, threads: 1 };
+        let seen = load.run().unwrap();
+        server.join().unwrap();
+        assert!(seen.samples[1].took_us() >= 89_000, "{:?}", seen.samples);
+        assert!(seen.samples[1].sent_us >= 99_000, "{:?}", seen.samples);
+    }
+}

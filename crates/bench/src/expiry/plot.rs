@@ -1,0 +1,143 @@
+//! Charts as SVG and PNG, from the same description. Text is drawn with a font file of the system's
+//! (`DejaVuSans.ttf`), so that no font library is linked; its absence is said before anything is measured.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use plotters::prelude::*;
+
+const SIZE: (u32, u32) = (1_200, 700);
+const FONTS: [&str; 3] = [
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "/usr/share/fonts/TTF/DejaVuSans.ttf",
+    "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
+];
+/// Told apart by people who see colours differently (Okabe and Ito, 2008).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(213, 94, 0),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 114, 178),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(0, 0, 0),
+];
+
+/// A line.
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// How values go up the side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scale {
+    Linear,
+    Logarithmic,
+}
+
+/// A chart.
+pub(super) struct Chart {
+    pub(super) title: String,
+    pub(super) across: &'static str,
+    pub(super) up: &'static str,
+    pub(super) scale: Scale,
+    pub(super) series: Vec<Series>,
+}
+
+/// Makes a font known to the drawing; `given` goes before the usual places.
+pub(super) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
+    let usual = FONTS.iter().map(PathBuf::from).find(|path| path.exists());
+    let path = given.map(Path::to_path_buf).or(usual);
+    let path =
+        path.context("no DejaVuSans.ttf for the plots: apt-get install fonts-dejavu-core, or --font")?;
+    let bytes = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    // Registered fonts live as long as the process: that is what the drawing asks for.
+    plotters::style::register_font("sans-serif", FontStyle::Normal, Vec::leak(bytes))
+        .map_err(|_| anyhow!("{} is no font", path.display()))
+}
+
+impl Chart {
+    /// `path` with `.svg` and with `.png`.
+    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let svg = path.with_extension("svg");
+        self.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area())
+            .map_err(|error| anyhow!("{}: {error}", svg.display()))?;
+        let mut pixels = vec![0; SIZE.0 as usize * SIZE.1 as usize * 3];
+        self.draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
+            .map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let png = std::fs::File::create(path.with_extension("png"))?;
+        let mut encoder = png::Encoder::new(std::io::BufWriter::new(png), SIZE.0, SIZE.1);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        Ok(encoder.write_header()?.write_image_data(&pixels)?)
+    }
+
+    fn up_of(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => value,
+            Scale::Logarithmic => value.max(1e-3).log10(),
+        }
+    }
+
+    fn label(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Linear => format!("{value:.0}"),
+            Scale::Logarithmic => {
+                let value = 10_f64.powf(value);
+                if value < 1.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+            }
+        }
+    }
+
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, plotters::coord::Shift>) -> anyhow::Result<()>
+    where
+        B::ErrorType: 'static,
+    {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
+        let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NEG_INFINITY, f64::max);
+        let (left, right) =
+            (least(&mut points().map(|point| point.0)), most(&mut points().map(|point| point.0)));
+        let top = most(&mut points().map(|point| self.up_of(point.1)));
+        let bottom = match self.scale {
+            Scale::Linear => 0.0,
+            Scale::Logarithmic => least(&mut points().map(|point| self.up_of(point.1))).floor(),
+        };
+        if !(left < right && top.is_finite()) {
+            anyhow::bail!("nothing to draw");
+        }
+        let top = match self.scale {
+            Scale::Linear => top.max(1.0) * 1.05,
+            Scale::Logarithmic => top.ceil().max(bottom + 1.0),
+        };
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 24))
+            .margin(16)
+            .x_label_area_size(48)
+            .y_label_area_size(80)
+            .build_cartesian_2d(left..right, bottom..top)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.across)
+            .y_desc(self.up)
+            .y_label_formatter(&|value| self.label(*value))
+            .label_style(("sans-serif", 16))
+            .draw()?;
+        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+            let line = series.points.iter().map(|(across, up)| (*across, self.up_of(*up)));
+            chart
+                .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
+                .label(&series.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], colour.stroke_width(2)));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.3))
+            .label_font(("sans-serif", 16))
+            .draw()?;
+        Ok(area.present()?)
+    }
+}

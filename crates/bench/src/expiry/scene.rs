@@ -1,0 +1,224 @@
+//! The processes of one measurement: three nodes, a Redis of their own, and the origin behind the delaying
+//! proxy. Every measurement has new ones, so that nothing is warm from the one before.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use base64::Engine as _;
+use serde_json::{Value, json};
+
+use super::delay::Delays;
+use super::proxy::Proxy;
+use super::strategy::Strategy;
+use crate::bolt_origin::BoltOrigin;
+use crate::cold_clients::password;
+use crate::hit::tempdir;
+use crate::load::Connection;
+use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
+
+const NODES: usize = 3;
+/// Length of the scripted origin's one value.
+const SCRIPTED_BYTES: usize = 200;
+
+const COUNTERS: [&str; 6] = [
+    "hopcache_refresh_late_total",
+    "xfetch_refresh_triggered_total",
+    "xfetch_refresh_failed_total",
+    "xfetch_stale_served_total",
+    "single_flight_hits_total",
+    "stampede_events_total",
+];
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Origin {
+    /// The Neo4j of `HOPCACHE_TEST_NEO4J_BOLT`, behind the delaying proxy.
+    Neo4j,
+    /// A scripted Bolt server in this process, behind the same proxy.
+    Scripted,
+    /// The sample graph inside each node; no delays, and runs are counted by the nodes.
+    Embedded,
+}
+
+/// What a measurement starts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) origin: Origin,
+    pub(super) strategy: Strategy,
+    pub(super) ttl: Duration,
+    pub(super) jitter: f64,
+    /// Mean of what the proxy adds to each run.
+    pub(super) delay: Duration,
+    /// `origin.max_concurrent` of each node.
+    pub(super) concurrent_max: u32,
+    pub(super) seed: u64,
+}
+
+/// Everything that runs. Dropped in this order: whoever asks goes before who answers.
+pub(super) struct Scene {
+    nodes: Vec<(Process, NodeAddrs)>,
+    _redis: Process,
+    pub(super) proxy: Option<Proxy>,
+    _scripted: Option<BoltOrigin>,
+}
+
+impl Scene {
+    pub(super) async fn start(plan: &Plan) -> anyhow::Result<Self> {
+        let delays = Delays::new(plan.delay, plan.seed);
+        let (mut scripted, mut proxy) = (None, None);
+        match plan.origin {
+            Origin::Neo4j => {
+                let upstream = variable("HOPCACHE_TEST_NEO4J_BOLT")?;
+                let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
+                proxy = Some(Proxy::start(upstream, delays).await?);
+            }
+            Origin::Scripted => {
+                let server = BoltOrigin::start(SCRIPTED_BYTES).await?;
+                proxy = Some(Proxy::start(&server.addr().to_string(), delays).await?);
+                scripted = Some(server);
+            }
+            Origin::Embedded => {}
+        }
+        let dir = tempdir()?;
+        let (redis, redis_addr) = start_redis(&dir)?;
+        let uri =
+            proxy.as_ref().map_or("embedded:".to_owned(), |proxy: &Proxy| format!("bolt://{}", proxy.addr()));
+        let common = configuration(plan, &uri, redis_addr);
+        let binary = hopcache_binary()?;
+        let cluster = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
+        let started = start_cluster(&cluster, NODES).await;
+        let nodes = started.with_context(|| {
+            let log = std::fs::read_to_string(dir.join("node-0.log")).unwrap_or_default();
+            format!("the nodes do not start; logs in {}; the first one says:\n{log}", dir.display())
+        })?;
+        Ok(Self { nodes, _redis: redis, proxy, _scripted: scripted })
+    }
+
+    /// Where clients ask.
+    pub(super) fn clients(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|(_, addrs)| addrs.client).collect()
+    }
+
+    /// A counter's sum over its labels and the nodes; none where no node has it.
+    pub(super) async fn counter(&self, name: &str) -> anyhow::Result<Option<u64>> {
+        let mut sum = None;
+        for (_, addrs) in &self.nodes {
+            let metrics = get(addrs.admin, "/metrics").await?;
+            sum = [sum, sum_of(&metrics, name)].into_iter().flatten().reduce(|one, other| one + other);
+        }
+        Ok(sum)
+    }
+
+    /// What the nodes themselves counted, told beside what was measured from outside.
+    pub(super) async fn told_counters(&self) -> anyhow::Result<String> {
+        let mut told = Vec::new();
+        for name in COUNTERS {
+            let count = self.counter(name).await?.map_or("none".to_owned(), |count| count.to_string());
+            told.push(format!("{name} {count}"));
+        }
+        Ok(told.join(", "))
+    }
+
+    /// The CPU time that all nodes have used.
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+        self.nodes.iter().map(|(process, _)| process.cpu()).sum()
+    }
+
+    /// Rows that the first node answers.
+    pub(super) async fn rows(&self, origin: Origin, statement: &str) -> anyhow::Result<Vec<Value>> {
+        ask(self.nodes[0].1.client, &post(statement, &json!({}), &login(origin)?)).await
+    }
+}
+
+fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "[origin]\nuri = \"{uri}\"\nmax_concurrent = {}\ntimeout = \"30s\"",
+        plan.concurrent_max
+    );
+    let _ = writeln!(text, "[store]\nuri = \"redis://{redis}\"");
+    let _ = writeln!(text, "[entry]\nttl = \"{}ms\"\nttl_jitter = {:?}", plan.ttl.as_millis(), plan.jitter);
+    let _ = writeln!(
+        text,
+        "{}[refresh]\n{}[log]\nlevel = \"warn\"",
+        plan.strategy.entry(),
+        plan.strategy.refresh()
+    );
+    text
+}
+
+fn sum_of(metrics: &str, name: &str) -> Option<u64> {
+    let series = metrics.lines().filter_map(|line| line.strip_prefix(name));
+    let values =
+        series.filter(|rest| rest.starts_with([' ', '{'])).filter_map(|rest| rest.rsplit(' ').next());
+    values.filter_map(|value| value.parse::<u64>().ok()).reduce(|one, other| one + other)
+}
+
+pub(super) fn variable(name: &str) -> anyhow::Result<String> {
+    std::env::var(name).with_context(|| format!("{name} is not set: see cargo xtask services env"))
+}
+
+/// `Authorization` for an origin that asks for it, with its line end.
+pub(super) fn login(origin: Origin) -> anyhow::Result<String> {
+    let password = match origin {
+        Origin::Neo4j => password()?,
+        Origin::Scripted => "believed".to_owned(),
+        Origin::Embedded => return Ok(String::new()),
+    };
+    let pair = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{password}"));
+    Ok(format!("authorization: Basic {pair}\r\n"))
+}
+
+/// One POST to the Query API; `headers` end with CRLF each.
+pub(super) fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
+    let body = json!({ "statement": statement, "parameters": parameters }).to_string();
+    let length = body.len();
+    format!(
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// Rows of a statement's answer, from a node or from Neo4j itself.
+pub(super) async fn ask(addr: SocketAddr, request: &[u8]) -> anyhow::Result<Vec<Value>> {
+    let answer = Connection::open(addr).await?.ask(request).await?;
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    match body["data"]["values"].as_array() {
+        Some(rows) if answer.status() == 202 => Ok(rows.clone()),
+        _ => bail!("{}{}", answer.head, String::from_utf8_lossy(&answer.body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_their_labels_only() {
+        let metrics = "# TYPE a_total counter\na_total{x=\"1\"} 3\na_total{x=\"2\"} 4\na_total_more 9\nb 1\n";
+        assert_eq!(sum_of(metrics, "a_total"), Some(7));
+        assert_eq!(sum_of(metrics, "b"), Some(1));
+        assert_eq!(sum_of(metrics, "c"), None);
+    }
+
+    #[test]
+    fn strategies_differ_in_configuration_only() {
+        let plan = |strategy| Plan {
+            origin: Origin::Scripted,
+            strategy,
+            ttl: Duration::from_secs(5),
+            jitter: 0.0,
+            delay: Duration::ZERO,
+            concurrent_max: 8,
+            seed: 1,
+        };
+        let text = |strategy| configuration(&plan(strategy), "bolt://x:1", "127.0.0.1:1".parse().unwrap());
+        let texts: Vec<String> = Strategy::ALL.map(text).to_vec();
+        assert!(texts[0].contains("ttl = \"5000ms\"\nttl_jitter = 0.0\ncollapse = false\ngrace = 0.0\n"));
+        assert!(texts[4].contains("grace = 0.5\n[refresh]\nmode = \"adaptive\"\n"));
+        assert!((1..5).all(|place| texts[place] != texts[place - 1]));
+    }
+}

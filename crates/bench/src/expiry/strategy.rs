@@ -1,0 +1,50 @@
+//! The five strategies as configurations of the same binary: nothing else differs between them. The
+//! clients' requests are the same too, hints included.
+
+/// How expiry is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Strategy {
+    /// No protection: whoever finds nothing fresh asks the origin.
+    None,
+    /// One flight per key; whoever finds nothing fresh waits for it.
+    Mutex,
+    /// Early refresh with one β for all keys, and stale copies while it runs.
+    Plain,
+    /// Early refresh with β by the anchor's degree.
+    Topology,
+    /// Early refresh with β solved for each key.
+    Adaptive,
+}
+
+impl Strategy {
+    pub(super) const ALL: [Self; 5] = [Self::None, Self::Mutex, Self::Plain, Self::Topology, Self::Adaptive];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Mutex => "mutex",
+            Self::Plain => "plain",
+            Self::Topology => "topology",
+            Self::Adaptive => "adaptive",
+        }
+    }
+
+    /// Lines of `[entry]` beside the TTL's. `entry.collapse` is named only where it is not the default.
+    pub(super) const fn entry(self) -> &'static str {
+        match self {
+            Self::None => "collapse = false\ngrace = 0.0\nstale_if_error = \"0\"\n",
+            Self::Mutex => "grace = 0.0\nstale_if_error = \"0\"\n",
+            Self::Plain | Self::Topology | Self::Adaptive => "grace = 0.5\n",
+        }
+    }
+
+    /// Lines of `[refresh]`. The minimum TTL is low, so that a benchmark's short TTLs are refreshed early.
+    pub(super) const fn refresh(self) -> &'static str {
+        match self {
+            Self::None | Self::Mutex => "enabled = false\n",
+            Self::Plain => "mode = \"plain\"\nmin_ttl = \"1s\"\n",
+            Self::Topology => "mode = \"topology_sensitive\"\nmin_ttl = \"1s\"\n",
+            Self::Adaptive => "mode = \"adaptive\"\nmin_ttl = \"1s\"\n",
+        }
+    }
+}

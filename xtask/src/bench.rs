@@ -1,0 +1,26 @@
+//! `cargo xtask bench`: hopcache and its benchmarks, both built in release mode, then one benchmark.
+//!
+//! It decides what is built and started; the arguments are hopcache-bench's own.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Hopcache-bench starts the hopcache beside it, so both are built.
+const PACKAGES: [&str; 6] = ["build", "--release", "--package", "hopcache", "--package", "hopcache-bench"];
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+    finish(Command::new("cargo").current_dir(root).args(PACKAGES), "the build")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let program = target.join("release/hopcache-bench");
+    finish(Command::new(program).current_dir(root).args(args), "hopcache-bench")
+}
+
+fn finish(command: &mut Command, what: &str) -> Result<()> {
+    let status = command.status().with_context(|| format!("could not start {what}"))?;
+    if !status.success() {
+        bail!("{what} ended with {status}");
+    }
+    Ok(())
+}
