@@ -18,12 +18,13 @@ use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::classify::{ServerWords, WordKey};
-use crate::costs::Costs;
 use crate::flight::{FlightBounds, FlightTable};
+use crate::history::History;
 use crate::holdings::Holdings;
 use crate::lead::Landed;
 use crate::outcome::Event;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
+use crate::refresh::Queue;
 use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
 
@@ -115,14 +116,15 @@ pub struct Engine {
     pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landed>>>,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
     pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<SharedHop>>>,
-    /// Refreshes under way; they have no followers.
+    /// Refreshes that wait, run, or sleep before their next try; they have no followers.
     pub(crate) refreshes: Arc<FlightTable<QueryKey, ()>>,
     pub(crate) words: ServerWords,
     /// Questions to the server what a statement is, under way.
     pub(crate) questions: Arc<FlightTable<WordKey, Result<StatementKind, OriginError>>>,
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) costs: Mutex<Costs>,
+    pub(crate) history: Mutex<History>,
+    pub(crate) queue: Queue,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
     store_trouble: Mutex<StoreTrouble>,
@@ -154,6 +156,7 @@ impl Engine {
     /// An engine that nothing has asked yet.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
+        let queue = Queue::new(policy.refresh.workers, policy.refresh.queue_max);
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         Arc::new(Self {
             ports,
@@ -168,7 +171,8 @@ impl Engine {
             questions: FlightTable::new(bounds),
             holdings: Arc::default(),
             tasks: TaskTracker::new(),
-            costs: Mutex::new(Costs::new()),
+            history: Mutex::new(History::new()),
+            queue,
             too_large: Mutex::new(LruCache::new(
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
@@ -207,12 +211,6 @@ impl Engine {
         self.flights.len() + self.forwards.len() + self.refreshes.len()
     }
 
-    /// Refreshes under way here.
-    #[must_use]
-    pub fn refreshes_under_way(&self) -> usize {
-        self.refreshes.len()
-    }
-
     /// Leases held by this node.
     #[must_use]
     pub fn leases_held(&self) -> usize {
@@ -232,8 +230,10 @@ impl Engine {
     }
 
     /// Waits for flights to land, then gives back whatever leases are left. Nothing is started
-    /// afterwards that outlives the caller's deadline; call it under one.
+    /// afterwards that outlives the caller's deadline; call it under one. No refresh begins any more, and those
+    /// that wait or sleep end at once.
     pub async fn finish(&self) {
+        self.queue.end();
         self.tasks.close();
         self.tasks.wait().await;
         self.give_back_leases().await;

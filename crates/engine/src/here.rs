@@ -64,14 +64,18 @@ impl Engine {
         let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
         match copy.life(now) {
             _ if too_old => None,
-            Life::Fresh(_) => Some(self.hit_outcome(ask, &copy, None)),
+            Life::Fresh(_) => {
+                // Nobody asks the origin for a request with `only-if-cached`.
+                let errand = || (!ask.freshness.only_if_cached).then(|| Errand::of(ask, Cause::Refresh));
+                self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
+                Some(self.hit_outcome(ask, &copy, None))
+            }
             // Serving it would bring about a refresh: nobody asks the origin for this request.
             Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
-                if copy.is_refresh_due(now) {
-                    self.refresh(Errand::of(ask, Cause::Refresh));
-                }
+                let errand = || Some(Errand::of(ask, Cause::Refresh));
+                self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
                 self.note(Event::StaleServed);
                 Some(self.hit_outcome(ask, &copy, Some(Detail::Stale)))
             }

@@ -9,8 +9,9 @@ use hopcache_packstream::{Reader, Writer};
 use crate::copy::Life;
 use crate::engine::Engine;
 use crate::here::Here;
+use crate::lead::Errand;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
-use crate::outcome::{Answer, Class, Detail, How, Outcome};
+use crate::outcome::{Answer, Cause, Class, Detail, How, Outcome};
 
 /// What memory and flights of a node hold under a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Engine {
     }
 
     /// A fresh, rendered copy needs no look at the query behind its key.
-    fn hit_of_forwarded(&self, forwarded: &ForwardedAsk) -> Option<Outcome> {
+    fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Option<Outcome> {
         if !forwarded.is_plain {
             return None;
         }
@@ -66,6 +67,11 @@ impl Engine {
         if !copy.has_rendering(forwarded.form) {
             return None;
         }
+        self.consider_refresh(&forwarded.key, &copy, (1, now), || {
+            // Decoded, and its key checked, only where it leads to a run.
+            let ask = forwarded.read(&self.hasher, &self.policy.procedures, now).ok()?;
+            Some(Errand::of(&ask, Cause::Refresh))
+        });
         let how = How {
             class: Class::Hit,
             age_ms: Some(copy.age_ms(now)),

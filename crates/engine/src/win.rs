@@ -50,7 +50,8 @@ impl Engine {
         }
         let key = &errand.query.key;
         let lease_ms = self.lease_ms(&errand.query);
-        let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
+        let longest = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
+        let give_up_at = errand.until.unwrap_or(longest);
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
@@ -184,7 +185,7 @@ impl Engine {
     }
 
     pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
-        self.costs.lock().lease_ms(query)
+        self.history.lock().lease_ms(query)
     }
 
     pub(crate) fn jittered(&self, wait_ms: u64) -> Millis {
