@@ -312,7 +312,8 @@ pub const REFRESH_RETRY_MS: u64 = 1_000;
 /// Longest pause before a failed refresh is tried again by itself, before jitter: whatever the factor, an origin that
 /// is back is noticed within a minute and a half.
 pub const REFRESH_RETRY_MS_MAX: u64 = 60_000;
-/// Refreshes that sleep before their next try, about 1 KiB each. Above it a failed refresh waits for the next hit.
+/// Refreshes that sleep before their next try. Each keeps its request, usually about 1 KiB and never one of more
+/// than [`BODY_BYTES_UNRESERVED`]. Above it a failed refresh waits for the next hit.
 pub const REFRESHES_ASLEEP_MAX: usize = 1_000;
 /// Pause before a copy tries again for a refresh that found no room in the queue, jittered by half. Ten tries a
 /// second of each copy are nothing; a try of each hit would be a lock of each hit.

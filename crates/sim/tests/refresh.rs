@@ -10,10 +10,11 @@ use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, Outcome, RefreshWord};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_engine::{Policy, RefreshPolicy};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
+use hopcache_sim::store::Weather;
 use hopcache_sim::switch::Power;
 use hopcache_sim::world::{NodeHandle, default_policy, sim_now};
 
@@ -144,6 +145,32 @@ async fn nodes_that_refresh_one_after_the_other_run_once() {
     at_rest(&world);
 }
 
+/// A commit that was longer on its way than its run took: the store takes the entry for younger than its copy is,
+/// and gives it for an answer. It is known by its token, and asked for again by the store's own word on its age.
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_no_newer_than_its_own_copy() {
+    let mut late = 0;
+    for seed in 19..35 {
+        let world = World::with_policy(1, seed, &early());
+        let (node, read) = (&world.nodes[0], world.ask(READ));
+        world.origin.set_delay_ms(5);
+        world.store.set_weather(Weather { delay_ms_max: 40, ..Weather::default() });
+        ask(&world, 0, &read).await;
+        world.pass(1_000).await;
+        assert_eq!(world.store.commits().len(), 1);
+        world.store.set_weather(Weather::default());
+        world.origin.set_version(2);
+        world.pass(TTL_MS - 2_000).await;
+        while version(&ask(&world, 0, &read).await) == 1 {
+            world.pass(1).await;
+        }
+        assert_eq!((world.origin.runs(), words(node)), (2, [1, 1, 0, 0, 0]), "one refresh, which ran");
+        late += node.events.count(|event| *event == Event::Late);
+        at_rest(&world);
+    }
+    assert!(late < 4, "{late} of 16 were late");
+}
+
 /// A TTL below the least is refreshed when it is stale, and only then; so is an entry made brief by a hint.
 #[tokio::test(start_paused = true)]
 async fn below_the_least_ttl_nothing_is_refreshed_early() {
@@ -177,6 +204,26 @@ async fn only_if_cached_refreshes_nothing() {
         world.pass(10).await;
     }
     assert_eq!((world.origin.runs(), words(&world.nodes[0])), (1, [0; 5]));
+}
+
+/// A new copy's counting begins with the rate of the one before, also where memory forgot that one.
+#[tokio::test(start_paused = true)]
+async fn a_new_copy_knows_the_rate_of_the_one_before() {
+    let world = World::with_policy(1, 18, &early());
+    let read = world.ask(READ);
+    let rate = || world.nodes[0].memory.get(&read.query.key).unwrap().heat.rate_per_s(sim_now());
+    ask(&world, 0, &read).await;
+    assert_eq!(rate(), None, "one run is no history");
+    while world.origin.runs() == 1 {
+        ask(&world, 0, &read).await;
+        world.pass(20).await;
+    }
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(world.nodes[0].memory.get(&read.query.key).unwrap().heat.arrivals(), 0, "a new copy");
+    assert!((25.0..75.0).contains(&rate().unwrap()), "{:?}, 50 a second before", rate());
+    world.nodes[0].memory.forget_all();
+    ask(&world, 0, &read).await;
+    assert!((25.0..75.0).contains(&rate().unwrap()), "{:?}, from the store, 50 a second before", rate());
 }
 
 /// I9: one worker, two places: of four stale keys one refreshes, two wait, the fourth is dropped and tries again.

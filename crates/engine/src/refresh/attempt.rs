@@ -85,6 +85,12 @@ impl Ticket {
         self.seat.as_ref().is_some_and(Leader::is_attached)
     }
 
+    /// Whether its request takes room that requests to come may need while it sleeps.
+    fn is_heavy(&self) -> bool {
+        let query = &self.errand.query;
+        query.statement.len() + query.params.len() > limits::BODY_BYTES_UNRESERVED
+    }
+
     fn note_end(&self, word: RefreshWord) {
         self.engine.note(Event::Refresh(word));
         self.engine.note(Event::RefreshTook(self.engine.now().since(self.began)));
@@ -163,7 +169,7 @@ impl Engine {
     /// A place for the next try, when its time has come; none where there will be none.
     async fn sleep_before_retry(&self, ticket: &Ticket, retries: u32) -> Option<Place> {
         let policy = &self.policy.refresh;
-        if retries >= policy.retries_max || !ticket.is_attached() {
+        if retries >= policy.retries_max || !ticket.is_attached() || ticket.is_heavy() {
             return None;
         }
         let asleep = self.queue.fall_asleep()?;

@@ -22,6 +22,9 @@ const COMPETITION: Millis = Millis(3_000);
 /// The longest that a run takes where there are no faults: the usual delay, the spread, and the way to the origin.
 const READING: Millis = Millis(720);
 
+/// A copy may be stale so much sooner than its entry: times are cut to whole milliseconds on their way.
+const ROUNDING_MS: u64 = 2;
+
 #[derive(Default)]
 pub(super) struct Runs {
     book: Book,
@@ -254,6 +257,9 @@ impl Runs {
             return Ok(());
         };
         let age = fresh.entry.physical.saturating_sub(fresh.until.since(store));
+        if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
+            return Ok(());
+        }
         if seen.ground.is_faultless && age.saturating_sub(age_max) > READING {
             return Err(format!("I1: an early refresh of an entry of {age:?}, and not of the last: {fact}"));
         }
