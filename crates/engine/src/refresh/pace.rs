@@ -57,7 +57,10 @@ impl Pace {
         let bits = self.plan.load(Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let ahead_ms = f32::from_bits(bits as u32);
-        Some(Plan { scale_ms: f64::from(f32::from_bits((bits >> 32) as u32)), ahead_ms: f64::from(ahead_ms) })
+        let scale_ms = f64::from(f32::from_bits((bits >> 32) as u32));
+        // What a plan was made by is for `explain`, which makes its own.
+        #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
+        Some(Plan { scale_ms, ahead_ms: f64::from(ahead_ms), ..Plan::default() })
     }
 
     /// Keeps a plan made with so much left of `ttl_ms`.
@@ -93,11 +96,16 @@ impl Pace {
 mod tests {
     use super::*;
 
+    #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
+    fn plan(scale_ms: f64, ahead_ms: f64) -> Plan {
+        Plan { scale_ms, ahead_ms, ..Plan::default() }
+    }
+
     /// A plan is made at most about 32 times in a copy's life, however many hits there are.
     #[test]
     fn a_copys_plan_is_made_seldom() {
         let (ttl_ms, pace) = (Millis(60_000), Pace::default());
-        let plan = Plan { scale_ms: 50.0, ahead_ms: 0.0 };
+        let plan = plan(50.0, 0.0);
         let mut plans = 0;
         let mut looks = 0;
         for left in (1..=ttl_ms.0).rev().map(Millis) {
@@ -118,8 +126,8 @@ mod tests {
     #[test]
     fn a_plan_is_kept_as_it_was() {
         let pace = Pace::default();
-        pace.keep(&Plan { scale_ms: 12.5, ahead_ms: 750.0 }, Millis(50_000), Millis(60_000));
-        assert_eq!(pace.plan(Millis(49_000)), Some(Plan { scale_ms: 12.5, ahead_ms: 750.0 }));
+        pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
+        assert_eq!(pace.plan(Millis(49_000)), Some(plan(12.5, 750.0)));
         assert_eq!(pace.plan(Millis(40_000)), None, "made anew");
     }
 
