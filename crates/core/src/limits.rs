@@ -338,6 +338,22 @@ pub const STORE_BREAKER_PROBE_MS_MAX: u64 = 2_000;
 /// Pause after a failed refresh of a stale copy before the next one, jittered by half: the stale copy
 /// is served meanwhile, and an origin that is down is not asked for every hit.
 pub const REFRESH_RETRY_MS: u64 = 1_000;
+/// Longest pause before a failed refresh is tried again by itself, before jitter: whatever the factor, an origin that
+/// is back is noticed within a minute and a half.
+pub const REFRESH_RETRY_MS_MAX: u64 = 60_000;
+/// Refreshes that sleep before their next try. Each keeps its request, usually about 1 KiB and never one of more
+/// than [`BODY_BYTES_UNRESERVED`]. Above it a failed refresh waits for the next hit.
+pub const REFRESHES_ASLEEP_MAX: usize = 1_000;
+/// Pause before a copy tries again for a refresh that found no room in the queue, jittered by half. Ten tries a
+/// second of each copy are nothing; a try of each hit would be a lock of each hit.
+pub const REFRESH_DROPPED_MS: u64 = 100;
+/// What an origin may take beyond a refresh's deadline to say that it has passed, before the run is dropped.
+pub const REFRESH_CUT_MS: u64 = 250;
+/// Times in a copy's life that its plan for an early refresh is made anew, about: at most a thirty-second of the TTL
+/// passes before a change of its rate is seen.
+pub const REFRESH_PLANS_MAX: u64 = 32;
+/// Keys of which cost, rate and hints are remembered, about 200 bytes each: 10 MB.
+pub const HISTORY_KEYS_MAX: usize = 50_000;
 /// Time in which a lease holder's port has to refuse, for its lease to be stolen. One that is only
 /// silent may be slow or stopped: its lease decides, and asking must not slow down the polling (I7).
 pub const HOLDER_PROBE_TIMEOUT_MS: u64 = 100;

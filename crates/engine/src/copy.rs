@@ -1,6 +1,6 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -12,6 +12,8 @@ use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
+
+use crate::refresh::Pace;
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
 #[derive(Debug)]
@@ -34,10 +36,10 @@ pub struct MemoryCopy {
     /// Whose it is: what the share of one principal in memory is counted by.
     owner: ScopeTag,
     renderings: [OnceLock<Bytes>; 4],
-    /// In microseconds of the node's clock; a failed refresh is not tried again before.
-    refresh_after: AtomicU64,
     /// Whether the last run for it failed by no fault of the statement; a newer copy begins without.
     has_origin_failed: AtomicBool,
+    /// What it remembers of its refreshes.
+    pub(crate) pace: Pace,
     /// How often it is asked for.
     pub heat: Heat,
 }
@@ -149,8 +151,8 @@ impl MemoryCopy {
             database_tag,
             owner: ScopeTag::default(),
             renderings: Default::default(),
-            refresh_after: AtomicU64::new(0),
             has_origin_failed: AtomicBool::new(false),
+            pace: Pace::default(),
             heat: Heat::new(times.read_started, None),
         }
     }
@@ -170,6 +172,18 @@ impl MemoryCopy {
     #[must_use]
     pub fn of_principal(self, scope: PrincipalScope) -> Self {
         Self { owner: ScopeTag::of(scope), ..self }
+    }
+
+    /// The same copy, counted from now on.
+    #[must_use]
+    pub fn with_heat(self, heat: Heat) -> Self {
+        Self { heat, ..self }
+    }
+
+    /// Its soft TTL, jitter included.
+    #[must_use]
+    pub fn ttl_ms(&self) -> Millis {
+        self.fresh_until.since(self.read_started)
     }
 
     /// Whose it is.
@@ -227,12 +241,12 @@ impl MemoryCopy {
     /// Whether a refresh may be tried now.
     #[must_use]
     pub fn is_refresh_due(&self, now: MonoTime) -> bool {
-        now.0 >= self.refresh_after.load(Ordering::Relaxed)
+        self.pace.is_due(now)
     }
 
-    /// No refresh before `until`: the last one failed.
+    /// No refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
-        self.refresh_after.store(until.0, Ordering::Relaxed);
+        self.pace.put_off(until, self.fresh_until);
     }
 
     /// The answer's body without bookmarks, made once for each form.

@@ -19,8 +19,7 @@ use hopcache_packstream::{Reader, Token};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::ask::{Ask, Query};
-use crate::copy::MemoryCopy;
+use crate::ask::Query;
 use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::outcome::Event;
@@ -222,14 +221,9 @@ impl Engine {
         degree(hint, self.degrees.learned(&query.key, self.now()))
     }
 
-    /// After [`limits::DEGREE_HITS_MIN`] hits of a copy, and each time they have doubled, asks for the degree of
-    /// the query's anchor if nobody has said it.
-    pub(crate) fn consider_degree(self: &Arc<Self>, ask: &Ask, copy: &MemoryCopy) {
-        let arrivals = copy.heat.arrivals();
-        let is_turn = arrivals >= limits::DEGREE_HITS_MIN && arrivals.is_power_of_two();
-        if is_turn && ask.hints.degree.is_none() {
-            self.learn_degree(&ask.query);
-        }
+    /// Whether it is worth a look at a key's query.
+    pub(crate) fn needs_degree(&self, key: &QueryKey, now: MonoTime) -> bool {
+        self.uses_degrees() && !self.degrees.is_settled(key, now)
     }
 
     /// Sees to it that the degree for this query is known some time: at once where it is, or cannot be; else the

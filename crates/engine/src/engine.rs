@@ -19,14 +19,15 @@ use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::classify::{ServerWords, WordKey};
-use crate::costs::Costs;
 use crate::degree::Degrees;
 use crate::flight::{FlightBounds, FlightTable};
+use crate::history::History;
 use crate::holdings::Holdings;
 use crate::lead::Landed;
 use crate::outcome::Event;
 use crate::pause::Awake;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
+use crate::refresh::Queue;
 use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
 use crate::spares::Spares;
@@ -122,14 +123,15 @@ pub struct Engine {
     pub(crate) flights: Arc<FlightTable<QueryKey, Arc<Landed>>>,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
     pub(crate) forwards: Arc<FlightTable<(QueryKey, Form), Arc<SharedHop>>>,
-    /// Refreshes under way; they have no followers.
+    /// Refreshes that wait, run, or sleep before their next try; they have no followers.
     pub(crate) refreshes: Arc<FlightTable<QueryKey, ()>>,
     pub(crate) words: ServerWords,
     /// Questions to the server what a statement is, under way.
     pub(crate) questions: Arc<FlightTable<WordKey, Result<StatementKind, OriginError>>>,
     pub(crate) holdings: Arc<Holdings>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) costs: Mutex<Costs>,
+    pub(crate) history: Mutex<History>,
+    pub(crate) queue: Queue,
     pub(crate) degrees: Degrees,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
@@ -166,6 +168,7 @@ impl Engine {
     /// An engine that nothing has asked yet.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
+        let queue = Queue::new(policy.refresh.workers, policy.refresh.queue_max);
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         Arc::new(Self {
             ports,
@@ -180,7 +183,8 @@ impl Engine {
             questions: FlightTable::new(bounds),
             holdings: Arc::default(),
             tasks: TaskTracker::new(),
-            costs: Mutex::new(Costs::new()),
+            history: Mutex::new(History::new()),
+            queue,
             degrees: Degrees::new(),
             too_large: Mutex::new(LruCache::new(
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
@@ -223,18 +227,6 @@ impl Engine {
         self.flights.len() + self.forwards.len() + self.refreshes.len()
     }
 
-    /// Refreshes under way here.
-    #[must_use]
-    pub fn refreshes_under_way(&self) -> usize {
-        self.refreshes.len()
-    }
-
-    /// Refreshes that wait for a worker.
-    #[must_use]
-    pub fn refreshes_waiting(&self) -> usize {
-        0
-    }
-
     /// Leases held by this node.
     #[must_use]
     pub fn leases_held(&self) -> usize {
@@ -254,8 +246,10 @@ impl Engine {
     }
 
     /// Waits for flights to land, then gives back whatever leases are left. Nothing is started
-    /// afterwards that outlives the caller's deadline; call it under one.
+    /// afterwards that outlives the caller's deadline; call it under one. No refresh begins any more, and those
+    /// that wait or sleep end at once.
     pub async fn finish(&self) {
+        self.queue.end();
         self.tasks.close();
         self.tasks.wait().await;
         self.give_back_leases().await;

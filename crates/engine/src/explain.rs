@@ -124,6 +124,7 @@ impl Engine {
     ) -> Option<SharedCopy> {
         let entry = Entry::decode(&stored.bytes, &self.checksum_key, &query.key).ok()?;
         let copy = MemoryCopy::of_entry(&entry, stored.left_ms, asked).ok()?;
-        Some(Arc::new(copy.of_principal(query.identity.scope)))
+        let copy = copy.of_principal(query.identity.scope);
+        Some(Arc::new(copy.with_heat(self.heat_of(&query.key))))
     }
 }

@@ -14,7 +14,6 @@ use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::lead::{Errand, Landing};
-use crate::near::arrived;
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
@@ -71,17 +70,17 @@ impl Engine {
         match copy.life(now) {
             _ if too_old => None,
             Life::Fresh(_) => {
-                arrived(&copy, 1);
-                self.consider_degree(ask, &copy);
+                // Nobody asks the origin for a request with `only-if-cached`.
+                let errand = || (!ask.freshness.only_if_cached).then(|| Errand::of(ask, Cause::Refresh));
+                self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
                 Some(self.hit_outcome(ask, &copy, None))
             }
             // Serving it would bring about a refresh: nobody asks the origin for this request.
             Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             Life::Stale(_) => {
-                if copy.is_refresh_due(now) {
-                    self.refresh(Errand::of(ask, Cause::Refresh));
-                }
+                let errand = || Some(Errand::of(ask, Cause::Refresh));
+                self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
                 Some(self.stale_outcome(ask, &copy))
             }
             Life::Dead => None,

@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 use crate::engine::Engine;
 
 /// Leases held: one for each run under a lease. Those of flights and refreshes have a seat in a table. Runs of
-/// `no-cache` requests, and refreshes of a flight that found no seat, have none: like every run they wait in the
-/// origin's queue ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]), and for whom there is no place, the run ends
-/// at once and the lease is given back.
+/// `no-cache` requests have none: like every run they wait in the origin's queue
+/// ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]), and for whom there is no place, the run ends at once and the
+/// lease is given back.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
     held: Mutex<HashMap<(QueryKey, u128), Token>>,

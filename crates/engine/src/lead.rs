@@ -7,17 +7,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
-use hopcache_core::lease::Token;
-use hopcache_core::limits;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
 use crate::ask::{Ask, Freshness, Hints, Query};
 use crate::copy::SharedCopy;
 use crate::engine::Engine;
-use crate::flight::{Leader, Seat};
+use crate::flight::Leader;
 use crate::holdings::Held;
-use crate::outcome::{Cause, Detail, Event, Kept, Reason, RefreshWord};
+use crate::outcome::{Cause, Detail, Event, Kept, Reason};
 use crate::ports::{OriginError, OriginFault};
 use crate::win::Win;
 
@@ -70,6 +68,8 @@ pub(crate) struct Errand {
     pub(crate) age_max_ms: Option<Millis>,
     /// Whether a stale value in the store is an answer.
     pub(crate) stale_use: StaleUse,
+    /// By when a refresh has ended; a request's own deadline bounds its wait, and not the run.
+    pub(crate) until: Option<MonoTime>,
 }
 
 impl Errand {
@@ -82,6 +82,7 @@ impl Errand {
             cause,
             age_max_ms: ask.freshness.age_max_ms,
             stale_use: if ask.freshness == Freshness::default() { StaleUse::Serve } else { StaleUse::Ignore },
+            until: None,
         }
     }
 }
@@ -119,15 +120,16 @@ impl Engine {
                     self.run_leased(&errand, token, lease_ms).await
                 }
                 Win::Lease { token, lease_ms, stale: Some(copy) } => {
-                    refresh = Some((Held::new(&self, errand.query.key, token), lease_ms));
+                    refresh =
+                        Some((Arc::clone(&copy), (Held::new(&self, errand.query.key, token), lease_ms)));
                     Landing::Stale(copy)
                 }
             }
         };
         self.keep(&errand, &landing);
         // Only now: a quick refresh would otherwise keep the new value before we keep the stale one.
-        if let Some((held, lease_ms)) = refresh {
-            self.refresh_leased(&errand, held.handed_on(), lease_ms);
+        if let Some((copy, lease)) = refresh {
+            self.refresh_leased(errand.clone(), &copy, lease);
         }
         if !leader.is_attached() {
             // An invalidation came between our read and our keeping it:
@@ -138,74 +140,5 @@ impl Engine {
         let whose = errand.query.identity.fingerprint;
         let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
-    }
-
-    /// Refreshes a stale copy in the background, at most once at a time here; the lease keeps it to
-    /// once in the cluster.
-    pub(crate) fn refresh(self: &Arc<Self>, errand: Errand) {
-        if let Some(left_ms) = self.held_back(&errand.query.key) {
-            self.put_off_refresh(&errand.query.key, left_ms);
-            return;
-        }
-        let Seat::Lead(seat) = self.refreshes.join(&errand.query.key) else { return };
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let errand = Errand { cause: Cause::Refresh, stale_use: StaleUse::Ignore, ..errand };
-            engine.note(Event::Refresh(RefreshWord::Triggered));
-            let landing = match engine.win(&errand).await {
-                #[cfg(hopcache_seeded)]
-                Win::NoStore if crate::seeded::refreshes_unlocked(&errand) => engine.run(&errand, None).await,
-                Win::Value(copy) | Win::BusyStale(copy) => Landing::Found(copy),
-                Win::Lease { token, lease_ms, .. } => engine.run_leased(&errand, token, lease_ms).await,
-                // Without a lease nobody refreshes: every node would.
-                Win::GaveUp | Win::NoStore => Landing::Failed(OriginFault::Overloaded.into()),
-            };
-            engine.end_refresh(&errand, &landing, Some(seat));
-        });
-    }
-
-    /// The same with a lease already won.
-    fn refresh_leased(self: &Arc<Self>, errand: &Errand, token: Token, lease_ms: Millis) {
-        let engine = Arc::clone(self);
-        let errand = Errand { cause: Cause::Refresh, ..errand.clone() };
-        let seat = match self.refreshes.join(&errand.query.key) {
-            Seat::Lead(seat) => Some(seat),
-            // One is under way here already: it waits for our lease and then finds what we store.
-            Seat::Follow(_) | Seat::Full => None,
-        };
-        self.tasks.spawn(async move {
-            engine.note(Event::Refresh(RefreshWord::Triggered));
-            let landing = engine.run_leased(&errand, token, lease_ms).await;
-            engine.end_refresh(&errand, &landing, seat);
-        });
-    }
-
-    /// Keeps what a refresh brought. Without a seat nobody would tell it of an invalidation in
-    /// between, so it keeps nothing here.
-    fn end_refresh(&self, errand: &Errand, landing: &Landing, seat: Option<Leader<QueryKey, ()>>) {
-        let ended = match landing {
-            Landing::Found(_) | Landing::Ran { kept: Kept::Stored, .. } => RefreshWord::Completed,
-            _ => RefreshWord::Failed,
-        };
-        self.note(Event::Refresh(ended));
-        let Some(seat) = seat else { return };
-        if ended == RefreshWord::Completed {
-            self.keep(errand, landing);
-        } else {
-            // Every hit would try again at once while the origin is down.
-            let pause_ms = self.jittered(limits::REFRESH_RETRY_MS);
-            let key = &errand.query.key;
-            self.put_off_refresh(key, pause_ms.max(self.held_back(key).unwrap_or_default()));
-        }
-        if !seat.is_attached() {
-            self.ports.memory.remove(&errand.query.key);
-        }
-        seat.land(());
-    }
-
-    fn put_off_refresh(&self, key: &QueryKey, pause_ms: Millis) {
-        if let Some(copy) = self.own_copy(key) {
-            copy.put_off_refresh(self.now() + pause_ms);
-        }
     }
 }

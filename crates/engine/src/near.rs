@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{NEAR_LINGER_MS, NEAR_MS_MAX};
 use hopcache_core::near::{NearFacts, near_ms};
-use hopcache_core::refresh::Plan;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::{Ask, Freshness};
@@ -59,7 +58,12 @@ impl Engine {
     }
 
     /// For how long others may answer with this rendering of a copy; zero for not at all.
-    pub(crate) fn near_ms_for_others(&self, copy: &MemoryCopy, body_bytes: usize, now: MonoTime) -> Millis {
+    pub(crate) fn near_ms_for_others(
+        &self,
+        (key, copy): (&QueryKey, &MemoryCopy),
+        body_bytes: usize,
+        now: MonoTime,
+    ) -> Millis {
         if copy.token.is_none() {
             // Nothing fences it: it lives briefly here, and nowhere else.
             return Millis::ZERO;
@@ -67,21 +71,13 @@ impl Engine {
         let facts = NearFacts {
             rate_per_s: copy.heat.rate_per_s(now),
             left_ms: copy.fresh_until.since(now),
-            plan: self.plan_of(copy),
+            plan: self.plan_in_force(key, copy, now),
             body_bytes,
         };
         let near_ms = near_ms(&facts, self.policy.near_rate_per_s_min);
         #[cfg(hopcache_seeded)]
         let near_ms = crate::seeded::near_ms(near_ms, &facts, self.policy.near_rate_per_s_min);
         near_ms
-    }
-
-    /// When a copy is refreshed early. To be wired to the plan that the copy's refreshes go by.
-    #[expect(clippy::unused_self, reason = "the policy decides whether there is a plan at all")]
-    fn plan_of(&self, copy: &MemoryCopy) -> Plan {
-        #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
-        let cost_ms = copy.cost_ms.0 as f64;
-        Plan { scale_ms: cost_ms, ahead_ms: 4.0 * cost_ms, ..Plan::default() }
     }
 
     /// The near copy's answer, while it may be given: no await, no lock, no hop.
@@ -152,11 +148,6 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     };
     let copy = MemoryCopy::near(body, ask.form, times, ask.query.database_tag);
     Some(copy.of_principal(ask.query.identity.scope))
-}
-
-/// So many requests came for a copy. To become the early refresh's own look at each hit.
-pub(crate) fn arrived(copy: &MemoryCopy, hits: u32) {
-    copy.heat.arrive(hits);
 }
 
 /// Counts what was answered with a near copy, or together with it.

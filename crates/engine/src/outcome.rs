@@ -322,7 +322,7 @@ pub enum Event {
 pub enum Cause {
     /// A miss.
     Miss,
-    /// A refresh of a stale entry.
+    /// A refresh.
     Refresh,
     /// A write.
     Write,
@@ -382,14 +382,16 @@ pub enum ForwardWord {
     Refused,
 }
 
-/// How a refresh went.
+/// How a refresh went. What was triggered is what was completed, what failed, and what is under way (waits for a
+/// worker, runs, or sleeps before its next try). A retry is another try of the same; what was dropped never began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefreshWord {
-    /// It began.
+    /// It has a worker, or a place in the queue.
     Triggered,
     /// It brought a newer value.
     Completed,
-    /// It did not; the stale copy stays.
+    /// It did not, whether by the origin, the store, an invalidation that came first, or a shutdown. The stale copy
+    /// stays, unless the server says that it would not give it any more.
     Failed,
     /// It failed, and is tried once more by itself.
     Retried,

@@ -8,7 +8,7 @@ use hopcache_core::time::Millis;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use crate::ask::{Hints, Query};
-use crate::copy::{Life, MemoryCopy};
+use crate::copy::Life;
 use crate::degree::{Degree, degree};
 use crate::engine::Engine;
 
@@ -63,24 +63,11 @@ pub struct RefreshView {
 }
 
 impl Engine {
-    /// What is known of a key when its plan is made: the one place where that comes together.
-    pub(crate) fn facts_of(&self, copy: &MemoryCopy, degree: Option<u64>, volatility: f64) -> KeyFacts {
-        #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
-        let run_ms = copy.cost_ms.0 as f64;
-        KeyFacts {
-            ttl_ms: copy.fresh_until.since(copy.read_started),
-            cost: Cost { mean_ms: run_ms, tail_ms: run_ms },
-            rate_per_s: copy.heat.rate_per_s(self.now()),
-            degree,
-            volatility,
-        }
-    }
-
     pub(crate) fn outlook_here(&self, key: &QueryKey) -> Outlook {
         let now = self.now();
         let degree = self.degrees.learned(key, now);
         let copy = self.own_copy(key).map(|copy| {
-            let facts = self.facts_of(&copy, degree, 1.0);
+            let facts = self.facts_of(key, &copy, now);
             let left_ms = match copy.life(now) {
                 Life::Fresh(left) => left,
                 Life::Stale(_) | Life::Dead => Millis::ZERO,

@@ -10,9 +10,9 @@ use hopcache_packstream::{Reader, Writer};
 use crate::copy::Life;
 use crate::engine::Engine;
 use crate::here::Here;
+use crate::lead::Errand;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
-use crate::near::arrived;
-use crate::outcome::{Answer, Class, Detail, How, Outcome};
+use crate::outcome::{Answer, Cause, Class, Detail, How, Outcome};
 use crate::outlook::{self, Outlook};
 
 /// What memory and flights of a node hold under a key.
@@ -62,21 +62,24 @@ impl Engine {
 
     /// A fresh, rendered copy needs no look at the query behind its key. Of a hot key the asker may answer more
     /// with it; only here, where the very copy that is answered with says for how long.
-    fn hit_of_forwarded(&self, forwarded: &ForwardedAsk) -> Option<Reply> {
+    fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Option<Reply> {
         if !forwarded.is_plain {
             return None;
         }
         let copy = self.own_copy(&forwarded.key)?;
-        // Whoever answers this request, these were answered with what came from here.
-        arrived(&copy, forwarded.near_hits.unwrap_or(0));
         let now = self.now();
-        if !self.is_awake(now) {
+        // Whoever answers this request, these were answered with what came from here.
+        let near_hits = forwarded.near_hits.unwrap_or(0);
+        let is_answer = self.is_awake(now) && copy.has_rendering(forwarded.form);
+        let (true, Life::Fresh(left)) = (is_answer, copy.life(now)) else {
+            copy.heat.arrive(near_hits);
             return None;
-        }
-        let Life::Fresh(left) = copy.life(now) else { return None };
-        if !copy.has_rendering(forwarded.form) {
-            return None;
-        }
+        };
+        self.consider_refresh(&forwarded.key, &copy, (near_hits.saturating_add(1), now), || {
+            // Decoded, and its key checked, only where it leads to a run.
+            let ask = forwarded.read(&self.hasher, &self.policy.procedures, now).ok()?;
+            Some(Errand::of(&ask, Cause::Refresh))
+        });
         let how = How {
             class: Class::Hit,
             age_ms: Some(copy.age_ms(now)),
@@ -84,9 +87,8 @@ impl Engine {
             detail: self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded),
         };
         let body = copy.rendering(forwarded.form).ok()?;
-        arrived(&copy, 1);
         let near_ms = match forwarded.near_hits {
-            Some(_) => self.near_ms_for_others(&copy, body.len(), now),
+            Some(_) => self.near_ms_for_others((&forwarded.key, &copy), body.len(), now),
             None => Millis::ZERO,
         };
         let outcome = Outcome { answer: Answer::Body(body), how, answered_by: None, key: forwarded.key };

@@ -48,9 +48,10 @@ impl Engine {
     /// Classifies by the server's word, runs, and offers the result to the store.
     pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
         let query = &errand.query;
-        let bounds =
-            RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
         let asked_at = self.now();
+        let timeout_ms = self.policy.run_timeout_ms;
+        let timeout_ms = errand.until.map_or(timeout_ms, |until| timeout_ms.min(until.since(asked_at)));
+        let bounds = RunBounds { timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
         match self.server_word(query).await {
             Ok(StatementKind::Read) => {}
             Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
@@ -80,7 +81,7 @@ impl Engine {
                 // A holder that was stopped in mid-run (F2) measured its own pause: taken for the
                 // statement's, it would make the next leases as long as they may be.
                 if !matches!(landing, Landing::Ran { kept: Kept::Fenced, .. }) {
-                    self.costs.lock().observe(query, took_ms);
+                    self.history.lock().observe(query, errand.hints, took_ms);
                 }
                 landing
             }
@@ -98,7 +99,12 @@ impl Engine {
         if was_sent(&ended) {
             self.note(Event::OriginRun { cause: errand.cause, took_ms });
         }
-        self.note_end(&errand.query.key, read_started, ended.as_ref().err().map(|error| &error.kind));
+        let fault = ended.as_ref().err().map(|error| &error.kind);
+        // A refresh may have less time than a request's run, which is not held back for it.
+        let is_cut_short = bounds.timeout_ms < self.policy.run_timeout_ms;
+        if !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
+            self.note_end(&errand.query.key, read_started, fault);
+        }
         if let Err(error) = &ended {
             self.note(Event::OriginFault(FaultWord::from(&error.kind)));
             self.mark_origin_failed(&errand.query.key, &error.kind);
@@ -148,7 +154,8 @@ impl Engine {
             return self.land_without(query, token, landing).await;
         }
         let copy = MemoryCopy::new(&result, times, token, query.database_tag);
-        let copy = Arc::new(copy.of_principal(query.identity.scope));
+        let copy = copy.of_principal(query.identity.scope).with_heat(self.heat_of(&query.key));
+        let copy = Arc::new(copy);
         drop(result);
         let (kept, detail) = match token {
             None if !self.policy.collapses => (Kept::Skipped, None),

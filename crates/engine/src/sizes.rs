@@ -11,7 +11,7 @@ pub struct Sizes {
     pub flights: usize,
     /// Flights that wait for another node.
     pub forwards: usize,
-    /// Refreshes under way.
+    /// Refreshes that wait, run or sleep.
     pub refreshes: usize,
     /// Questions to the server what a statement is, under way.
     pub questions: usize,
@@ -23,6 +23,8 @@ pub struct Sizes {
     pub words: usize,
     /// Patterns of which the cost is remembered.
     pub patterns: usize,
+    /// Keys of which cost and rate are remembered.
+    pub keys: usize,
     /// Keys remembered as too large.
     pub too_large: usize,
     /// Keys held back, or held back before.
@@ -45,6 +47,7 @@ impl Engine {
     /// What it holds now.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
+        let (keys, patterns) = self.history.lock().lens();
         Sizes {
             flights: self.flights.len(),
             forwards: self.forwards.len(),
@@ -53,7 +56,8 @@ impl Engine {
             leases: self.holdings.len(),
             tasks: self.tasks.len(),
             words: self.words.len(),
-            patterns: self.costs.lock().len(),
+            patterns,
+            keys,
             too_large: self.too_large.lock().len(),
             setbacks: self.setbacks.len(),
             degrees: self.degrees.len(),

@@ -51,7 +51,7 @@ impl Engine {
         }
         let key = &errand.query.key;
         let lease_ms = self.lease_ms(&errand.query);
-        let give_up_at = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
+        let give_up_at = self.gives_up_at(errand);
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
@@ -113,6 +113,12 @@ impl Engine {
             self.ports.clock.sleep(self.jittered(wait_ms)).await;
             wait_ms = (wait_ms * 2).min(limits::LEASE_POLL_MS_MAX);
         }
+    }
+
+    /// A refresh has a deadline; a flight waits for as long as another's run and the lapse of its lease take.
+    fn gives_up_at(&self, errand: &Errand) -> MonoTime {
+        let longest = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
+        errand.until.unwrap_or(longest)
     }
 
     /// `lease_ms` is what the store was asked for, not what would be asked for now: renewals are paced by
@@ -192,7 +198,7 @@ impl Engine {
     }
 
     pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
-        self.costs.lock().lease_ms(query)
+        self.history.lock().lease_ms(query)
     }
 
     pub(crate) fn jittered(&self, wait_ms: u64) -> Millis {

@@ -1,8 +1,9 @@
 //! What a seed's world is like: how many nodes, what is asked, which kinds of fault it has. Each seed has a few kinds
 //! and not all of them (swarm testing: Groce et al., ISSTA 2012), since faults hide each other.
 
+use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
-use hopcache_engine::Policy;
+use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::dice::SimDice;
 use crate::net::NetWeather;
@@ -101,6 +102,7 @@ impl Profile {
             run_timeout_ms: Millis(5_000),
             near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
             stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
+            refresh: refresh(seed),
             ..default_policy()
         };
         Self {
@@ -166,6 +168,23 @@ impl Profile {
             panic: dice.below(50),
             spread_ms,
         }
+    }
+}
+
+/// Half of the worlds refresh early, by one rule or another; some with few workers, so that refreshes wait and are
+/// dropped. By the seed alone: a draw would make another world of each.
+fn refresh(seed: u64) -> RefreshPolicy {
+    let mode =
+        [Mode::Plain, Mode::TopologySensitive, Mode::Adaptive][usize::try_from(seed / 16 % 3).unwrap_or(0)];
+    let is_narrow = seed / 64 % 2 == 1;
+    RefreshPolicy {
+        is_early: seed / 8 % 2 == 1,
+        rule: Rule { mode, beta: 1.0 },
+        ttl_ms_min: Millis::ZERO,
+        workers: if is_narrow { 1 } else { 4 },
+        queue_max: if is_narrow { 1 } else { 100 },
+        timeout_ms: Millis(5_000),
+        ..default_policy().refresh
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hopcache_core::lease::Commit;
-use hopcache_core::limits::FOLLOWERS_MAX;
+use hopcache_core::limits::{FOLLOWERS_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
@@ -246,6 +246,9 @@ async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
     assert_eq!((world.origin.runs(), engine.refreshes_under_way(), engine.leases_held()), (2, 0, 0));
+    assert_eq!(engine.sizes().refreshes, 0);
+    // A refresh that is lost has failed: the next one keeps the same pause.
+    world.pass(REFRESH_RETRY_MS * 3 / 2).await;
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
     world.pass(2 * RUN_MS).await;
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));

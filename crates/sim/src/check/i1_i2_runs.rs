@@ -4,7 +4,7 @@
 //! node; or by a request that asked for a read of its own. A grant is explained by there being no current lease and
 //! no fresh value; a lapse by something that happened to its holder or the store meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::lease::Token;
 use hopcache_core::limits::STORE_SILENCES_MAX;
@@ -18,6 +18,12 @@ use crate::subject::Subject;
 
 /// A competition that ends without the store is over within this of its first silence, back-offs included.
 const COMPETITION: Millis = Millis(3_000);
+
+/// The longest that a run takes where there are no faults: the usual delay, the spread, and the way to the origin.
+const READING: Millis = Millis(720);
+
+/// A copy may be stale so much sooner than its entry: times are cut to whole milliseconds on their way.
+const ROUNDING_MS: u64 = 2;
 
 #[derive(Default)]
 pub(super) struct Runs {
@@ -38,6 +44,8 @@ pub(super) struct Runs {
     lives: BTreeMap<usize, u32>,
     runs: BTreeMap<u32, (KeyId, Life)>,
     last: BTreeMap<KeyId, MonoTime>,
+    /// Keys for which a lease was granted beside a fresh value, for an early refresh that has not run yet.
+    early: BTreeSet<KeyId>,
     ended_well: BTreeMap<KeyId, bool>,
 }
 
@@ -59,6 +67,7 @@ impl Runs {
     fn judge(&mut self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
         match &fact.what {
             What::Granted { key, by, token, stolen, age_max, store, .. } => {
+                self.is_no_older_window(fact, seen, *key, (*store, *age_max))?;
                 self.granted(fact, (*key, *by, *token), *stolen, (*store, *age_max))
             }
             What::Committed { key, by, token, .. } => {
@@ -233,14 +242,43 @@ impl Runs {
         true
     }
 
+    /// I1, early refreshes: each begins a new window, so there is one for each entry. In a world without faults, where
+    /// nobody asks for more freshness than usual, a lease beside a fresh value is an early refresh's. Who asks for it
+    /// has a copy of the very entry that does not count, and no older one: its limit is the entry's age but for what
+    /// reading it took. Whoever came second with a copy of before would have a limit that leaves room for a window.
+    fn is_no_older_window(
+        &mut self,
+        fact: &Fact,
+        seen: &Seen<'_>,
+        key: KeyId,
+        (store, age_max): (MonoTime, Option<Millis>),
+    ) -> Result<(), String> {
+        let (Some(fresh), Some(age_max)) = (self.book.fresh(key, store, None), age_max) else {
+            return Ok(());
+        };
+        let age = fresh.entry.physical.saturating_sub(fresh.until.since(store));
+        if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
+            return Ok(());
+        }
+        if seen.ground.is_faultless && age.saturating_sub(age_max) > READING {
+            return Err(format!("I1: an early refresh of an entry of {age:?}, and not of the last: {fact}"));
+        }
+        if !seen.ground.policy.refresh.is_early && seen.ground.is_faultless {
+            return Err(format!("I1: a lease beside a fresh value, and nothing is refreshed early: {fact}"));
+        }
+        self.early.insert(key);
+        Ok(())
+    }
+
     /// I1 as one sees it from outside, in a world without faults.
     fn is_apart(&mut self, fact: &Fact, seen: &Seen<'_>, key: KeyId) -> Result<(), String> {
         let before = self.last.insert(key, fact.at);
+        let is_early = self.early.remove(&key);
         let was_well = self.ended_well.get(&key).copied().unwrap_or(false);
         // Jitter takes a tenth off a window; times are cut to whole milliseconds.
         let window_ms = TTL_MS - TTL_MS / 10 - 2;
         match before.map(|before| fact.at.since(before)) {
-            Some(apart) if seen.ground.is_faultless && was_well && apart.0 < window_ms => {
+            Some(apart) if seen.ground.is_faultless && was_well && !is_early && apart.0 < window_ms => {
                 Err(format!("I1: two runs of {key:?} are {} ms apart: {fact}", apart.0))
             }
             _ => Ok(()),

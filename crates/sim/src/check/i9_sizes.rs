@@ -2,7 +2,8 @@
 //! nothing is asked any more nothing is left: no flight, no task, no lease.
 
 use hopcache_core::limits::{
-    BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FLIGHTS_MAX, PATTERNS_COSTED_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
+    BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FLIGHTS_MAX, HISTORY_KEYS_MAX, PATTERNS_COSTED_MAX,
+    UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
 };
 
 use super::{Check, NodeSeen, Seen};
@@ -37,6 +38,7 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("questions", sizes.questions, FLIGHTS_MAX.min(texts)),
         ("words", sizes.words, VERDICTS_MAX.min(texts)),
         ("patterns", sizes.patterns, PATTERNS_COSTED_MAX.min(texts)),
+        ("keys", sizes.keys, HISTORY_KEYS_MAX.min(keys)),
         ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
         ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
         // An anchor and a degree for each key, and a slow property and a question for some.

@@ -1,0 +1,149 @@
+//! What a copy itself remembers of its refreshes, so that a hit outside of the window costs one comparison and
+//! takes no lock. It decides nothing.
+//!
+//! All of it is advice between hits that run beside each other: whoever reads an older word than another has just
+//! written makes a plan once more, or finds the refresh's seat taken.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hopcache_core::limits::REFRESH_PLANS_MAX;
+use hopcache_core::refresh::Plan;
+use hopcache_core::time::{Millis, MonoTime};
+
+/// When to look, and what was planned.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// With more of the soft TTL left than this a fresh hit has nothing to decide.
+    look_ms: AtomicU64,
+    /// With at most this left the plan is made anew: the rate has changed meanwhile.
+    replan_ms: AtomicU64,
+    /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one.
+    plan: AtomicU64,
+    /// In microseconds of the node's clock; no refresh begins before.
+    refresh_after: AtomicU64,
+    /// Whether somebody has met the copy stale.
+    is_late: AtomicBool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            // The first hit decides whether this copy is one to plan for.
+            look_ms: AtomicU64::new(u64::MAX),
+            replan_ms: AtomicU64::new(u64::MAX),
+            plan: AtomicU64::new(0),
+            refresh_after: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Pace {
+    /// Whether a fresh hit with so much left has something to decide.
+    pub(crate) fn looks_at(&self, left: Millis) -> bool {
+        left.0 <= self.look_ms.load(Ordering::Relaxed)
+    }
+
+    /// This copy is never refreshed early.
+    pub(crate) fn never_early(&self) {
+        self.look_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// The plan in force, unless it has to be made anew.
+    pub(crate) fn plan(&self, left: Millis) -> Option<Plan> {
+        if left.0 <= self.replan_ms.load(Ordering::Relaxed) {
+            return None;
+        }
+        let bits = self.plan.load(Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let ahead_ms = f32::from_bits(bits as u32);
+        let scale_ms = f64::from(f32::from_bits((bits >> 32) as u32));
+        // What a plan was made by is for `explain`, which makes its own.
+        #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
+        Some(Plan { scale_ms, ahead_ms: f64::from(ahead_ms), ..Plan::default() })
+    }
+
+    /// Keeps a plan made with so much left of `ttl_ms`.
+    pub(crate) fn keep(&self, plan: &Plan, left: Millis, ttl_ms: Millis) {
+        #[expect(clippy::cast_possible_truncation, reason = "a millionth is no matter")]
+        let (scale, ahead) = (plan.scale_ms as f32, plan.ahead_ms as f32);
+        self.plan.store(u64::from(scale.to_bits()) << 32 | u64::from(ahead.to_bits()), Ordering::Relaxed);
+        let replan_ms = left.0.saturating_sub((ttl_ms.0 / REFRESH_PLANS_MAX).max(1));
+        self.replan_ms.store(replan_ms, Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+        let window_ms = plan.window_ms().ceil() as u64;
+        self.look_ms.store(window_ms.max(replan_ms), Ordering::Relaxed);
+    }
+
+    /// Whether a refresh may begin.
+    pub(crate) fn is_due(&self, now: MonoTime) -> bool {
+        now.0 >= self.refresh_after.load(Ordering::Relaxed)
+    }
+
+    /// None before `until`. `fresh_until` is the copy's.
+    pub(crate) fn put_off(&self, until: MonoTime, fresh_until: MonoTime) {
+        self.refresh_after.store(until.0, Ordering::Relaxed);
+        self.look_ms.store(fresh_until.since(until).0, Ordering::Relaxed);
+    }
+
+    /// Whether this is the first time that the copy is met stale.
+    pub(crate) fn is_first_late(&self) -> bool {
+        !self.is_late.load(Ordering::Relaxed) && !self.is_late.swap(true, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
+    fn plan(scale_ms: f64, ahead_ms: f64) -> Plan {
+        Plan { scale_ms, ahead_ms, ..Plan::default() }
+    }
+
+    /// A plan is made at most about 32 times in a copy's life, however many hits there are.
+    #[test]
+    fn a_copys_plan_is_made_seldom() {
+        let (ttl_ms, pace) = (Millis(60_000), Pace::default());
+        let plan = plan(50.0, 0.0);
+        let mut plans = 0;
+        let mut looks = 0;
+        for left in (1..=ttl_ms.0).rev().map(Millis) {
+            if !pace.looks_at(left) {
+                continue;
+            }
+            looks += 1;
+            if pace.plan(left).is_none() {
+                plans += 1;
+                pace.keep(&plan, left, ttl_ms);
+            }
+        }
+        assert!((30..=33).contains(&plans), "{plans} plans");
+        let window_ms = 37 * 50;
+        assert!((window_ms..window_ms + 40).contains(&looks), "{looks} looks, {window_ms} in the window");
+    }
+
+    #[test]
+    fn a_plan_is_kept_as_it_was() {
+        let pace = Pace::default();
+        pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
+        assert_eq!(pace.plan(Millis(49_000)), Some(plan(12.5, 750.0)));
+        assert_eq!(pace.plan(Millis(40_000)), None, "made anew");
+    }
+
+    #[test]
+    fn a_copy_put_off_is_looked_at_again_when_that_is_over() {
+        let (pace, fresh_until) = (Pace::default(), MonoTime(60_000_000));
+        pace.put_off(MonoTime(50_000_000), fresh_until);
+        assert!(!pace.looks_at(Millis(10_001)) && pace.looks_at(Millis(10_000)));
+        assert!(!pace.is_due(MonoTime(49_999_999)) && pace.is_due(MonoTime(50_000_000)));
+        pace.put_off(MonoTime(70_000_000), fresh_until);
+        assert!(!pace.looks_at(Millis(1)), "not while it is fresh");
+    }
+
+    #[test]
+    fn a_copy_is_late_once() {
+        let pace = Pace::default();
+        assert_eq!([(); 3].map(|()| pace.is_first_late()), [true, false, false]);
+    }
+}

@@ -1,0 +1,164 @@
+//! What becomes of a refresh when a lease, a node, the store, the statement or the entry is lost meanwhile.
+
+use std::sync::Arc;
+
+use hopcache_core::lease::Commit;
+use hopcache_core::limits::REFRESH_RETRY_MS;
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::Freshness;
+use hopcache_engine::outcome::{Answer, Detail};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_sim::World;
+use hopcache_sim::origin::Mood;
+use hopcache_sim::switch::Power;
+use hopcache_sim::world::{default_policy, sim_now};
+
+use super::{READ, RUN_MS, TTL_MS, ask, at_rest, other, stale_world, version, with, words};
+
+/// F2, I3: the lease is lost in mid-refresh. What comes is fenced and not kept; another node's value stays.
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_lost_its_lease_keeps_nothing() {
+    let world = stale_world(9, &default_policy(), &[READ.to_owned()]).await;
+    world.origin.set_delay_ms(2_000);
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(500).await;
+    assert_eq!(world.origin.under_way(), 1);
+    world.store.lose_everything();
+    world.pass(2_000).await;
+    let outcomes: Vec<_> = world.store.commits().into_iter().map(|(.., commit)| commit).collect();
+    assert_eq!(outcomes, [Commit::Stored, Commit::Fenced], "the fault occurred");
+    assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0]);
+    let outcome = ask(&world, 0, &world.ask(READ)).await;
+    assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::Stale)), "nothing is lost");
+    world.pass(REFRESH_RETRY_MS * 3 / 2).await;
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(2_100).await;
+    assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
+    at_rest(&world);
+}
+
+/// F1, I7: the node that refreshes is killed. The next owner serves the stale value and refreshes it.
+#[tokio::test(start_paused = true)]
+async fn a_node_killed_in_a_refresh_is_followed_by_another() {
+    let world = World::new(3, 10);
+    let read = world.ask(READ);
+    let owner = world.owner_of(&read);
+    ask(&world, owner, &read).await;
+    world.pass(TTL_MS + 1_000).await;
+    world.origin.set_version(2);
+    world.origin.set_delay_ms(1_000);
+    ask(&world, owner, &read).await;
+    world.pass(500).await;
+    assert_eq!((world.origin.runs(), world.nodes[owner].engine.leases_held()), (2, 1), "in mid-refresh");
+    world.nodes[owner].switch.set(Power::Off);
+    let entry = (owner + 1) % 3;
+    let outcome = ask(&world, entry, &read).await;
+    assert_eq!(
+        (version(&outcome), outcome.how.detail),
+        (1, Some(Detail::Stale)),
+        "no delay with a stale copy"
+    );
+    let began = sim_now();
+    while version(&ask(&world, entry, &read).await) == 1 {
+        world.pass(100).await;
+        assert!(sim_now().since(began) < Millis(12_000), "the lease lapses, or is taken from the dead");
+    }
+    assert_eq!(world.origin.runs(), 3);
+}
+
+/// F7: without the store nobody has a lease, so nobody refreshes; the stale copy is served.
+#[tokio::test(start_paused = true)]
+async fn without_the_store_nothing_is_refreshed() {
+    let world = stale_world(11, &default_policy(), &[READ.to_owned()]).await;
+    world.store.set_down(true);
+    for _ in 0..100 {
+        let outcome = ask(&world, 0, &world.ask(READ)).await;
+        assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::Stale)));
+        world.pass(100).await;
+    }
+    let [triggered, completed, failed, retried, _] = words(&world.nodes[0]);
+    assert_eq!((world.origin.runs(), completed, retried), (1, 0, 0));
+    assert!((6..=20).contains(&triggered) && failed >= triggered - 1, "each pause one try: {triggered}");
+    world.store.set_down(false);
+    world.pass(2 * REFRESH_RETRY_MS).await;
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
+    at_rest(&world);
+}
+
+/// I3: what was purged while it waited in the queue, or slept before its next try, is not run at all.
+#[tokio::test(start_paused = true)]
+async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
+    let policy = with(|refresh| refresh.workers = 1);
+    let world = stale_world(12, &policy, &[READ.to_owned(), other(1)]).await;
+    let engine = Arc::clone(&world.nodes[0].engine);
+    ask(&world, 0, &world.ask(READ)).await;
+    let waits = world.ask(&other(1));
+    ask(&world, 0, &waits).await;
+    assert_eq!(engine.refreshes_waiting(), 1);
+    engine.purge(&Scope::Key(waits.query.key)).await;
+    world.pass(3 * RUN_MS).await;
+    assert_eq!((world.origin.runs(), words(&world.nodes[0])), (3, [2, 1, 1, 0, 0]), "only the first ran");
+
+    world.pass(TTL_MS).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(RUN_MS + 1).await;
+    assert_eq!((world.origin.runs(), engine.refreshes_asleep()), (4, 1));
+    engine.purge(&Scope::All).await;
+    world.origin.set_mood(Mood::Well);
+    world.pass(20_000).await;
+    assert_eq!(world.origin.runs(), 4, "the one that slept did not run");
+    assert_eq!(world.nodes[0].engine.sizes().copies, 0);
+    at_rest(&world);
+}
+
+/// F27: the server says that the statement fails now, or is not for this principal any more: nobody is served the
+/// old value. A no to the credentials says nothing of the value.
+#[tokio::test(start_paused = true)]
+async fn a_statement_error_ends_the_old_value_everywhere() {
+    let said = |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned() };
+    let forbidden = said("Neo.ClientError.Security.Forbidden");
+    let world = stale_world(13, &default_policy(), &[READ.to_owned()]).await;
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden.clone())));
+    assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0], "not tried again");
+    let mut cached = world.ask(READ);
+    cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
+    assert!(
+        matches!(ask(&world, 0, &cached).await.answer, Answer::Failed(_)),
+        "neither memory nor store has it"
+    );
+    assert!(matches!(ask(&world, 0, &world.ask(READ)).await.answer, Answer::Failed(_)));
+    at_rest(&world);
+
+    for fault in [
+        OriginFault::Unauthorized(said("Neo.ClientError.Security.Unauthorized")),
+        OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
+    ] {
+        let world = stale_world(14, &default_policy(), &[READ.to_owned()]).await;
+        world.origin.set_mood(Mood::Fault(fault));
+        ask(&world, 0, &world.ask(READ)).await;
+        world.pass(2 * RUN_MS).await;
+        assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0]);
+        assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1, "the stale value stays");
+    }
+}
+
+/// F4: a refresh that panics has failed as any other, and frees its worker.
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_panics_has_failed() {
+    let policy = with(|refresh| refresh.workers = 1);
+    let world = stale_world(17, &policy, &[READ.to_owned()]).await;
+    world.origin.set_mood(Mood::Panic(1));
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(2 * RUN_MS).await;
+    assert_eq!((world.origin.runs(), words(&world.nodes[0])), (2, [1, 0, 1, 0, 0]), "the panic occurred");
+    at_rest(&world);
+    world.pass(REFRESH_RETRY_MS * 3 / 2).await;
+    ask(&world, 0, &world.ask(READ)).await;
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
+}

@@ -1,0 +1,90 @@
+//! Refreshes on a simulated cluster: early and stale ones, workers and queue, retries, and what faults make of them
+//! (DESIGN "Early refresh"; I1, I3, I9; F1, F2, F7, F25, F27). Time is virtual, so moments are exact.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+mod early;
+mod faults;
+mod workers;
+
+use hopcache_core::refresh::{Mode, Rule};
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::Ask;
+use hopcache_engine::outcome::{Answer, Event, Outcome, RefreshWord};
+use hopcache_engine::{Policy, RefreshPolicy};
+use hopcache_sim::World;
+use hopcache_sim::world::{NodeHandle, default_policy, sim_now};
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+/// How long a run takes in a world nobody has changed.
+const RUN_MS: u64 = 100;
+const TTL_MS: u64 = 60_000;
+
+/// Early refresh on, as by default but for the mode: β = 2 exactly.
+fn early() -> Policy {
+    let rule = Rule { mode: Mode::Plain, beta: 2.0 };
+    let refresh = RefreshPolicy { is_early: true, rule, ..default_policy().refresh };
+    Policy { refresh, ..default_policy() }
+}
+
+fn with(change: impl FnOnce(&mut RefreshPolicy)) -> Policy {
+    let mut policy = default_policy();
+    change(&mut policy.refresh);
+    policy
+}
+
+fn version(outcome: &Outcome) -> i64 {
+    let Answer::Body(body) = &outcome.answer else { panic!("no answer: {:?}", outcome.answer) };
+    let text = String::from_utf8_lossy(body).into_owned();
+    text.split("[[")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next())
+        .and_then(|text| text.parse().ok())
+        .unwrap()
+}
+
+async fn ask(world: &World, node: usize, ask: &Ask) -> Outcome {
+    let deadline = sim_now() + Millis(60_000);
+    world.send(node, &Ask { deadline, ..ask.clone() }).await.unwrap()
+}
+
+fn count(node: &NodeHandle, word: RefreshWord) -> usize {
+    node.events.count(|event| *event == Event::Refresh(word))
+}
+
+/// Triggered, completed, failed, retried, dropped.
+fn words(node: &NodeHandle) -> [usize; 5] {
+    use RefreshWord::{Completed, Dropped, Failed, Retried, Triggered};
+    [Triggered, Completed, Failed, Retried, Dropped].map(|word| count(node, word))
+}
+
+/// Nothing is under way, and what was triggered has ended as one or the other, once each.
+fn at_rest(world: &World) {
+    for node in &world.nodes {
+        let [triggered, completed, failed, ..] = words(node);
+        assert_eq!(triggered, completed + failed, "{:?}", words(node));
+        let took = node.events.count(|event| matches!(event, Event::RefreshTook(_)));
+        assert_eq!(took, completed + failed);
+        let engine = &node.engine;
+        assert_eq!(
+            (engine.refreshes_under_way(), engine.refreshes_waiting(), engine.refreshes_asleep()),
+            (0, 0, 0)
+        );
+        assert_eq!((engine.sizes().refreshes, engine.leases_held(), engine.sizes().tasks), (0, 0, 0));
+    }
+}
+
+/// As many keys as are asked for.
+fn other(number: usize) -> String {
+    format!("MATCH (n:L{number}) RETURN n.version AS version")
+}
+
+/// A world of one node with these entries, stale now.
+async fn stale_world(seed: u64, policy: &Policy, statements: &[String]) -> World {
+    let world = World::with_policy(1, seed, policy);
+    for statement in statements {
+        ask(&world, 0, &world.ask(statement)).await;
+    }
+    world.pass(TTL_MS + 1_000).await;
+    world.origin.set_version(2);
+    world
+}
