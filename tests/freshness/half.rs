@@ -55,9 +55,10 @@ async fn an_origin_that_fails_half_of_its_runs_is_nobodys_trouble() {
     let samples = load.stop().await;
 
     let stale = samples.iter().filter(|sample| is_stale(sample.reply())).count();
+    let misses = samples.iter().filter(|sample| !sample.reply().is_hit()).count();
     let by_error = samples.iter().filter(|sample| is_stale_if_error(sample.reply())).count();
     say(&format!(
-        "origin failed {failed} of {} runs: {} requests, {stale} stale ({by_error} by error), P99 {:.1} ms; all refreshed {} ms after healing (longest back-off seen {} ms)",
+        "origin failed {failed} of {} runs: {} requests, {stale} stale ({by_error} by error), {misses} by a run of their own, P99 {:.1} ms; all refreshed {} ms after healing (longest back-off seen {} ms)",
         runs.len(),
         samples.len(),
         percentile_ms(&samples.iter().collect::<Vec<_>>(), 99.0),
@@ -66,10 +67,11 @@ async fn an_origin_that_fails_half_of_its_runs_is_nobodys_trouble() {
     ));
     assert!(failed >= KEYS / 2, "the fault happened: {failed} of {} runs", runs.len());
     assert!(stale > 0, "nothing was ever stale");
+    // Beyond grace a request brings about a run, and waits for it where that one succeeds.
     for Sample { reply, .. } in &samples {
         let reply = reply.as_ref().unwrap();
         assert_eq!(reply.status, 202, "a client saw it: {reply}");
-        assert!(reply.is_hit(), "a client waited for a run: {reply}");
-        assert!(age_s(reply) < 2 * TTL.as_secs() || is_stale(reply), "old and not marked: {reply}");
+        let is_old = reply.is_hit() && age_s(reply) >= 2 * TTL.as_secs();
+        assert!(!is_old || is_stale(reply), "old and not marked: {reply}");
     }
 }

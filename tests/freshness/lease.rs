@@ -19,7 +19,7 @@ async fn held_refresh_arrives(place: &Place, statement: &str) {
 /// I3: the lease is taken away from a refresh that has read. What it read is fenced and never served.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_that_lost_its_lease_is_fenced() {
-    let place = Place::start(1, lines("1s", 20.0, "10m", ""), "").await;
+    let place = Place::start(1, lines("1s", 10.0, "10m", ""), "").await;
     let (statement, request) = versioned("fenced");
     let orders = place.neo4j.orders();
     orders.set_version(1);
@@ -51,7 +51,7 @@ async fn a_refresh_that_lost_its_lease_is_fenced() {
 /// F1, I7: with a stale copy the death of the refresh's holder delays nobody, and another node takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_killed_in_its_refresh_is_succeeded_and_nobody_notices() {
-    let mut place = Place::start(3, lines("1s", 30.0, "10m", ""), "").await;
+    let mut place = Place::start(3, lines("1s", 10.0, "10m", ""), "").await;
     let (statement, request) = versioned("killed");
     place.neo4j.orders().set_version(1);
     place.warm(&request).await;
@@ -95,7 +95,7 @@ enum Loss {
 }
 
 async fn store_is_lost(loss: Loss) {
-    let mut place = Place::start(1, lines("1s", 30.0, "10m", ""), "").await;
+    let mut place = Place::start(1, lines("1s", 10.0, "10m", ""), "").await;
     let (running, running_request) = versioned("store running");
     let (waiting, waiting_request) = versioned("store waiting");
     place.warm(&running_request).await;

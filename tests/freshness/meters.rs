@@ -13,6 +13,7 @@ use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::load::Load;
 use crate::support::{http, say, until};
 
+/// What a lease's record outlives the lease in Redis.
 const LEASE_LINGER_MS: u64 = 10_000;
 
 fn asks(what: &str) -> (String, Arc<[u8]>) {
@@ -75,7 +76,7 @@ async fn crowd(cluster: &Cluster, requests: &[Arc<[u8]>], each: usize) -> Vec<ht
 async fn every_metric_of_refreshes_moves_by_its_cause() {
     let label = OwnLabel::new("Meters");
     let refresh = "[refresh]\nmin_ttl = \"1s\"\nworkers = 1\nqueue_size = 1\nretry_max = 1\nretry_backoff = 1.0\nstampede_followers = 12";
-    let entry = lines("2s", 10.0, "10m", refresh);
+    let entry = lines("2s", 9.0, "10m", refresh);
     let cluster = Cluster::of(Plan { entry, ..Plan::default() }).await;
     a_crowd_on_a_cold_key(&cluster).await;
     somebody_elses_lease(&cluster).await;
@@ -108,9 +109,10 @@ async fn somebody_elses_lease(cluster: &Cluster) {
         assert!(cluster.proxy.wait_until(&held, PATIENCE, |runs| !runs.is_empty()).await);
         let lease = cluster.redis.keys("hopcache:*:l").pop().expect("a lease while it runs");
         let record = cluster.redis.get(&lease);
-        let key = key.as_str().unwrap();
         let life_ms = LEASE_LINGER_MS + 400;
-        let set = cluster.redis.tell(&format!("SET hopcache:v1:{{{key}}}:l {record} PX {life_ms}"));
+        let (before, after) = (lease.find('{').unwrap(), lease.find('}').unwrap());
+        let other = format!("{}{{{}{}", &lease[..before], key.as_str().unwrap(), &lease[after..]);
+        let set = cluster.redis.tell(&format!("SET {other} {record} PX {life_ms}"));
         assert_eq!(set, "+OK");
         grow(cluster, &["xfetch_lock_contention_total"], async {
             assert_eq!(cluster.nodes[0].ask(&taken_request).await.status, 202);

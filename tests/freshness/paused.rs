@@ -5,14 +5,21 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::place::{PATIENCE, Place, lines, versioned};
+use crate::support::redis::RedisServer;
+use crate::support::tcp_proxy::{Mode, TcpProxy};
 use crate::support::{http, rounds, say, until};
 
+/// Below the deadline of a command.
+const ANSWER_DELAY: Duration = Duration::from_millis(60);
 const STOPPED: Duration = Duration::from_millis(2_500);
 
 /// The requests wait in its sockets: they are the first that it sees when it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
-    let place = Place::start(3, lines("10m", 0.5, "10m", ""), "").await;
+    let redis = RedisServer::start().await;
+    let wire = TcpProxy::start(redis.addr()).await;
+    let store = format!("redis://{}", wire.addr());
+    let place = Place::on(3, lines("10m", 0.5, "10m", ""), "", redis, &store).await;
     for round in 0..rounds().min(2) {
         let (statement, request) = versioned(&format!("paused {round}"));
         place.neo4j.orders().set_version(1);
@@ -21,7 +28,6 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
         assert_eq!(sleeper.ask(&request).await.value(), "1");
         assert!(sleeper.ask(&request).await.is_hit(), "it is in the memory of the node that will sleep");
         let key = sleeper.explain(&statement, &json!({})).await["query_key"].clone();
-        // Connections are open before: a stopped process accepts none by itself, though its kernel does.
         sleeper.signal("STOP");
         let stopped = Instant::now();
         place.neo4j.orders().set_version(2);
@@ -29,6 +35,8 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
         let crowd = vec![(sleeper.addrs.client, request.clone()); 20];
         let first = tokio::spawn(http::crowd(crowd));
         until("it has been stopped for long", PATIENCE, async || stopped.elapsed() > STOPPED).await;
+        // What the store has to say of the purge comes later than the requests, which are there already.
+        wire.set(Mode::Delay(ANSWER_DELAY));
         sleeper.signal("CONT");
         let mut slowest = Duration::ZERO;
         for reply in first.await.unwrap() {
@@ -41,6 +49,7 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
             STOPPED.as_millis(),
             slowest.as_millis()
         ));
+        wire.set(Mode::Pass);
         for node in &place.nodes {
             node.wait_for_members(3).await;
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::{self, Reply};
 use crate::support::process::NodeProcess;
+use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 use crate::support::{environment, until, value_within};
 
@@ -40,12 +41,25 @@ impl DerefMut for Place {
 impl Place {
     /// `entry` are lines of `[entry]`, and of sections behind it; `origin` of `[origin]`.
     pub async fn start(nodes: usize, entry: &'static str, origin: &'static str) -> Self {
+        let redis = RedisServer::start().await;
+        let uri = redis.uri();
+        Self::on(nodes, entry, origin, redis, &uri).await
+    }
+
+    /// The same on this Redis, which the nodes find at `store`.
+    pub async fn on(
+        nodes: usize,
+        entry: &'static str,
+        origin: &'static str,
+        redis: RedisServer,
+        store: &str,
+    ) -> Self {
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         let users = [("neo4j", password.as_str()), ANN, BOB];
         let neo4j = ScriptedNeo4j::start(&users, Duration::ZERO).await;
         let upstream = Some(neo4j.addr());
         let plan = Plan { started: nodes, seeded: nodes, entry, origin, upstream, ..Plan::default() };
-        Self { cluster: Cluster::of(plan).await, neo4j }
+        Self { cluster: Cluster::on(plan, redis, store).await, neo4j }
     }
 
     /// Asks at the first node.
@@ -97,13 +111,14 @@ pub async fn until_fresh(node: &NodeProcess, request: &Arc<[u8]>) -> Reply {
     .await
 }
 
-/// Sum of a metric over nodes; those that are gone have none.
+/// Sum of a metric over nodes; those that are gone have none, and one at least shows it.
 pub async fn total(nodes: &[NodeProcess], name: &str, labels: &str) -> f64 {
-    let mut sum = 0.0;
+    let mut shown = Vec::new();
     for node in nodes {
-        sum += node.metric(name, labels).await.unwrap_or(0.0);
+        shown.extend(node.metric(name, labels).await);
     }
-    sum
+    assert!(!shown.is_empty(), "no node shows {name}{{{labels}}}");
+    shown.iter().sum()
 }
 
 /// The key's statement, whose answers say the version that the test has set; and its request.

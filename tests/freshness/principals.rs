@@ -34,7 +34,7 @@ fn assert_own(reply: &Reply, user: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_principals_refresh_runs_as_itself() {
-    let place = Place::start(1, lines("1s", 20.0, "10m", ""), "").await;
+    let place = Place::start(1, lines("1s", 10.0, "10m", ""), "").await;
     let (ann, bob) = (request_of(ANN), request_of(BOB));
     for (request, (user, _)) in [(&ann, ANN), (&bob, BOB)] {
         assert_own(&place.ask(request).await, user);

@@ -1,6 +1,8 @@
 //! Never stale-if-error for what the server says of the statement, or of who asks: such an answer is the answer,
 //! and what was kept before it is not served again (F27, I11).
 
+use std::time::Duration;
+
 use super::place::{PATIENCE, Place, code, lines, versioned};
 use crate::support::scripted_orders::Fate;
 use crate::support::until;
@@ -20,7 +22,7 @@ async fn an_error_is_the_answer(said: &'static str, grace: f64) {
     place.until_expired_or_gone(&statement).await;
     place.neo4j.orders().doom(&statement, Fate::Fail(said), usize::MAX);
     // Stale while the refresh that hears of it runs; nothing after it.
-    until("the error is told", PATIENCE, async || {
+    until("the error is told, long before the end of grace", Duration::from_secs(5), async || {
         let reply = place.ask(&request).await;
         let is_told = reply.status != 202;
         assert!(is_told || grace == MET_BY_REFRESH, "served beyond grace with a well origin: {reply}");
