@@ -1,4 +1,6 @@
 //! A node that was stopped, and could not hear of a purge, re-checks before it serves.
+//!
+//! `HOPCACHE_TEST_ROUNDS` asks for more than one sleep.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +9,7 @@ use serde_json::json;
 use super::place::{PATIENCE, Place, lines, versioned};
 use crate::support::redis::RedisServer;
 use crate::support::tcp_proxy::{Mode, TcpProxy};
-use crate::support::{http, rounds, say, until};
+use crate::support::{http, say, size, until};
 
 /// Below the deadline of a command.
 const ANSWER_DELAY: Duration = Duration::from_millis(60);
@@ -20,7 +22,7 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
     let wire = TcpProxy::start(redis.addr()).await;
     let store = format!("redis://{}", wire.addr());
     let place = Place::on(3, lines("10m", 0.5, "10m", ""), "", redis, &store).await;
-    for round in 0..rounds().min(2) {
+    for round in 0..size("HOPCACHE_TEST_ROUNDS", 1) {
         let (statement, request) = versioned(&format!("paused {round}"));
         place.neo4j.orders().set_version(1);
         let owner = place.owner(&statement, &json!({})).await;

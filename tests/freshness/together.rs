@@ -2,7 +2,7 @@
 //! workers' number, jitter or not.
 //!
 //! `HOPCACHE_TEST_KEYS=10000 HOPCACHE_TEST_TTL_S=60 HOPCACHE_TEST_RATE=2000` with a release build is the full size (300
-//! keys, TTL 4 s, 600 requests a second otherwise).
+//! keys, TTL 3 s, 600 requests a second otherwise).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const PEAK_MAX_SMALL: f64 = 12.0;
 /// The busiest bin's rate of refreshes ÷ one refresh of each key in each TTL; and runs at a time.
 async fn peak(jitter: f64) -> (f64, usize) {
     let keys = size("HOPCACHE_TEST_KEYS", 300) as usize;
-    let ttl = Duration::from_secs(size("HOPCACHE_TEST_TTL_S", 4));
+    let ttl = Duration::from_secs(size("HOPCACHE_TEST_TTL_S", 3));
     let refresh = format!("[refresh]\nmin_ttl = \"1s\"\nworkers = {WORKERS}\nqueue_size = 20000");
     let entry = lines(&format!("{}s", ttl.as_secs()), 0.5, "10m", &refresh);
     let entry = entry.replace("ttl_jitter = 0.0", &format!("ttl_jitter = {jitter:?}")).leak();
