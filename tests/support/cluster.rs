@@ -29,11 +29,13 @@ pub struct Plan {
     pub drain: &'static str,
     /// More lines of `[origin]`.
     pub origin: &'static str,
+    /// The server behind the proxy, where it is not the real Neo4j.
+    pub upstream: Option<SocketAddr>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", origin: "", drain: "10s" }
+        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", origin: "", upstream: None, drain: "10s" }
     }
 }
 
@@ -63,7 +65,8 @@ impl Cluster {
     pub async fn on(plan: Plan, redis: RedisServer, store: &str) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;
         raise_open_files();
-        let upstream = environment("HOPCACHE_TEST_NEO4J_BOLT");
+        let upstream =
+            plan.upstream.map_or_else(|| environment("HOPCACHE_TEST_NEO4J_BOLT"), |addr| addr.to_string());
         let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
         let proxy = BoltProxy::start(upstream).await.unwrap();
         let dir = tempfile::tempdir().unwrap();

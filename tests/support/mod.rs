@@ -4,10 +4,12 @@ pub mod bolt_bytes;
 pub mod bolt_proxy;
 pub mod cluster;
 pub mod http;
+pub mod load;
 pub mod lone;
 pub mod process;
 pub mod redis;
 pub mod scripted_neo4j;
+pub mod scripted_orders;
 pub mod tcp_proxy;
 
 use std::io::Write;
@@ -39,6 +41,11 @@ pub async fn value_within<T>(what: &str, within: Duration, mut look: impl AsyncF
         // tidy: poll interval
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A size that a variable may change: a number, or its usual one.
+pub fn size(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
 }
 
 /// Says a measured figure beside the test's result.

@@ -3,7 +3,8 @@
 //! credentials against its users, which a test may change while it runs.
 //!
 //! Statements are not understood: one that contains `FAIL` fails with the same in its message, EXPLAIN says
-//! "a read", everything else gives one row.
+//! "a read", one that contains `VERSION` gives the version that the test has set, everything else gives one
+//! row. A test may hold, fail and cut runs by [`Orders`].
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::bolt_bytes::{chunked, read_message, structure, told};
+use super::scripted_orders::{Arrived, Fate, Orders};
 
 const SUCCESS: u8 = 0x70;
 const RECORD: u8 = 0x71;
@@ -36,6 +38,7 @@ struct Shared {
     delay: Duration,
     runs: AtomicU64,
     logons_refused: AtomicU64,
+    orders: Orders,
 }
 
 impl ScriptedNeo4j {
@@ -48,6 +51,7 @@ impl ScriptedNeo4j {
             delay,
             runs: AtomicU64::new(0),
             logons_refused: AtomicU64::new(0),
+            orders: Orders::default(),
         });
         let addr = listener.local_addr().unwrap();
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -56,6 +60,15 @@ impl ScriptedNeo4j {
 
     pub fn uri(&self) -> String {
         format!("bolt://{}", self.addr)
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What becomes of runs, and which there were.
+    pub fn orders(&self) -> &Orders {
+        &self.shared.orders
     }
 
     /// Runs so far, EXPLAINs apart.
@@ -94,11 +107,13 @@ struct Session<'a> {
     has_failed: bool,
     /// What PULL sends: the row, if there is one.
     row: Option<Vec<u8>>,
+    /// The run that is being answered.
+    arrived: Option<Arrived>,
 }
 
 impl<'a> Session<'a> {
     fn new(shared: &'a Shared) -> Self {
-        Self { shared, user: None, has_failed: false, row: None }
+        Self { shared, user: None, has_failed: false, row: None, arrived: None }
     }
 
     async fn serve(mut self, mut socket: TcpStream) -> std::io::Result<()> {
@@ -112,6 +127,18 @@ impl<'a> Session<'a> {
             if is_run && !self.shared.delay.is_zero() {
                 // tidy: the delay that is being simulated
                 tokio::time::sleep(self.shared.delay).await;
+            }
+            if let Some(arrived) = self.arrived.take() {
+                // A client that leaves ends the wait, as it would at Neo4j.
+                let mut byte = [0];
+                tokio::select! {
+                    () = self.shared.orders.release_of(&arrived) => {}
+                    _ = async { while socket.peek(&mut byte).await? > 0 { std::future::pending::<()>().await } Ok::<_, std::io::Error>(()) } => return Ok(()),
+                }
+                self.shared.orders.ended(&arrived);
+                if arrived.fate == Fate::Cut {
+                    return Ok(());
+                }
             }
             for answer in answers {
                 socket.write_all(&chunked(&answer)).await?;
@@ -169,7 +196,17 @@ impl<'a> Session<'a> {
             return Some(success(&json!({"fields": []})));
         }
         self.shared.runs.fetch_add(1, Ordering::Relaxed);
+        let arrived = self.shared.orders.arrived(statement, &user);
+        let fate = arrived.fate.clone();
+        self.arrived = Some(arrived);
+        if let Fate::Fail(code) = fate {
+            return Some(failure(code, "ordered by the test"));
+        }
         let k = params.get("k").and_then(Value::as_str).unwrap_or_default();
+        if statement.contains("VERSION") {
+            self.row = Some(told(RECORD, &json!([self.shared.orders.version()])));
+            return Some(success(&json!({"fields": ["version"]})));
+        }
         if statement.contains("FAIL") {
             let said = format!("{user}|{database}|{k}");
             return Some(failure("Neo.ClientError.Statement.ArithmeticError", &said));

@@ -313,7 +313,8 @@ impl Engine {
         let ttl_ms = match copy.life(now) {
             Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
             Life::Stale(_) | Life::Dead => {
-                i64::try_from(now.since(copy.fresh_until).0).map_or(i64::MIN, |past| -past)
+                // Negative also in its first millisecond: 0 would call it fresh.
+                i64::try_from(now.since(copy.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
             }
         };
         How { class, age_ms: Some(copy.age_ms(now)), ttl_ms: Some(ttl_ms), detail }

@@ -1,0 +1,137 @@
+//! The request's `Cache-Control` (INTERFACE section 1) while the entry is fresh, stale, and beyond its grace with a
+//! failing origin: one table for each state.
+
+use std::time::Duration;
+
+use super::place::{PATIENCE, Place, TRANSIENT, is_stale, is_stale_if_error, lines, versioned, with_header};
+use crate::support::scripted_orders::Fate;
+use crate::support::until;
+
+/// What a row expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Hit,
+    Stale,
+    ByError,
+    /// From a run that the request itself brought about.
+    Run,
+    /// Past the cache.
+    Bypass,
+    /// `only-if-cached`, and nothing is that may be served.
+    NotCached,
+    /// The origin's trouble, and no old value.
+    Trouble,
+}
+
+use Expected::{ByError, Bypass, Hit, NotCached, Run, Stale, Trouble};
+
+async fn row(place: &Place, statement: &str, control: &str, expected: Expected) {
+    let request = with_header(statement, &format!("cache-control: {control}"));
+    let before = place.neo4j.orders().count(statement);
+    let reply = place.ask(&request).await;
+    let status = reply.header("cache-status").to_owned();
+    let ran = place.neo4j.orders().count(statement) - before;
+    let found = match reply.status {
+        202 if is_stale_if_error(&reply) => ByError,
+        202 if is_stale(&reply) => Stale,
+        202 if reply.is_hit() => Hit,
+        202 if status.contains("fwd=bypass") => Bypass,
+        202 if ran > 0 => Run,
+        504 if status.contains("not-cached")
+            || reply.json()["errors"][0]["code"] == "Hopcache.TransientError.NotCached" =>
+        {
+            NotCached
+        }
+        _ => Trouble,
+    };
+    assert_eq!(found, expected, "\"{control}\": {ran} runs; {reply}");
+    assert!(found != Hit || ran == 0, "\"{control}\": a hit ran");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_fresh_entry() {
+    let place = Place::start(1, lines("10m", 0.5, "10m", ""), "").await;
+    let (statement, request) = versioned("control fresh");
+    row(&place, &statement, "only-if-cached", NotCached).await;
+    place.warm(&request).await;
+    until("it has an age", PATIENCE, async || {
+        let told = place.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 1_100)
+    })
+    .await;
+    for (control, expected) in [
+        ("max-age=60", Hit),
+        ("max-stale", Hit),
+        ("max-stale=5", Hit),
+        ("only-if-cached", Hit),
+        ("only-if-cached, max-age=1", NotCached),
+        ("no-store", Bypass),
+        ("max-age=60", Hit),
+        ("max-age=1", Run),
+        ("no-cache", Run),
+        ("max-age=60", Hit),
+    ] {
+        row(&place, &statement, control, expected).await;
+    }
+}
+
+/// The server refuses refreshes with a transient error, so that the entry stays stale between the rows; where a row
+/// needs a run, it is let through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_stale_entry() {
+    let place = Place::start(1, lines("1s", 10.0, "10m", "[refresh]\nretry_enabled = false"), "").await;
+    let (statement, request) = versioned("control stale");
+    place.warm(&request).await;
+    place.until_expired(&statement).await;
+    place.neo4j.orders().hold(&statement);
+    for (control, expected) in [
+        ("max-age=60", Stale),
+        ("max-stale", Stale),
+        ("max-stale=60", Stale),
+        // Nobody asks the origin for it, and serving what is stale brings about a refresh.
+        ("only-if-cached", NotCached),
+        ("max-age=60, max-stale", Stale),
+    ] {
+        row(&place, &statement, control, expected).await;
+    }
+    place.neo4j.orders().release();
+    place.until_fresh(&request).await;
+    for control in ["max-stale=0", "max-age=1", "no-cache"] {
+        place.until_expired(&statement).await;
+        until("no refresh is under way", PATIENCE, async || {
+            super::place::total(&place.nodes, "xfetch_active_refreshes", "").await == 0.0
+        })
+        .await;
+        row(&place, &statement, control, Run).await;
+    }
+    place.until_expired(&statement).await;
+    row(&place, &statement, "no-store", Bypass).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_entry_that_outlives_its_grace_by_error() {
+    let place = Place::start(1, lines("1s", 0.5, "10m", "[refresh]\nretry_enabled = false"), "").await;
+    let (statement, request) = versioned("control error");
+    place.warm(&request).await;
+    place.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), usize::MAX);
+    until("it is served by error", PATIENCE, async || is_stale_if_error(&place.ask(&request).await)).await;
+    // Beyond grace, and beyond the second that max-age=1 asks for.
+    until("grace is over", Duration::from_secs(5), async || {
+        let told = place.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 2_100)
+    })
+    .await;
+    for (control, expected) in [
+        ("max-age=60", ByError),
+        ("max-stale", ByError),
+        ("max-stale=60", ByError),
+        ("max-stale=0", Trouble),
+        ("max-age=1", Trouble),
+        ("no-cache", Trouble),
+        ("no-store", Trouble),
+        ("only-if-cached", NotCached),
+        ("max-age=60", ByError),
+    ] {
+        row(&place, &statement, control, expected).await;
+    }
+}

@@ -1,0 +1,103 @@
+//! Near copies of a hot key at nodes that do not own it: served there, reported to the owner, never older than the
+//! entry, and gone with a purge at once.
+//!
+//! `HOPCACHE_TEST_RATE=1000 HOPCACHE_TEST_TTLS=10` for more (150 requests a second over 2 TTLs of 3 s otherwise).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::place::{PATIENCE, Place, age_s, is_stale, lines, total, versioned};
+use crate::support::load::Load;
+use crate::support::{say, size, until};
+
+const TTL: Duration = Duration::from_secs(3);
+
+async fn near_hits(place: &Place) -> f64 {
+    total(&place.nodes, "hopcache_near_hits_total", "").await
+}
+
+async fn forwards(place: &Place) -> f64 {
+    total(&place.nodes, "hopcache_forwards_total", "").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
+    let ttls = size("HOPCACHE_TEST_TTLS", 2) as usize;
+    let place = Place::start(3, lines("3s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
+    let (statement, request) = versioned("near");
+    place.neo4j.orders().set_version(1);
+    place.proxy.delay_runs(&statement, Duration::from_millis(20));
+    place.warm(&request).await;
+    let owner = place.owner(&statement, &json!({})).await;
+    let others: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| place.clients()[node]).collect();
+
+    // Nobody asks the owner itself: what it knows of the key's heat it was told.
+    let load = Load::start(&others, std::slice::from_ref(&request), size("HOPCACHE_TEST_RATE", 150));
+    until("near copies are served", PATIENCE, async || near_hits(&place).await >= 20.0).await;
+    let (near_before, forwards_before) = (near_hits(&place).await, forwards(&place).await);
+    let requests_before = total(&place.nodes, "hopcache_requests_total", "").await;
+    let runs_before = place.proxy.runs(&statement);
+    let more = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= runs_before + ttls;
+    let refreshed = place.proxy.wait_until(&statement, TTL * 2 * ttls as u32 + PATIENCE, more).await;
+    let near = near_hits(&place).await - near_before;
+    let hops = forwards(&place).await - forwards_before;
+    let requests = total(&place.nodes, "hopcache_requests_total", "").await - requests_before;
+    assert!(refreshed, "the owner did not refresh a key that is asked for elsewhere");
+    assert!(near > 0.0 && hops < requests / 2.0, "{near} near hits, {hops} hops of {requests} requests");
+
+    let purged_at = purge_under_load(&place, &statement, owner).await;
+    until("the new value is near again", PATIENCE, async || {
+        place.nodes[(owner + 1) % 3].ask(&request).await.value() == "2"
+    })
+    .await;
+    let samples = load.stop().await;
+    let stale = samples.iter().filter(|sample| is_stale(sample.reply())).count();
+    let late = total(&place.nodes, "hopcache_refresh_late_total", "").await;
+    say(&format!(
+        "near copies: {near} near hits and {hops} hops of {requests} requests; {} answers, {stale} stale, {late} late refreshes",
+        samples.len()
+    ));
+    for sample in &samples {
+        let reply = sample.reply();
+        assert_eq!(reply.status, 202, "{reply}");
+        // A run's own answer has no age.
+        let is_in_time = !reply.is_hit() || is_stale(reply) || age_s(reply) <= TTL.as_secs();
+        assert!(is_in_time, "a near copy outlived its entry: {reply}");
+        // Due after the purge was answered, so sent after it.
+        assert!(sample.due < purged_at || reply.value() == "2", "purged, and served: {reply}");
+    }
+    assert!(
+        total(&place.nodes, "xfetch_refresh_triggered_total", "").await > late,
+        "every refresh was late: the owner does not know of the hits"
+    );
+}
+
+/// Purges through a node that does not own the key; when the purge was answered.
+async fn purge_under_load(place: &Place, statement: &str, owner: usize) -> Instant {
+    let other = &place.nodes[(owner + 2) % 3];
+    let key: Value = other.explain(statement, &json!({})).await["query_key"].clone();
+    place.neo4j.orders().set_version(2);
+    // A refresh that began before this reads the old version, and is fenced.
+    other.order("/admin/v1/purge", &json!({ "query_key": key })).await;
+    let purged = Instant::now();
+    for node in &place.nodes {
+        let reply = node.ask(&versioned("near").1).await;
+        assert_eq!(reply.value(), "2", "{}: a purged value: {reply}", node.name);
+    }
+    purged
+}
+
+/// A key that is asked for now and then has no near copy: each copy is one more that a purge has to reach.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_not_hot_is_not_copied() {
+    let place = Place::start(3, lines("10m", 0.5, "10m", ""), "").await;
+    let (statement, request) = versioned("cool");
+    place.warm(&request).await;
+    let owner = place.owner(&statement, &json!({})).await;
+    for _ in 0..3 {
+        let reply = place.nodes[(owner + 1) % 3].ask(&request).await;
+        assert!(reply.is_hit(), "{reply}");
+    }
+    assert_eq!(near_hits(&place).await, 0.0);
+}

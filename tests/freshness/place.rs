@@ -1,0 +1,171 @@
+//! Nodes on a scripted Neo4j behind the counting proxy, and how an answer says how fresh it is.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::http::{self, Reply};
+use crate::support::process::NodeProcess;
+use crate::support::redis::RedisServer;
+use crate::support::scripted_neo4j::ScriptedNeo4j;
+use crate::support::{environment, until, value_within};
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TRANSIENT: &str = "Neo.TransientError.General.DatabaseUnavailable";
+/// Users of the scripted server besides the tests' own.
+pub const ANN: (&str, &str) = ("ann", "secret-of-ann");
+pub const BOB: (&str, &str) = ("bob", "secret-of-bob");
+
+/// Nodes whose Neo4j does what the test says.
+pub struct Place {
+    pub cluster: Cluster,
+    pub neo4j: ScriptedNeo4j,
+}
+
+impl Deref for Place {
+    type Target = Cluster;
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+}
+
+impl Place {
+    /// `entry` are lines of `[entry]`, and of sections behind it; `origin` of `[origin]`.
+    pub async fn start(nodes: usize, entry: &'static str, origin: &'static str) -> Self {
+        let redis = RedisServer::start().await;
+        let uri = redis.uri();
+        Self::on(nodes, entry, origin, redis, &uri).await
+    }
+
+    /// The same on this Redis, which the nodes find at `store`.
+    pub async fn on(
+        nodes: usize,
+        entry: &'static str,
+        origin: &'static str,
+        redis: RedisServer,
+        store: &str,
+    ) -> Self {
+        let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+        let users = [("neo4j", password.as_str()), ANN, BOB];
+        let neo4j = ScriptedNeo4j::start(&users, Duration::ZERO).await;
+        let upstream = Some(neo4j.addr());
+        let plan = Plan { started: nodes, seeded: nodes, entry, origin, upstream, ..Plan::default() };
+        Self { cluster: Cluster::on(plan, redis, store).await, neo4j }
+    }
+
+    /// Asks at the first node.
+    pub async fn ask(&self, request: &Arc<[u8]>) -> Reply {
+        self.nodes[0].ask(request).await
+    }
+
+    /// Asks what is not kept yet, and has it kept.
+    pub async fn warm(&self, request: &Arc<[u8]>) {
+        let reply = self.ask(request).await;
+        assert!(reply.header("cache-status").contains("; stored"), "{reply}");
+    }
+
+    /// Waits until the soft TTL of what is kept of a statement is over. Asks no client's question, so that
+    /// nothing refreshes it.
+    pub async fn until_expired(&self, statement: &str) {
+        until_expired(&self.nodes[0], statement).await;
+    }
+
+    /// The same, also where nothing outlives the soft TTL in the store.
+    pub async fn until_expired_or_gone(&self, statement: &str) {
+        until(&format!("{statement} is over"), PATIENCE, async || {
+            let told = self.nodes[0].explain(statement, &json!({})).await;
+            told["entry"]["ttl_ms"].as_i64().is_none_or(|left| left <= -50)
+        })
+        .await;
+    }
+
+    /// Waits until a new answer has come of a run and is fresh.
+    pub async fn until_fresh(&self, request: &Arc<[u8]>) -> Reply {
+        until_fresh(&self.nodes[0], request).await
+    }
+}
+
+pub async fn until_expired(node: &NodeProcess, statement: &str) {
+    until(&format!("{statement} expires"), PATIENCE, async || {
+        let told = node.explain(statement, &json!({})).await;
+        told["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
+    })
+    .await;
+}
+
+pub async fn until_fresh(node: &NodeProcess, request: &Arc<[u8]>) -> Reply {
+    value_within("a fresh answer", PATIENCE, async || {
+        let reply = node.ask(request).await;
+        assert_eq!(reply.status, 202, "{reply}");
+        (!is_stale(&reply)).then_some(reply)
+    })
+    .await
+}
+
+/// Sum of a metric over nodes; those that are gone have none, and one at least shows it.
+pub async fn total(nodes: &[NodeProcess], name: &str, labels: &str) -> f64 {
+    let mut shown = Vec::new();
+    for node in nodes {
+        shown.extend(node.metric(name, labels).await);
+    }
+    assert!(!shown.is_empty(), "no node shows {name}{{{labels}}}");
+    shown.iter().sum()
+}
+
+/// The key's statement, whose answers say the version that the test has set; and its request.
+pub fn versioned(name: &str) -> (String, Arc<[u8]>) {
+    let statement = format!("RETURN 'VERSION {name}.' AS what");
+    let request = http::query(&statement, &json!({}));
+    (statement, request)
+}
+
+/// The same question with a request header.
+pub fn with_header(statement: &str, header: &str) -> Arc<[u8]> {
+    let body = json!({ "statement": statement, "parameters": {} }).to_string();
+    http::post("/db/neo4j/query/v2", &format!("{}{header}\r\n", http::login()), &body)
+}
+
+/// Lines of `[entry]` without jitter, and what stands behind it.
+pub fn lines(ttl: &str, grace: f64, stale_if_error: &str, more: &str) -> &'static str {
+    let text = format!(
+        "ttl = \"{ttl}\"\ngrace = {grace:?}\nstale_if_error = \"{stale_if_error}\"\nttl_jitter = 0.0\n{more}"
+    );
+    text.leak()
+}
+
+/// `ttl` of the node that had the entry: what is left of the soft TTL, negative when it is over.
+pub fn ttl_s(reply: &Reply) -> Option<i64> {
+    let status = reply.header("cache-status");
+    let ttl = status.split("; ttl=").nth(1)?;
+    ttl.split([';', ',']).next()?.trim().parse().ok()
+}
+
+pub fn age_s(reply: &Reply) -> u64 {
+    reply.header("age").parse().unwrap_or_else(|_| panic!("no Age: {reply}"))
+}
+
+/// A 202 from an entry past its soft TTL, marked as such.
+pub fn is_stale(reply: &Reply) -> bool {
+    let is_past = ttl_s(reply).is_some_and(|ttl| ttl < 0);
+    let is_marked = reply.header("cache-status").contains("detail=stale");
+    assert_eq!(is_past, is_marked, "half marked as stale: {reply}");
+    reply.status == 202 && reply.is_hit() && is_past
+}
+
+/// Stale, and because the origin failed.
+pub fn is_stale_if_error(reply: &Reply) -> bool {
+    is_stale(reply) && reply.header("cache-status").contains("detail=stale-if-error")
+}
+
+pub fn code(reply: &Reply) -> String {
+    reply.json()["errors"][0]["code"].as_str().unwrap_or_default().to_owned()
+}

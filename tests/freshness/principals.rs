@@ -1,0 +1,65 @@
+//! I5: a refresh runs as the principal whose entry it is, and who has lost its rights refreshes nobody's.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::place::{ANN, BOB, PATIENCE, Place, code, is_stale, lines};
+use crate::support::http::{self, Reply, basic};
+use crate::support::until;
+
+const STATEMENT: &str = "RETURN 'principals' AS what";
+
+fn request_of(user: (&str, &str)) -> Arc<[u8]> {
+    let body = json!({ "statement": STATEMENT, "parameters": {} }).to_string();
+    http::post("/db/neo4j/query/v2", &basic(user.0, user.1), &body)
+}
+
+fn runs_of(place: &Place, user: &str) -> usize {
+    place.neo4j.orders().came(STATEMENT).iter().filter(|run| run.user == user).count()
+}
+
+async fn until_expired(place: &Place, user: &str) {
+    let question = json!({ "principal": user, "statement": STATEMENT, "parameters": {} });
+    until(&format!("{user}'s entry expires"), PATIENCE, async || {
+        let told = place.nodes[0].order("/admin/v1/explain", &question).await;
+        told["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
+    })
+    .await;
+}
+
+fn assert_own(reply: &Reply, user: &str) {
+    assert_eq!(reply.value(), user, "another's answer: {reply}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_principals_refresh_runs_as_itself() {
+    let place = Place::start(1, lines("1s", 10.0, "10m", ""), "").await;
+    let (ann, bob) = (request_of(ANN), request_of(BOB));
+    for (request, (user, _)) in [(&ann, ANN), (&bob, BOB)] {
+        assert_own(&place.ask(request).await, user);
+    }
+    for (request, (user, _)) in [(&ann, ANN), (&bob, BOB)] {
+        until_expired(&place, user).await;
+        let reply = place.ask(request).await;
+        assert!(is_stale(&reply), "{reply}");
+        assert_own(&reply, user);
+        assert_own(&place.until_fresh(request).await, user);
+    }
+    assert_eq!((runs_of(&place, "ann"), runs_of(&place, "bob")), (2, 2));
+
+    until_expired(&place, "ann").await;
+    until_expired(&place, "bob").await;
+    place.neo4j.orders().take_rights("bob");
+    until("bob is told that he may not", PATIENCE, async || place.ask(&bob).await.status != 202).await;
+    for _ in 0..3 {
+        let reply = place.ask(&bob).await;
+        assert_eq!(code(&reply), "Neo.ClientError.Security.Forbidden", "{reply}");
+    }
+    assert!(runs_of(&place, "bob") >= 3, "the server was asked as bob");
+    assert_eq!(runs_of(&place, "ann"), 2, "bob's requests ran nothing as ann");
+    let stale = place.ask(&ann).await;
+    assert!(is_stale(&stale), "bob refreshed what is ann's: {stale}");
+    assert_own(&place.until_fresh(&ann).await, "ann");
+    assert_eq!(runs_of(&place, "ann"), 3);
+}

@@ -1,0 +1,67 @@
+//! Never stale-if-error for what the server says of the statement, or of who asks: such an answer is the answer,
+//! and what was kept before it is not served again (F27, I11).
+
+use std::time::Duration;
+
+use super::place::{PATIENCE, Place, code, lines, versioned};
+use crate::support::scripted_orders::Fate;
+use crate::support::until;
+
+const STATEMENT: &str = "Neo.ClientError.Statement.EntityNotFound";
+const RIGHTS: &str = "Neo.ClientError.Security.Forbidden";
+
+/// Where the error is met: by a refresh of what is stale, or by a run after the end of grace.
+const MET_BY_REFRESH: f64 = 10.0;
+const MET_BY_MISS: f64 = 0.0;
+
+async fn an_error_is_the_answer(said: &'static str, grace: f64) {
+    let place = Place::start(1, lines("1s", grace, "10m", ""), "").await;
+    let (statement, request) = versioned("said");
+    place.neo4j.orders().set_version(1);
+    place.warm(&request).await;
+    place.until_expired_or_gone(&statement).await;
+    place.neo4j.orders().doom(&statement, Fate::Fail(said), usize::MAX);
+    // Stale while the refresh that hears of it runs; nothing after it.
+    until("the error is told, long before the end of grace", Duration::from_secs(5), async || {
+        let reply = place.ask(&request).await;
+        let is_told = reply.status != 202;
+        assert!(is_told || grace == MET_BY_REFRESH, "served beyond grace with a well origin: {reply}");
+        assert!(!reply.header("cache-status").contains("stale-if-error"), "{reply}");
+        is_told
+    })
+    .await;
+    assert!(place.neo4j.orders().count(&statement) >= 2, "nobody asked the server");
+    for _ in 0..5 {
+        let reply = place.ask(&request).await;
+        assert_eq!(code(&reply), said, "{reply}");
+        assert!((400..500).contains(&reply.status), "{reply}");
+    }
+    // Now there is an error of the kind that stale-if-error is for, and still nothing to serve.
+    place.proxy.refuse();
+    until("connections are cut", PATIENCE, async || place.proxy.open_connections() == 0).await;
+    for _ in 0..5 {
+        let reply = place.ask(&request).await;
+        assert_eq!(reply.status, 503, "the old value came back: {reply}");
+    }
+    assert!(place.redis.keys("hopcache:*:e").is_empty(), "it is left in the store");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_error_met_by_a_refresh_is_the_answer() {
+    an_error_is_the_answer(STATEMENT, MET_BY_REFRESH).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_error_met_by_a_miss_is_the_answer() {
+    an_error_is_the_answer(STATEMENT, MET_BY_MISS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_rights_met_by_a_refresh_are_the_answer() {
+    an_error_is_the_answer(RIGHTS, MET_BY_REFRESH).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_rights_met_by_a_miss_are_the_answer() {
+    an_error_is_the_answer(RIGHTS, MET_BY_MISS).await;
+}

@@ -1,0 +1,80 @@
+//! Must-show 5: many keys loaded together. With TTL jitter their refreshes spread; how many run at a time is the
+//! workers' number, jitter or not.
+//!
+//! `HOPCACHE_TEST_KEYS=10000 HOPCACHE_TEST_TTL_S=60 HOPCACHE_TEST_RATE=2000` with a release build is the full size (300
+//! keys, TTL 3 s, 600 requests a second otherwise).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::place::{PATIENCE, Place, lines, total};
+use crate::support::load::Load;
+use crate::support::{http, say, size};
+
+const STATEMENT: &str = "RETURN 'together' AS what, $k AS k";
+const WORKERS: usize = 4;
+/// Bins of a TTL: a second of a minute.
+const BINS: u32 = 60;
+/// THEORY "Keys loaded together": 6.3 with ±10 % jitter for many keys; must-show 5 asks for 7 at full size.
+const PEAK_MAX: f64 = 7.0;
+/// A bin holds few of a few keys: three deviations of so many.
+const PEAK_MAX_SMALL: f64 = 12.0;
+
+/// The busiest bin's rate of refreshes ÷ one refresh of each key in each TTL; and runs at a time.
+async fn peak(jitter: f64) -> (f64, usize) {
+    let keys = size("HOPCACHE_TEST_KEYS", 300) as usize;
+    let ttl = Duration::from_secs(size("HOPCACHE_TEST_TTL_S", 3));
+    let refresh = format!("[refresh]\nmin_ttl = \"1s\"\nworkers = {WORKERS}\nqueue_size = 20000");
+    let entry = lines(&format!("{}s", ttl.as_secs()), 0.5, "10m", &refresh);
+    let entry = entry.replace("ttl_jitter = 0.0", &format!("ttl_jitter = {jitter:?}")).leak();
+    let place = Place::start(1, entry, "").await;
+    let addr = place.clients()[0];
+    let requests: Vec<Arc<[u8]>> =
+        (0..keys).map(|k| http::query(STATEMENT, &json!({ "k": k.to_string() }))).collect();
+    for wave in requests.chunks(200) {
+        for reply in http::crowd(wave.iter().map(|request| (addr, request.clone())).collect()).await {
+            assert_eq!(reply.unwrap().status, 202);
+        }
+    }
+    let loaded = Instant::now();
+    let load = Load::start(&[addr], &requests, size("HOPCACHE_TEST_RATE", 600));
+    let all = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= keys * 2;
+    let came = place.proxy.wait_until(STATEMENT, ttl * 3 + PATIENCE, all).await;
+    let samples = load.stop().await;
+    assert!(came, "{} runs of {keys} keys", place.proxy.runs(STATEMENT));
+    for sample in &samples {
+        let reply = sample.reply();
+        assert!(reply.status == 202 && reply.is_hit(), "a client waited for a run: {reply}");
+    }
+    let bin = ttl / BINS;
+    let mut bins = std::collections::BTreeMap::<u128, usize>::new();
+    for run in place.proxy.seen(STATEMENT).iter().filter(|run| run.arrived > loaded) {
+        *bins.entry((run.arrived - loaded).as_nanos() / bin.as_nanos()).or_default() += 1;
+    }
+    let even = keys as f64 / f64::from(BINS);
+    let busiest = *bins.values().max().unwrap();
+    let at_a_time = place.neo4j.orders().most_at_a_time(loaded);
+    say(&format!(
+        "{keys} keys together, TTL {ttl:?}, jitter {jitter}: {busiest} refreshes in the busiest {bin:?}, {:.1} × the even rate; {at_a_time} at a time; {} dropped",
+        busiest as f64 / even,
+        total(&place.nodes, "hopcache_refresh_dropped_total", "").await
+    ));
+    let counted = total(&place.nodes, "hopcache_origin_runs_total", "cause=\"refresh\"").await;
+    assert!(counted as usize >= keys, "{counted} refreshes were counted");
+    (busiest as f64 / even, at_a_time)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_loaded_together_do_not_come_back_together() {
+    let (without, at_a_time) = peak(0.0).await;
+    assert!(at_a_time <= WORKERS, "{at_a_time} refreshes at a time");
+    let (with, at_a_time) = peak(0.1).await;
+    assert!(at_a_time <= WORKERS, "{at_a_time} refreshes at a time");
+    let is_full_size = size("HOPCACHE_TEST_KEYS", 0) >= 10_000;
+    // Of a few keys, each asked for twice a second, chance and early refresh spread as much as jitter does.
+    assert!(!is_full_size || with < without, "jitter spreads nothing: {with} and {without}");
+    let most = if is_full_size { PEAK_MAX } else { PEAK_MAX_SMALL };
+    assert!(with <= most, "{with} × the even rate");
+}
