@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::flight::Leader;
 use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason};
-use crate::ports::{OriginError, OriginFault};
+use crate::ports::{OriginError, OriginFault, Scope};
 use crate::win::Win;
 
 /// What a flight tells its leader and its followers alike.
@@ -127,6 +127,10 @@ impl Engine {
             }
         };
         self.keep(&errand, &landing);
+        // The server would not give the old value any more: no later outage may bring it back (I11).
+        if spare.is_taken() && is_refusal(&landing) {
+            self.purge(&Scope::Key(errand.query.key)).await;
+        }
         // Only now: a quick refresh would otherwise keep the new value before we keep the stale one.
         if let Some((copy, lease)) = refresh {
             self.refresh_leased(errand.clone(), &copy, lease);
@@ -141,4 +145,10 @@ impl Engine {
         let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
     }
+}
+
+/// What the server says of the statement, or of who asks: every later run would hear the same.
+fn is_refusal(landing: &Landing) -> bool {
+    matches!(landing, Landing::Failed(OriginError { kind: OriginFault::Failed(said), .. })
+        if said.code.starts_with("Neo.ClientError."))
 }

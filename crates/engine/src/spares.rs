@@ -59,6 +59,13 @@ pub(crate) struct SparePlace<'a> {
     key: QueryKey,
 }
 
+impl SparePlace<'_> {
+    /// Whether there is a spare to fall back on.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.spares.of(&self.key).is_some()
+    }
+}
+
 impl Drop for SparePlace<'_> {
     /// Where an invalidation detached the flight and another began, this takes the other's place away: its
     /// requests wait until it ends, as if there were no spare.
