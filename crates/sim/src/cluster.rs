@@ -37,6 +37,11 @@ pub(crate) struct Cluster {
     tasks: Vec<(Life, AbortHandle)>,
 }
 
+/// Clients of a run on one subject.
+const HOT_CLIENTS: u64 = 64;
+/// How soon the next of them comes.
+const HOT_EVERY_MS: u64 = 40;
+
 impl Cluster {
     pub(crate) fn new(seed: u64) -> Self {
         let dice = Arc::new(SimDice::new(seed));
@@ -95,9 +100,17 @@ impl Cluster {
         }
     }
 
-    /// One client, or several at once for the same on different nodes.
+    /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
+    /// enough and for long enough to have a history (and so near copies, and a plan of its own).
     pub(crate) fn ask_some(&mut self) {
         let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
+        if self.dice.chance(20) {
+            for client in 0..HOT_CLIENTS {
+                let node = self.dice.index(self.world.nodes.len());
+                self.ask_after(client * HOT_EVERY_MS, node, subject, true);
+            }
+            return;
+        }
         let clients = if self.dice.chance(300) { self.dice.between(2, 5) } else { 1 };
         for _ in 0..clients {
             let node = self.dice.index(self.world.nodes.len());
@@ -115,6 +128,10 @@ impl Cluster {
     }
 
     fn ask(&mut self, node: usize, subject: Subject, is_plain: bool) {
+        self.ask_after(0, node, subject, is_plain);
+    }
+
+    fn ask_after(&mut self, after_ms: u64, node: usize, subject: Subject, is_plain: bool) {
         let handle = self.world.nodes[node].clone();
         if handle.switch.power() == Power::Off {
             return;
@@ -131,6 +148,9 @@ impl Cluster {
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
         let client = tokio::spawn(async move {
+            if after_ms > 0 {
+                tokio::time::sleep(Millis(after_ms).duration()).await;
+            }
             // A stopped process takes the request when it goes on.
             handle.switch.on().await;
             let asked = What::Asked { ask: number, node, subject: subject.place(), key, want, patience };

@@ -61,7 +61,7 @@ fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
         findings.extend(test_code::check(file, content));
         findings.extend(arrows::check_test_file(file, content));
     }
-    if file.ends_with("/limits.rs") {
+    if file.ends_with("/limits.rs") || file.contains("/limits/") {
         findings.extend(text::undocumented_constants(file, content));
     }
     if file.ends_with(".md") {

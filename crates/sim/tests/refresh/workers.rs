@@ -86,7 +86,7 @@ async fn a_failed_refresh_is_tried_again_with_back_off() {
         assert!((usual_ms / 2..=usual_ms * 3 / 2).contains(&pause_ms), "retry {retry} after {pause_ms} ms");
     }
     let outcome = ask(&world, 0, &world.ask(READ)).await;
-    assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::Stale)));
+    assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::StaleIfError)));
     world.origin.set_mood(Mood::Well);
     world.pass(12_000).await;
     ask(&world, 0, &world.ask(READ)).await;
