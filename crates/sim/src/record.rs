@@ -110,6 +110,14 @@ pub enum Want {
     Bypass,
 }
 
+impl Want {
+    /// Whether its run may be for it alone, beside a flight that others wait for.
+    #[must_use]
+    pub const fn is_alone(self) -> bool {
+        !matches!(self, Self::Plain | Self::OnlyCached)
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {

@@ -25,12 +25,19 @@ pub(super) struct Ages {
     /// Asks that are under way, and those whose client left: the flight that they began goes on.
     open: BTreeMap<u32, AskSeen>,
     left: Vec<u32>,
-    /// Runs of a subject that are under way, and since when.
-    running: BTreeMap<u32, (usize, MonoTime)>,
+    /// Runs that are under way.
+    running: BTreeMap<u32, Running>,
     /// When an ask or a run of a subject had last been under way for long.
     slow: BTreeMap<usize, MonoTime>,
     /// When a stopped process last went on: its flights stood still with it, and are late.
     resumed: Option<MonoTime>,
+}
+
+struct Running {
+    subject: usize,
+    began: MonoTime,
+    /// For a request that shares no flight.
+    is_alone: bool,
 }
 
 /// Times are cut to whole milliseconds, a few times on their way.
@@ -65,17 +72,20 @@ impl Ages {
         for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= PATIENCE) {
             self.slow.insert(ask.subject, fact.at);
         }
-        for (subject, began) in self.running.values() {
-            if fact.at.since(*began) >= PATIENCE {
-                self.slow.insert(*subject, fact.at);
+        for run in self.running.values() {
+            if fact.at.since(run.began) >= PATIENCE {
+                self.slow.insert(run.subject, fact.at);
             }
         }
         match &fact.what {
-            What::RunBegan { run, subject: Some(subject), .. } => {
-                self.running.insert(*run, (*subject, fact.at));
+            What::RunBegan { run, subject: Some(subject), ask, .. } => {
+                let is_alone = ask.and_then(|ask| ground.asks.get(&ask)).is_some_and(|ask| ask.want.is_alone());
+                self.running.insert(*run, Running { subject: *subject, began: fact.at, is_alone });
             }
             What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
-                let subject = self.running.remove(run).map(|(subject, _)| subject);
+                // A run for one request alone ends no flight, and so not what those wait for who began one and left.
+                let ended = self.running.remove(run);
+                let subject = ended.filter(|run| !run.is_alone).map(|run| run.subject);
                 let Self { open, left, .. } = self;
                 open.retain(|ask, seen| Some(seen.subject) != subject || !left.contains(ask));
                 left.retain(|ask| open.contains_key(ask));
