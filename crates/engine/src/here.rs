@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hopcache_core::lease::{Grant, SlotView};
 use hopcache_core::limits::COMPETE_ROUNDS_MAX;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::Ask;
 use crate::copy::{Life, MemoryCopy, SharedCopy};
@@ -90,6 +90,7 @@ impl Engine {
     async fn compete(self: &Arc<Self>, ask: &Ask) -> Here {
         let mut retried = false;
         for _ in 0..COMPETE_ROUNDS_MAX {
+            let joined = self.now();
             let (follower, role) = match self.flights.join(&ask.query.key) {
                 Seat::Full => break,
                 Seat::Follow(follower) => {
@@ -137,7 +138,7 @@ impl Engine {
                 retried = true;
                 continue;
             }
-            if self.is_holder_too_old(ask, landing, role) {
+            if self.is_holder_too_old(ask, landing, (role, joined)) {
                 continue;
             }
             if role == Role::Joined && !self.is_fresh_enough(ask, landing) {
@@ -152,11 +153,13 @@ impl Engine {
     /// Whether what landed has outlived itself on its way: this node, or the holder, was stopped in
     /// between (I4). A run's own request takes its result however long the run took: it is what the
     /// origin answers.
-    fn is_holder_too_old(&self, ask: &Ask, landing: &Landing, role: Role) -> bool {
+    fn is_holder_too_old(&self, ask: &Ask, landing: &Landing, (role, joined): (Role, MonoTime)) -> bool {
         match landing {
             Landing::Found(copy) | Landing::Stale(copy) => copy.life(self.now()) == Life::Dead,
             Landing::Ran { copy, .. } => {
-                role == Role::Joined && self.is_too_old(ask, copy.age_ms(self.now()), None)
+                // Past its own life, jitter included, before this request came. Without a TTL there is no such life.
+                let was_dead = copy.dead_at > copy.read_started && copy.dead_at < joined;
+                role == Role::Joined && (was_dead || self.is_too_old(ask, copy.age_ms(self.now()), None))
             }
             Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => false,
         }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::SlotView;
-use hopcache_core::limits::{FLIGHTS_MAX, SPARE_PATIENCE_MS_MAX};
+use hopcache_core::limits::{FLIGHTS_MAX, SPARE_LATE_MS_MAX, SPARE_PATIENCE_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 
@@ -205,7 +205,13 @@ impl Engine {
             return Some(copy);
         }
         let (purges, asked) = (self.spares.purges(), self.now());
-        let seen = self.ports.store.peek(key).await;
+        // A store that is silent would keep who has no time left for as long as a command may take.
+        let patience = ask.deadline.since(asked).max(Millis(SPARE_LATE_MS_MAX));
+        let seen = tokio::select! {
+            biased;
+            seen = self.ports.store.peek(key) => seen,
+            () = self.ports.clock.sleep(patience) => return None,
+        };
         self.saw_store(&seen);
         let Ok(SlotView { entry: Some(stored), .. }) = seen else { return None };
         let copy = self.decode_stored(&ask.query, &stored, asked)?;

@@ -16,6 +16,9 @@ pub const PAUSE_LOOK_MS_MAX: u64 = 500;
 /// pattern usually is: below it, three times the tail that leases are measured by. With what
 /// [`LEASE_MS_MIN`] allows, between 1 and 5 s.
 pub const SPARE_PATIENCE_MS_MAX: u64 = 5_000;
+/// For how long after its deadline a request may wait for the store's word on a spare: a round trip of a store that
+/// is well, many times over.
+pub const SPARE_LATE_MS_MAX: u64 = 50;
 
 /// Requests per second in the cluster from which on a key is hot. A near copy is asked for anew each
 /// [`NEAR_MS_MAX`], so on ten nodes a key of this rate has each other answer of a node from its near copy; with less
