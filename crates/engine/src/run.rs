@@ -260,6 +260,7 @@ impl Engine {
                 return;
             }
         };
+        self.note_answer_of(&errand.query.key, copy.read_started);
         if copy.rendering(errand.form).is_err() {
             return;
         }

@@ -75,6 +75,15 @@ impl Engine {
         self.setbacks.by_key.lock().peek(key).is_some_and(|setback| setback.noted_at() >= then)
     }
 
+    /// Somebody's run that began then has brought an answer: setbacks of before are over here too. Without this a node
+    /// that fails, loses the key to another and gets it back holds back what that one has read since.
+    pub(crate) fn note_answer_of(&self, key: &QueryKey, began: MonoTime) {
+        let mut by_key = self.setbacks.by_key.lock();
+        if by_key.peek(key).is_some_and(|setback| setback.noted_at() < began) {
+            by_key.pop(key);
+        }
+    }
+
     /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
     /// whoever is told finds the key held back.
     pub(crate) fn note_end(&self, key: &QueryKey, began: MonoTime, fault: Option<&OriginFault>) {

@@ -104,6 +104,7 @@ impl Simulation {
             subjects: Default::default(),
             databases: DATABASES.iter().map(|name| cluster.database(name)).collect(),
             jumps: Vec::new(),
+            jumps_ahead: Vec::new(),
         };
         Self { cluster, checks: Checks::default(), ground, looked_at: 0, steps: 0, tally: Mutex::default() }
     }

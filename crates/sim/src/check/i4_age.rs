@@ -59,7 +59,7 @@ impl Check for Ages {
             let run = served.told.and_then(|told| seen.ground.runs.get(&told.run));
             if let Some(run) = run {
                 judge(fact, seen.ground, ask, run, served)?;
-                self.is_outage(fact, ask, run, served)?;
+                self.is_outage((fact, seen.ground), ask, run, served)?;
             }
             self.open.remove(number);
         }
@@ -79,7 +79,8 @@ impl Ages {
         }
         match &fact.what {
             What::RunBegan { run, subject: Some(subject), ask, .. } => {
-                let is_alone = ask.and_then(|ask| ground.asks.get(&ask)).is_some_and(|ask| ask.want.is_alone());
+                let is_alone =
+                    ask.and_then(|ask| ground.asks.get(&ask)).is_some_and(|ask| ask.want.is_alone());
                 self.running.insert(*run, Running { subject: *subject, began: fact.at, is_alone });
             }
             What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
@@ -107,14 +108,23 @@ impl Ages {
         }
     }
 
-    fn is_outage(&self, fact: &Fact, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {
+    fn is_outage(
+        &self,
+        (fact, ground): (&Fact, &Ground),
+        ask: &AskSeen,
+        run: &RunSeen,
+        served: &Served,
+    ) -> Result<(), String> {
         if served.how.detail != Some(Detail::StaleIfError) || served.how.class != Class::Hit {
             return Ok(());
         }
+        // A copy that seems older than it is, since the store's clock jumped, is taken for one that was read before
+        // trouble that in truth came before it.
+        let began = run.began - ground.set_ahead_since(run.began);
         let since =
-            |times: &BTreeMap<usize, MonoTime>| times.get(&ask.subject).is_some_and(|at| *at >= run.began);
+            |times: &BTreeMap<usize, MonoTime>| times.get(&ask.subject).is_some_and(|at| *at >= began);
         let waited = fact.at.since(ask.at);
-        let was_stopped = self.resumed.is_some_and(|at| at >= run.began);
+        let was_stopped = self.resumed.is_some_and(|at| at >= began);
         let is_out = was_stopped
             || since(&self.failed)
             || since(&self.slow)

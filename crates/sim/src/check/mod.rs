@@ -79,6 +79,8 @@ pub struct Ground {
     pub databases: Vec<hopcache_core::key::DatabaseTag>,
     /// Backward jumps of the store's clock.
     pub jumps: Vec<(MonoTime, Millis)>,
+    /// Forward ones.
+    pub jumps_ahead: Vec<(MonoTime, Millis)>,
 }
 
 /// An ask.
@@ -146,6 +148,9 @@ impl Ground {
                 What::StoreJumped { by_ms, .. } if *by_ms < 0 => {
                     self.jumps.push((fact.at, Millis(by_ms.unsigned_abs())));
                 }
+                What::StoreJumped { by_ms, .. } => {
+                    self.jumps_ahead.push((fact.at, Millis(by_ms.unsigned_abs())));
+                }
                 _ => {}
             }
         }
@@ -156,6 +161,12 @@ impl Ground {
     #[must_use]
     pub fn set_back_since(&self, from: MonoTime) -> Millis {
         Millis(self.jumps.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())
+    }
+
+    /// By how much the store's clock was set ahead since `from`: an entry that lay there then seems so much older.
+    #[must_use]
+    pub fn set_ahead_since(&self, from: MonoTime) -> Millis {
+        Millis(self.jumps_ahead.iter().filter(|(at, _)| *at >= from).map(|(_, by)| by.0).sum())
     }
 
     /// The database of a subject, as entries and purges name it.
