@@ -90,7 +90,7 @@ async fn f24_after_a_jump_back_staleness_is_bounded_by_the_jump() {
     const LIFE: Duration = Duration::from_secs(3);
     let (proxy, clock) = (counting_proxy().await, MovedClock::new());
     let redis = clock.redis().await;
-    let entry = "ttl = \"2s\"\ngrace = 0.5\nttl_jitter = 0.0".to_owned();
+    let entry = "ttl = \"2s\"\ngrace = 0.5\nttl_jitter = 0.0\nstale_if_error = \"0s\"".to_owned();
     let mut node = Lone::start(&Spec { entry, ..Spec::on(&redis.uri()).behind(proxy.addr()) }).await;
     let (statement, request) = asks("f24 back", 0);
     let asked = Instant::now();
