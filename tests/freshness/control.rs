@@ -88,8 +88,10 @@ async fn of_a_stale_entry() {
         ("max-age=60", Stale),
         ("max-stale", Stale),
         ("max-stale=60", Stale),
-        // Nobody asks the origin for it, and serving what is stale brings about a refresh.
-        ("only-if-cached", NotCached),
+        ("only-if-cached", Stale),
+        ("only-if-cached, max-stale=60", Stale),
+        ("only-if-cached, max-stale=0", NotCached),
+        ("only-if-cached, no-cache", NotCached),
         ("max-age=60, max-stale", Stale),
     ] {
         row(&place, &statement, control, expected).await;

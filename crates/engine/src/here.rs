@@ -13,7 +13,7 @@ use crate::ask::Ask;
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
-use crate::lead::{Errand, Landing};
+use crate::lead::{Errand, Landing, StaleUse};
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
@@ -33,6 +33,10 @@ impl Engine {
     /// Answers from memory, or leads or joins a flight.
     pub(crate) async fn answer_here(self: &Arc<Self>, ask: &Ask) -> Here {
         self.look_after_pause().await;
+        if ask.freshness.no_cache && ask.freshness.only_if_cached {
+            // Neither what is stored nor a run.
+            return Here::Answered(self.not_cached(ask));
+        }
         if let Some(outcome) = self.from_memory(ask) {
             return Here::Answered(outcome);
         }
@@ -58,7 +62,7 @@ impl Engine {
 
     /// Serves a fresh copy, or a stale one while a refresh runs (stale while revalidate, RFC 5861).
     pub(crate) fn from_memory(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
-        if ask.freshness.no_cache {
+        if ask.freshness.no_cache || self.policy.ttl_ms == Millis::ZERO {
             return None;
         }
         let copy = self.own_copy(&ask.query.key)?;
@@ -75,9 +79,9 @@ impl Engine {
                 self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
                 Some(self.hit_outcome(ask, &copy, None))
             }
-            // Serving it would bring about a refresh: nobody asks the origin for this request.
-            Life::Stale(_) if ask.freshness.only_if_cached => None,
             Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
+            // Nobody asks the origin for this request, so it brings about no refresh.
+            Life::Stale(_) if ask.freshness.only_if_cached => Some(self.stale_outcome(ask, &copy)),
             Life::Stale(_) => {
                 let errand = || Some(Errand::of(ask, Cause::Refresh));
                 self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
@@ -101,13 +105,11 @@ impl Engine {
                     let follower = leader.follow();
                     #[cfg(hopcache_seeded)]
                     let leader = self.seeded_lead(leader, ask).await;
-                    self.launch(leader, Errand::of(ask, Cause::Miss));
+                    self.launch(leader, self.errand_of_miss(ask));
                     (follower, Role::Led)
                 }
             };
-            if role == Role::Joined
-                && let Some(outcome) = self.overdue_spare(ask)
-            {
+            if let Some(outcome) = self.overdue_spare(ask) {
                 return Here::Answered(outcome);
             }
             let wait = tokio::select! {
@@ -148,6 +150,15 @@ impl Engine {
             return self.of_landing(ask, landing, role);
         }
         Here::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
+    }
+
+    /// With caching off, what was stored while it was on is no answer any more.
+    fn errand_of_miss(&self, ask: &Ask) -> Errand {
+        let errand = Errand::of(ask, Cause::Miss);
+        if self.policy.ttl_ms > Millis::ZERO {
+            return errand;
+        }
+        Errand { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore, ..errand }
     }
 
     /// Whether what landed has outlived itself on its way: this node, or the holder, was stopped in
@@ -249,10 +260,16 @@ impl Engine {
         self.saw_store(&seen);
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
             && let Some(copy) = self.decode_stored(&ask.query, &stored, asked)
-            && matches!(copy.life(self.now()), Life::Fresh(_))
+            && self.policy.ttl_ms > Millis::ZERO
             && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {
-            return self.hit_outcome(ask, &copy, None);
+            match copy.life(self.now()) {
+                Life::Fresh(_) => return self.hit_outcome(ask, &copy, None),
+                Life::Stale(past) if ask.freshness.stale_max_ms.is_none_or(|most| past <= most) => {
+                    return self.stale_outcome(ask, &copy);
+                }
+                Life::Stale(_) | Life::Dead => {}
+            }
         }
         self.not_cached(ask)
     }

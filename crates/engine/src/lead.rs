@@ -11,7 +11,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
 use crate::ask::{Ask, Freshness, Hints, Query};
-use crate::copy::SharedCopy;
+use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
 use crate::holdings::Held;
@@ -81,7 +81,10 @@ impl Errand {
             traceparent: ask.traceparent.clone(),
             cause,
             age_max_ms: ask.freshness.age_max_ms,
-            stale_use: if ask.freshness == Freshness::default() { StaleUse::Serve } else { StaleUse::Ignore },
+            stale_use: match ask.freshness {
+                Freshness { no_cache: true, .. } => StaleUse::Ignore,
+                Freshness { stale_max_ms, .. } => StaleUse::Serve { past_max_ms: stale_max_ms },
+            },
             until: None,
         }
     }
@@ -90,10 +93,24 @@ impl Errand {
 /// Whether a stale value in the store ends the competition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StaleUse {
-    /// Somebody waits: serve it.
-    Serve,
-    /// It is what is being refreshed.
+    /// Somebody waits: serve it, if it is past its soft TTL by no more than this.
+    Serve {
+        /// The request's `max-stale`.
+        past_max_ms: Option<Millis>,
+    },
+    /// It is what is being refreshed, or what the request does not want.
     Ignore,
+}
+
+impl Errand {
+    /// Whether a copy that is past its soft TTL and within grace is an answer.
+    pub(crate) fn takes_stale(&self, copy: &MemoryCopy, now: MonoTime) -> bool {
+        let (StaleUse::Serve { past_max_ms }, Life::Stale(past)) = (self.stale_use, copy.life(now)) else {
+            return false;
+        };
+        past_max_ms.is_none_or(|most| past <= most)
+            && self.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
+    }
 }
 
 type KeyLeader = Leader<QueryKey, Arc<Landed>>;

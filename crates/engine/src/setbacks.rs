@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::copy::Life;
 use crate::engine::Engine;
-use crate::lead::{Errand, Landing, StaleUse};
+use crate::lead::{Errand, Landing};
 use crate::outcome::Event;
 use crate::ports::OriginFault;
 
@@ -118,9 +118,11 @@ impl Engine {
                         let is_young = errand
                             .age_max_ms
                             .is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
-                        match (copy.life(now), errand.stale_use) {
-                            (Life::Fresh(_), _) if is_young => Landing::Found(copy),
-                            (Life::Stale(_), StaleUse::Serve) if is_young => Landing::Stale(copy),
+                        match copy.life(now) {
+                            Life::Fresh(_) if is_young => Landing::Found(copy),
+                            Life::Stale(_) if is_young && errand.takes_stale(&copy, now) => {
+                                Landing::Stale(copy)
+                            }
                             _ => held_back,
                         }
                     }

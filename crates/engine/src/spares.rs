@@ -136,7 +136,9 @@ impl Engine {
         if !self.is_stale_if_error_on() || !copy.is_spare(now) {
             return;
         }
-        let overdue_at = now + self.patience_ms(query);
+        // The last run for it failed, or took its whole time: who waited for this one would wait for nothing new.
+        let patience_ms = if copy.has_origin_failed() { Millis::ZERO } else { self.patience_ms(query) };
+        let overdue_at = now + patience_ms;
         self.spares.unless_purged(purges, |by_key| {
             if by_key.len() < FLIGHTS_MAX {
                 let spare =
@@ -148,10 +150,18 @@ impl Engine {
         });
     }
 
-    /// For one who joins a flight that others have waited for long enough.
+    /// For one who joins a flight that others have waited for long enough, or who begins or joins one after a run that
+    /// is known to have failed.
     pub(crate) fn overdue_spare(&self, ask: &Ask) -> Option<Outcome> {
-        let spare = self.spares.of(&ask.query.key)?;
         let now = self.now();
+        if let Some(copy) = self.own_copy(&ask.query.key)
+            && self.is_stale_if_error_on()
+            && copy.has_origin_failed()
+            && is_allowed(ask, &copy, now)
+        {
+            return Some(self.spare_outcome(ask, &copy));
+        }
+        let spare = self.spares.of(&ask.query.key)?;
         (spare.overdue_at <= now && is_allowed(ask, &spare.copy, now))
             .then(|| self.spare_outcome(ask, &spare.copy))
     }

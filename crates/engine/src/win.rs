@@ -9,9 +9,9 @@ use hopcache_core::node::Holder;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::Query;
-use crate::copy::{Life, SharedCopy};
+use crate::copy::SharedCopy;
 use crate::engine::Engine;
-use crate::lead::{Errand, StaleUse};
+use crate::lead::Errand;
 use crate::outcome::{Cause, Event};
 use crate::ports::{PeerError, Scope, StoreError};
 use crate::span::scaled;
@@ -167,7 +167,7 @@ impl Engine {
             return None;
         }
         let copy = self.decode_stored(&errand.query, &stored?, asked)?;
-        if errand.stale_use == StaleUse::Serve && copy.life(self.now()) != Life::Dead {
+        if errand.takes_stale(&copy, self.now()) {
             return Some(copy);
         }
         self.offer_spare(&errand.query, &copy, purges);

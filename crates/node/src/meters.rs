@@ -9,7 +9,7 @@ use std::time::Duration;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Cause, Class, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -42,6 +42,7 @@ pub struct Meters {
     stampedes: Counter,
     stampede_followers: u32,
     near_hits: BusyCounter,
+    by_error: BusyCounter,
     degrees: Family<{ words::DEGREES.len() }>,
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
@@ -127,6 +128,7 @@ impl Meters {
             joined: defined::JOINED.counter(),
             stampedes: defined::STAMPEDES.counter(),
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
+            by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &words::DEGREES),
             runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
             run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
@@ -165,6 +167,9 @@ impl Meters {
         match how.class {
             Class::Hit => {
                 self.hits.add();
+                if how.detail == Some(Detail::StaleIfError) {
+                    self.by_error.add();
+                }
                 if let Some(age) = how.age_ms {
                     self.times.age.record(age.duration());
                 }
@@ -216,6 +221,7 @@ impl Meters {
         self.gauges.set(now);
         self.hits.show();
         self.near_hits.show();
+        self.by_error.show();
         self.refresh.stale_served.show();
         self.requests.iter().flatten().for_each(BusyCounter::show);
         let mut text = self.exporter.render();

@@ -166,7 +166,9 @@ pub const fn refresh_timing(timing: Timing) -> &'static str {
         Timing::Planned(refresh::Timing::Prior) => "by chance, by degree: no history yet",
         Timing::Planned(refresh::Timing::Fitted) => "by chance, fitted to rate and cost",
         Timing::Planned(refresh::Timing::RefreshAhead) => "ahead of the end, on the first hit in the window",
-        Timing::Planned(refresh::Timing::LateAccepted) => "by chance, often late: asked too rarely",
+        Timing::Planned(refresh::Timing::LateAccepted) => {
+            "by chance, often late: asked too rarely, or too costly for its TTL"
+        }
     }
 }
 

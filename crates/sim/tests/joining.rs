@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use hopcache_core::limits::LEASE_MS_MAX;
+use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::outcome::{Answer, Detail, FailureKind, Outcome};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
+use hopcache_sim::members::SimRouting;
 use hopcache_sim::origin::Mood;
-use hopcache_sim::record::What;
+use hopcache_sim::record::{Life, What};
 use hopcache_sim::store::Weather;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::world::{Start, default_policy, node_name, sim_now};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -238,14 +241,30 @@ async fn max_stale_holds_for_a_follower() {
     assert_eq!(version(&follows.await.unwrap()), "2");
 }
 
-/// `only-if-cached`: nobody asks the origin for this request, not for a write either.
+/// `only-if-cached`: nobody asks the origin for this request, not for a write either; what is stale and within grace is
+/// an entry, from memory or from the store.
 #[tokio::test(start_paused = true)]
 async fn only_if_cached_never_reaches_the_origin() {
     let world = World::new(2, 35);
     world.send(0, &world.ask(READ)).await.unwrap();
     world.pass(61_000).await;
     let before = world.origin.runs();
-    for statement in [READ, "CREATE (n) RETURN n", "RETURN rand()"] {
+    let mut ask = world.ask(READ);
+    ask.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
+    for forgets in [false, true] {
+        if forgets {
+            world.nodes.iter().for_each(|node| node.memory.forget_all());
+        }
+        for node in 0..2 {
+            let outcome = world.send(node, &ask).await.unwrap();
+            assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, Some(Detail::Stale)));
+        }
+    }
+    for (no_cache, stale_max_ms) in [(true, None), (false, Some(Millis::ZERO))] {
+        ask.freshness = Freshness { only_if_cached: true, no_cache, stale_max_ms, ..Freshness::default() };
+        assert_eq!(kind(&world.send(0, &ask).await.unwrap()), Some(FailureKind::NotCached));
+    }
+    for statement in ["MATCH (m) RETURN m.other", "CREATE (n) RETURN n", "RETURN rand()"] {
         let mut ask = world.ask(statement);
         ask.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
         for node in 0..2 {
@@ -278,4 +297,58 @@ async fn a_corrupt_stale_entry_is_replaced_under_the_lease() {
         .into_iter()
         .filter(|(_, _, commit)| *commit == hopcache_core::lease::Commit::Stored);
     assert_eq!(stored.count(), 2, "the second commit was not fenced by its own finder");
+}
+
+/// `max-stale` and `max-age` accept what is stale also where only the store has it, as after an owner's death, and
+/// refuse what is past them: nobody waits who need not.
+#[tokio::test(start_paused = true)]
+async fn a_stale_entry_of_the_store_is_served_within_the_requests_own_limits() {
+    let plain = Freshness::default();
+    for (freshness, is_stale) in [
+        (plain, true),
+        (Freshness { stale_max_ms: Some(Millis(9_000)), ..plain }, true),
+        (Freshness { age_max_ms: Some(Millis(70_000)), ..plain }, true),
+        (Freshness { stale_max_ms: Some(Millis(3_000)), ..plain }, false),
+        (Freshness { age_max_ms: Some(Millis(62_000)), ..plain }, false),
+    ] {
+        let world = World::new(1, 37);
+        world.send(0, &world.ask(READ)).await.unwrap();
+        world.pass(65_000).await;
+        world.nodes[0].memory.forget_all();
+        world.origin.set_version(2);
+        let mut ask = world.ask(READ);
+        ask.freshness = freshness;
+        let outcome = world.send(0, &ask).await.unwrap();
+        assert_eq!(outcome.how.detail == Some(Detail::Stale), is_stale, "{freshness:?}");
+        assert_eq!(version(&outcome), if is_stale { "1" } else { "2" }, "{freshness:?}");
+        world.pass(5_000).await;
+        assert_eq!(world.origin.runs(), 2, "refreshed, or run");
+    }
+}
+
+/// `entry.ttl = 0`: what was stored while caching was on is no answer.
+#[tokio::test(start_paused = true)]
+async fn with_caching_off_what_was_stored_before_is_not_served() {
+    let mut world = World::new(1, 38);
+    world.send(0, &world.ask(READ)).await.unwrap();
+    let off = Policy { ttl_ms: Millis::ZERO, ..default_policy() };
+    let start = Start {
+        life: Life { node: 1, life: 0 },
+        me: Holder { node: node_name(1).unwrap(), incarnation: Incarnation(7) },
+        routing: SimRouting::new(&[node_name(1).unwrap()]),
+        apart: Millis::ZERO,
+    };
+    let node = world.start(start, &off);
+    world.nodes.push(node);
+    world.origin.set_version(2);
+    for freshness in
+        [Freshness::default(), Freshness { stale_max_ms: Some(Millis(9_000)), ..Freshness::default() }]
+    {
+        let mut ask = world.ask(READ);
+        ask.freshness = freshness;
+        assert_eq!(version(&world.send(1, &ask).await.unwrap()), "2");
+    }
+    let mut cached = world.ask(READ);
+    cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
+    assert_eq!(kind(&world.send(1, &cached).await.unwrap()), Some(FailureKind::NotCached));
 }

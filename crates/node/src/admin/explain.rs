@@ -8,6 +8,7 @@ use axum::response::Response;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Query, QueryParts};
 use hopcache_engine::classify::Verdict;
 use hopcache_engine::explain::Explanation;
@@ -54,7 +55,8 @@ pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Resp
         Err(problem) => return problem.into_response(),
     };
     let explanation = admin.standing.engine.explain(&query, hints).await;
-    answer(StatusCode::OK, &report(&query, &explanation))
+    let is_off = admin.standing.engine.policy().ttl_ms == Millis::ZERO;
+    answer(StatusCode::OK, &report(&query, &explanation, is_off))
 }
 
 fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
@@ -80,7 +82,7 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
     Ok(Query::read(parts, hasher, &admin.standing.engine.policy().procedures))
 }
 
-fn report(query: &Query, explanation: &Explanation) -> Value {
+fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
     let (class, reason) = class(explanation);
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
     let failover: Vec<&str> = explanation.order.iter().skip(1).map(NodeName::as_str).collect();
@@ -104,7 +106,7 @@ fn report(query: &Query, explanation: &Explanation) -> Value {
         "owner": owner,
         "failover": failover,
         "entry": entry,
-        "why_no_entry": why_no_entry(class, explanation),
+        "why_no_entry": why_no_entry(class, explanation, is_off),
         "memory": at_owner.map(|seen| json!({"age_ms": seen.memory_age_ms})),
         "flight": at_owner.and_then(|seen| seen.flight_followers).map(|followers| json!({"followers": followers})),
         "lease": explanation.lease.as_ref().map(|(holder, token, left)| json!({
@@ -150,13 +152,14 @@ fn class(explanation: &Explanation) -> (&'static str, String) {
     }
 }
 
-fn why_no_entry(class: &str, explanation: &Explanation) -> Option<String> {
+fn why_no_entry(class: &str, explanation: &Explanation, is_off: bool) -> Option<String> {
     if explanation.entry.is_some() {
         return None;
     }
     Some(match (class, &explanation.store_error) {
         (_, Some(error)) => error.to_string(),
         ("write" | "bypass", None) => "the statement is not cached".to_owned(),
+        _ if is_off => "caching is off: entry.ttl is 0".to_owned(),
         _ if explanation.lease.is_some() => "it is being computed".to_owned(),
         _ => "nobody has asked for it with these parameters as this principal, or it expired, was purged or evicted"
             .to_owned(),

@@ -72,6 +72,7 @@ metrics! {
     DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were left out, since as many waited as may; they count as not triggered.";
     LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or a miss.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
+    BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
