@@ -100,7 +100,8 @@ async fn a_crowd_behind_a_forward_is_counted_where_it_waits() {
     let landed = |node: usize| {
         let mut crowds = Vec::new();
         for followers in [0, 999] {
-            let of = |event: &Event| matches!(event, Event::Landed { followers: those } if *those == followers);
+            let of =
+                |event: &Event| matches!(event, Event::Landed { followers: those } if *those == followers);
             crowds.push(world.nodes[node].events.count(of));
         }
         crowds
