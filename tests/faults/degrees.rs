@@ -34,10 +34,10 @@ async fn a_learned_degree_is_the_graphs_own_and_explain_says_where_it_is_from() 
     let counted =
         at_neo4j(&format!("MATCH (h:{} {{id: 1}}) RETURN count {{ (h)--() }} AS degree", label.0)).await;
     assert_eq!(counted.value(), json!(79));
-    // By default a degree counts only for what has no history before it expires.
-    let spec = Spec::on("memory:");
-    let entry = format!("{}\n[refresh]\nmode = \"topology_sensitive\"", spec.entry);
-    let node = Lone::start(&Spec { entry, ..spec }).await;
+    // By default a degree counts only for what has no history before it expires. A plan is made anew, and so a
+    // degree missed, every 32nd of a TTL.
+    let entry = "ttl = \"60s\"\n[refresh]\nmode = \"topology_sensitive\"".to_owned();
+    let node = Lone::start(&Spec { entry, ..Spec::on("memory:") }).await;
     let statement = format!("MATCH (p:{} {{id: $id}})-[:KNOWS]-(f) RETURN count(f) AS friends", label.0);
     let parameters = json!({"id": 1});
     let request = http::query(&statement, &parameters);

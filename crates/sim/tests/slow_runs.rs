@@ -9,7 +9,8 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::world::default_policy;
+use hopcache_sim::switch::Power;
+use hopcache_sim::world::{default_policy, sim_now};
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -91,5 +92,31 @@ async fn who_comes_after_its_life_takes_the_next_runs() {
         }
         assert_eq!(world.origin.runs(), 2);
         assert!(begun.elapsed() < Duration::from_millis(7_500), "{:?}", begun.elapsed());
+    }
+}
+
+/// I4: a forward that this node's stop left unread for longer than TTL and grace answers those who waited before it,
+/// and nobody who comes after it, though its run was theirs to wait for.
+#[tokio::test(start_paused = true)]
+async fn who_joins_a_forward_after_a_stop_does_not_get_what_is_old_by_then() {
+    let world = World::new(2, 64);
+    let ask = Ask { deadline: sim_now() + Millis(600_000), ..world.ask(READ) };
+    let entry = 1 - world.owner_of(&ask);
+    let early: Vec<_> = (0..2).map(|_| world.send(entry, &ask)).collect();
+    world.pass(50).await;
+    world.nodes[entry].switch.set(Power::Paused);
+    world.pass(100_000).await;
+    world.origin.set_version(2);
+    let late: Vec<_> = (0..10).map(|_| world.send(entry, &ask)).collect();
+    world.pass(0).await;
+    assert_eq!(world.net.forwards(), 1, "they joined the one that is unread");
+    world.nodes[entry].switch.set(Power::On);
+    for outcome in early {
+        assert!(is_answered(&outcome.await.unwrap()));
+    }
+    for outcome in late {
+        let outcome = outcome.await.unwrap();
+        let Answer::Body(body) = &outcome.answer else { panic!("{:?}", outcome.how) };
+        assert!(String::from_utf8_lossy(body).contains("[[2"), "100 s old: {body:?}");
     }
 }
