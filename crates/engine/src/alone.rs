@@ -3,7 +3,8 @@
 //! Each miss runs at once, whoever else runs the same, and what it read is kept in this node's memory for its TTL. It
 //! joins and leads no flight, asks for no lease and offers the store nothing, so other nodes never see it: the key's
 //! owner is asked as usual, and all who ask for a key meet the same memory. The bounds on runs and pauses after
-//! failures hold as ever (I2). Refreshes are another matter, and have their own switch: they go on under the lease.
+//! failures hold as ever (I2). What is kept without a token is never refreshed early; once stale it is refreshed as
+//! ever, under the lease, and what that brings is stored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::{AnchorTag, QueryKey};
 use hopcache_core::limits;
-use hopcache_core::refresh::Mode;
+use hopcache_core::refresh::{KeyFacts, Mode};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::{Reader, Token};
@@ -24,6 +24,17 @@ use crate::engine::Engine;
 use crate::identity::Identity;
 use crate::outcome::Event;
 use crate::ports::{AccessMode, OriginError, OriginFault, OriginRun};
+
+/// What a plan wants of the degree of its key's anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DegreeWish {
+    /// It would decide nothing, or all there is to know is known.
+    Nothing,
+    /// Its anchor: another key's question may have been about the same one.
+    Look,
+    /// That it is known soon.
+    Ask,
+}
 
 /// What is known of a degree, and from whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,11 +134,18 @@ impl Degrees {
         }
     }
 
-    /// Takes note of a key's anchor, and of the question for it unless it is known, slow, or one too many.
-    fn want(&self, key: QueryKey, question: Option<Question>, now: MonoTime) -> Start {
+    fn has_looked_at(&self, key: &QueryKey) -> bool {
+        self.state.lock().anchors.contains(key)
+    }
+
+    /// Takes note of a key's anchor: what is known of that is known of the key.
+    fn look_at(&self, key: QueryKey, tag: Option<AnchorTag>) {
+        self.state.lock().anchors.put(key, tag);
+    }
+
+    /// Takes note of a question, unless its answer is known, slow, or it is one too many.
+    fn want(&self, question: Question, now: MonoTime) -> Start {
         let mut state = self.state.lock();
-        state.anchors.put(key, question.as_ref().map(|question| question.tag));
-        let Some(question) = question else { return Start::Nothing };
         if state.known.get(&question.tag).is_some_and(|(_, until)| *until > now) {
             return Start::Nothing;
         }
@@ -221,22 +239,48 @@ impl Engine {
         degree(hint, self.degrees.learned(&query.key, self.now()))
     }
 
-    /// Whether it is worth a look at a key's query.
-    pub(crate) fn needs_degree(&self, key: &QueryKey, now: MonoTime) -> bool {
+    /// Whether there may be something to learn for this key now.
+    pub(crate) fn lacks_degree(&self, key: &QueryKey, now: MonoTime) -> bool {
         self.uses_degrees() && !self.degrees.is_settled(key, now)
     }
 
+    /// What a plan wants that is about to be made for a copy with so much left, after so many hits on it.
+    ///
+    /// In `adaptive` a degree serves only until there is a history, so it is asked for at the first plan, if ever:
+    /// with the copy's first hit the key has been asked for twice.
+    pub(crate) fn degree_wish(
+        &self,
+        key: &QueryKey,
+        facts: &KeyFacts,
+        (left, hits): (Millis, u32),
+    ) -> DegreeWish {
+        let rule = &self.policy.refresh.rule;
+        if facts.degree.is_some() || !rule.heeds_degree(facts, left) {
+            return DegreeWish::Nothing;
+        }
+        if rule.mode == Mode::Adaptive || hits >= limits::DEGREE_HITS_MIN {
+            return DegreeWish::Ask;
+        }
+        if self.degrees.has_looked_at(key) { DegreeWish::Nothing } else { DegreeWish::Look }
+    }
+
     /// Sees to it that the degree for this query is known some time: at once where it is, or cannot be; else the
-    /// server is asked in the background. Reads the statement once for each key.
+    /// server is asked in the background.
     pub fn learn_degree(self: &Arc<Self>, query: &Arc<Query>) {
-        let now = self.now();
-        if !self.uses_degrees() || self.degrees.is_settled(&query.key, now) {
-            return;
+        if self.lacks_degree(&query.key, self.now()) {
+            self.learn_degree_as(query, DegreeWish::Ask);
         }
-        if self.degrees.want(query.key, self.question(query), now) == Start::Nothing {
-            return;
+    }
+
+    /// Reads the statement: for most keys once, and at most once for each plan of a copy, never for each hit.
+    pub(crate) fn learn_degree_as(self: &Arc<Self>, query: &Arc<Query>, wish: DegreeWish) {
+        let question = self.question(query);
+        let tag = question.as_ref().map(|question| question.tag);
+        self.degrees.look_at(query.key, tag);
+        let Some(question) = question.filter(|_| wish == DegreeWish::Ask) else { return };
+        if self.degrees.want(question, self.now()) == Start::Worker {
+            self.tasks.spawn(Asking { engine: Arc::clone(self), is_done: false }.work());
         }
-        self.tasks.spawn(Asking { engine: Arc::clone(self), is_done: false }.work());
     }
 
     /// Whether anything is decided by a degree.

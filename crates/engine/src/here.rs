@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use hopcache_core::lease::{Grant, SlotView};
-use hopcache_core::limits::COMPETE_ROUNDS_MAX;
+use hopcache_core::limits::{COMPETE_ROUNDS_MAX, PAUSE_MS};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Hints};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
@@ -161,16 +161,23 @@ impl Engine {
         Errand { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore, ..errand }
     }
 
-    /// Whether what landed has outlived itself on its way: this node, or the holder, was stopped in
-    /// between (I4). A run's own request takes its result however long the run took: it is what the
-    /// origin answers.
+    /// Whether what landed is no answer to this request any more (I4). A run's own request takes its result however
+    /// long the run took: it is what the origin answers. So do those who joined while the value would have been
+    /// within its life. To judge them by its age at landing would refuse them every result whose run outlasts that:
+    ///   a TTL of 1 s, runs of 2 s, forty requests at once: one is answered · the others compete again · one of
+    ///   them is answered … and after some rounds the rest is told 503 by a healthy origin.
+    /// But what is older than any run takes was held by a process that was stopped in between.
     fn is_holder_too_old(&self, ask: &Ask, landing: &Landing, (role, joined): (Role, MonoTime)) -> bool {
         match landing {
             Landing::Found(copy) | Landing::Stale(copy) => copy.life(self.now()) == Life::Dead,
             Landing::Ran { copy, .. } => {
                 // Past its own life, jitter included, before this request came. Without a TTL there is no such life.
                 let was_dead = copy.dead_at > copy.read_started && copy.dead_at < joined;
-                role == Role::Joined && (was_dead || self.is_too_old(ask, copy.age_ms(self.now()), None))
+                let was_too_old = self.is_too_old(ask, joined.since(copy.read_started), None);
+                let age_ms = copy.age_ms(self.now());
+                let was_stopped = age_ms.0 > self.policy.run_timeout_ms.0.saturating_add(PAUSE_MS)
+                    && self.is_too_old(ask, age_ms, None);
+                role == Role::Joined && (was_dead || was_too_old || was_stopped)
             }
             Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => false,
         }
@@ -194,13 +201,19 @@ impl Engine {
     /// Whether an answer of this age is past TTL and grace, by the least that they can be; past
     /// stale-if-error too where it is one of those.
     pub(crate) fn is_too_old(&self, ask: &Ask, age_ms: Millis, detail: Option<Detail>) -> bool {
-        let ttl_ms = ask.hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        self.age_ms_max(ask.hints, detail).is_some_and(|most_ms| age_ms > most_ms)
+    }
+
+    /// TTL and grace of what such hints ask for, stale-if-error too where it is one of those. Without a TTL there is
+    /// no such bound.
+    pub(crate) fn age_ms_max(&self, hints: Hints, detail: Option<Detail>) -> Option<Millis> {
+        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         let spare_ms = match detail {
             Some(Detail::StaleIfError) => self.policy.stale_if_error_ms,
             _ => Millis::ZERO,
         };
         let most_ms = scaled(ttl_ms, 1.0 + self.policy.grace).0.saturating_add(spare_ms.0);
-        ttl_ms > Millis::ZERO && age_ms.0 > most_ms
+        (ttl_ms > Millis::ZERO).then_some(Millis(most_ms))
     }
 
     /// `no-cache`: a read that begins after the request came, so no flight under way will do. It is

@@ -291,7 +291,7 @@ pub enum Event {
     Forward(ForwardWord),
     /// A request joined a flight.
     Joined,
-    /// A flight landed with so many followers.
+    /// A flight, or a shared forward that a run answered, landed with so many followers.
     Landed {
         /// Followers, its own leading request not counted.
         followers: u32,

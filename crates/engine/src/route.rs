@@ -11,14 +11,14 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 
-use crate::ask::{Ask, Freshness};
+use crate::ask::{Ask, Freshness, Hints};
 use crate::copy::SharedCopy;
 use crate::engine::Engine;
 use crate::flight::{Follower, Leader, Seat, Wait};
 use crate::here::Here;
 use crate::message::{self, Reply};
 use crate::near::{self, Permission};
-use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, Role};
+use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, How, Outcome, Role};
 use crate::ports::PeerError;
 
 /// How a forward ended.
@@ -42,11 +42,12 @@ impl From<Hop> for Reached {
     }
 }
 
-/// How a shared forward ended, when it had been sent, by when it was to end, and with whose credentials (their
-/// fingerprint).
+/// How a shared forward ended, when it had been sent, with which hints, by when it was to end, and with whose
+/// credentials (their fingerprint).
 #[derive(Debug)]
 pub(crate) struct SharedHop {
     pub(crate) sent: MonoTime,
+    pub(crate) hints: Hints,
     pub(crate) deadline: MonoTime,
     pub(crate) whose: [u8; 32],
     pub(crate) hop: Hop,
@@ -60,7 +61,7 @@ enum Share {
     /// The leader's bad luck, or want of room: one more shared forward finds out for all of them. Each asking
     /// for itself would be as many forwards as there are followers, at the most loaded moment.
     Luck,
-    /// An answer that was on its way for longer than it may be old (I4).
+    /// An answer that may have been too old already when this request joined (I4).
     TooOld,
     /// A failure by the leader's deadline or credentials, which this request does not share.
     Leaders,
@@ -108,7 +109,8 @@ impl Engine {
     ) -> Follower<Arc<SharedHop>> {
         let follower = leader.follow();
         let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
-        let (sent, deadline, whose) = (self.now(), ask.deadline, ask.query.identity.fingerprint);
+        let (sent, hints, deadline) = (self.now(), ask.hints, ask.deadline);
+        let whose = ask.query.identity.fingerprint;
         let untold = self.take_near_hits(&ask.query.key);
         self.tasks.spawn(async move {
             let Reached { hop, near_ms } = engine.ask_peer(&ask, &to, Some(untold.count())).await;
@@ -116,7 +118,12 @@ impl Engine {
                 untold.put_back();
             }
             let near = engine.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
-            let followers = leader.land(Arc::new(SharedHop { sent, deadline, whose, hop }));
+            let is_of_a_run = is_of_a_run(&hop);
+            let followers = leader.land(Arc::new(SharedHop { sent, hints, deadline, whose, hop }));
+            if is_of_a_run {
+                // The owner's flight has one follower for all of them: each node counts the crowd that it saw.
+                engine.note(Event::Landed { followers });
+            }
             if let Some(near) = near {
                 // Those whom the owner did not see either: it was asked once for all of them.
                 near::add(&near, followers);
@@ -199,21 +206,17 @@ impl Engine {
     }
 
     /// What a shared answer is to one who joined for it at `joined`.
-    ///
-    /// When the owner answered cannot be known, only that it was after the forward was sent. So what joined later
-    /// takes the time between for the answer's: the owner answers · this process is stopped for 20 s · it goes
-    /// on, a client comes and joins · the answer is read from the socket, 20 s old and saying 1 s.
     fn share(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> Share {
         let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
-        let on_its_way = joined.since(shared.sent);
         let detail = outcome.how.detail;
-        let is_old =
-            |age_ms: Millis| self.is_too_old(ask, Millis(age_ms.0.saturating_add(on_its_way.0)), detail);
+        let age_ms = self.age_when_joined(shared, outcome, joined);
         let failure = match &outcome.answer {
-            Answer::Body(_) if outcome.how.age_ms.is_some_and(is_old) => return Share::TooOld,
+            Answer::Body(_) if age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms, detail)) => {
+                return Share::TooOld;
+            }
             // What the leader got in its last moment, those with more time need not take.
             Answer::Body(_)
-                if outcome.how.detail == Some(Detail::StaleIfError)
+                if detail == Some(Detail::StaleIfError)
                     && shared.deadline < ask.deadline
                     && self.now() >= shared.deadline =>
             {
@@ -238,6 +241,28 @@ impl Engine {
         }
     }
 
+    /// The most that a shared answer's age can have been when somebody joined at `joined`.
+    ///
+    /// When the owner answered cannot be known, only that it was after the forward was sent. So what joined later
+    /// takes the time between for the answer's: the owner answers · this process is stopped for 20 s · it goes
+    /// on, a client comes and joins · the answer is read from the socket, 20 s old and saying 1 s.
+    ///
+    /// Of a run the age that the owner said is how long the run took, as well, and no reason to refuse the result to
+    /// those who waited for it. That the forward led began after it was sent; one that it joined at the owner was
+    /// not too old then, or it would not have been its answer (`is_holder_too_old` there).
+    fn age_when_joined(&self, shared: &SharedHop, outcome: &Outcome, joined: MonoTime) -> Option<Millis> {
+        let said_ms = outcome.how.age_ms?;
+        let sent_at_ms = match outcome.how.class {
+            Class::Miss { role: Role::Led, .. } => Millis::ZERO,
+            Class::Miss { role: Role::Joined, .. } => {
+                self.age_ms_max(shared.hints, None).map_or(said_ms, |most_ms| said_ms.min(most_ms))
+            }
+            Class::Hit | Class::Bypass(_) => said_ms,
+        };
+        let on_its_way = joined.since(shared.sent);
+        Some(Millis(sent_at_ms.0.saturating_add(on_its_way.0)))
+    }
+
     /// The same end, as seen by one who joined.
     fn as_role(&self, hop: &Hop, role: Role) -> Hop {
         let mut hop = hop.clone();
@@ -250,4 +275,9 @@ impl Engine {
         }
         hop
     }
+}
+
+/// Whether it took a run to answer.
+fn is_of_a_run(hop: &Hop) -> bool {
+    matches!(hop, Hop::Answered(Here::Answered(Outcome { how: How { class: Class::Miss { .. }, .. }, .. })))
 }

@@ -6,21 +6,30 @@ use hopcache_core::limits::{
     DEGREE_HITS_MIN, DEGREE_MAX, DEGREE_QUEUE_MAX, DEGREE_SLOW_MS, DEGREE_TIMEOUT_MS, DEGREE_TTL_MS,
     DEGREE_UNKNOWN_TTL_MS,
 };
-use hopcache_core::refresh::Mode;
+use hopcache_core::refresh::{KeyFacts, Mode, Timing};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::degree::{Degree, DegreeSource};
-use hopcache_engine::outcome::{Answer, Event};
+use hopcache_engine::outcome::{Answer, Class, Event};
 use hopcache_sim::World;
 use hopcache_sim::origin::DegreeMood;
 use hopcache_sim::world::{default_policy, sim_now};
 
 const READ: &str = "MATCH (p:Person {id: 7})-[:KNOWS]-(f) RETURN f";
 
+/// In the mode where a degree always counts.
 fn early() -> Policy {
     let mut policy = default_policy();
     policy.refresh.is_early = true;
+    policy.refresh.rule.mode = Mode::TopologySensitive;
+    policy
+}
+
+/// In the default mode, where it counts for keys without history.
+fn adaptive() -> Policy {
+    let mut policy = early();
+    policy.refresh.rule.mode = Mode::Adaptive;
     policy
 }
 
@@ -103,6 +112,79 @@ async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
     hits(&world, &request, 40).await;
     world.pass(100).await;
     assert_eq!((asked(&world), degree(&world, &request)), (2, learned(DEGREE_MAX)));
+}
+
+/// A key without history: its entry was read by another node, has `left_ms` of its minute left, and is hit once here.
+async fn found(world: &World, request: &Ask, left_ms: u64) {
+    for node in &world.nodes {
+        node.routing.set(std::slice::from_ref(&node.engine.me().node));
+    }
+    world.send(1, request).await.unwrap();
+    world.pass(60_000 - left_ms).await;
+    for _ in 0..2 {
+        let outcome = world.send(0, request).await.unwrap();
+        assert_eq!(outcome.how.class, Class::Hit);
+    }
+    world.pass(100).await;
+}
+
+async fn facts(world: &World, request: &Ask) -> (KeyFacts, Timing) {
+    let told = world.nodes[0].engine.explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
+    (told.facts, told.plan.timing)
+}
+
+/// `adaptive`: a degree is the prior of a key without history, so it is asked for with its first plan, where it
+/// has one before the entry expires; other keys of the same anchor have it without a question.
+#[tokio::test(start_paused = true)]
+async fn by_default_it_is_asked_for_where_there_is_no_history() {
+    let world = World::with_policy(2, 10, &adaptive());
+    world.origin.set_degree(DegreeMood::Says(154, 5));
+    let request = world.ask(READ);
+    found(&world, &request, 20_000).await;
+    assert_eq!((asked(&world), degree(&world, &request)), (1, learned(154)));
+    let (seen, timing) = facts(&world, &request).await;
+    assert_eq!((seen.rate_per_s, seen.degree, timing), (None, Some(154), Timing::Prior));
+    // 1 + ln 154 is 6.04 times as early as without.
+    let unknown = KeyFacts { degree: None, ..seen };
+    let rule = world.nodes[0].engine.policy().refresh.rule;
+    let times = rule.plan(&seen).scale_ms / rule.plan(&unknown).scale_ms;
+    assert!((6.0..6.1).contains(&times), "{times}");
+    let sibling = world.ask("MATCH (q:Person) WHERE q.id = 7 RETURN q.name");
+    found(&world, &sibling, 20_000).await;
+    assert_eq!((asked(&world), facts(&world, &sibling).await.0.degree), (1, Some(154)));
+}
+
+/// `adaptive`: with a history, or where there is one before anything is decided, a degree decides nothing.
+#[tokio::test(start_paused = true)]
+async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
+    let world = World::with_policy(2, 11, &adaptive());
+    world.origin.set_degree(DegreeMood::Says(154, 5));
+    let fresh = world.ask(READ);
+    found(&world, &fresh, 60_000).await;
+    for _ in 0..20 {
+        world.pass(1_000).await;
+        world.send(0, &fresh).await.unwrap();
+    }
+    assert!(facts(&world, &fresh).await.0.rate_per_s.is_some());
+    for _ in 0..18 {
+        world.pass(1_000).await;
+        world.send(0, &fresh).await.unwrap();
+    }
+    assert_eq!(asked(&world), 0, "it lived long enough to be known");
+}
+
+/// The other mode: its first plan has what another key's question brought.
+#[tokio::test(start_paused = true)]
+async fn a_degree_known_by_another_key_counts_from_the_first_hit() {
+    let world = world(12);
+    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.nodes[0].engine.learn_degree(&world.ask(READ).query);
+    world.pass(100).await;
+    let sibling = world.ask("MATCH (q:Person) WHERE q.id = 7 RETURN q.name");
+    ask(&world, &sibling).await;
+    assert_eq!(degree(&world, &sibling), UNKNOWN, "nobody looked yet");
+    ask(&world, &sibling).await;
+    assert_eq!((asked(&world), facts(&world, &sibling).await.0.degree), (1, Some(154)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +323,7 @@ async fn explain_shows_what_the_owner_knows() {
     assert_eq!((here.degree, there.degree), (learned(154), learned(154)));
     let (here_copy, there_copy) = (here.copy.unwrap(), there.copy.unwrap());
     assert_eq!(here_copy.plan.timing, there_copy.plan.timing);
-    let apart = here_copy.plan.ahead_ms / there_copy.plan.ahead_ms;
+    let apart = here_copy.plan.scale_ms / there_copy.plan.scale_ms;
     assert!((0.99..1.01).contains(&apart), "a few milliseconds later: {apart}");
     assert_eq!(there_copy.facts.cost.mean_ms, 100.0, "as long as the run took");
     assert!(there_copy.facts.rate_per_s.is_some_and(|rate| rate > 1.0), "{there_copy:?}");

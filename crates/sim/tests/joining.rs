@@ -9,7 +9,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
+use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
@@ -91,6 +91,32 @@ async fn behind_a_forward_a_crowd_that_fails_does_not_ask_one_by_one() {
         assert_eq!(world.net.forwards(), forwards, "{expected:?}");
         assert_eq!(world.origin.runs() as u64, forwards, "{expected:?}");
     }
+}
+
+/// `stampede_events_total`: a crowd is counted at the node where it waits. The owner's flight has the one forward for
+/// a leader and nobody else; a forward that is answered with a hit made nobody wait for a run.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_behind_a_forward_is_counted_where_it_waits() {
+    let world = World::new(2, 61);
+    let ask = world.ask(READ);
+    let node = other_than_owner(&world, &ask);
+    let landed = |node: usize| {
+        let mut crowds = Vec::new();
+        for followers in [0, 999] {
+            let of =
+                |event: &Event| matches!(event, Event::Landed { followers: those } if *those == followers);
+            crowds.push(world.nodes[node].events.count(of));
+        }
+        crowds
+    };
+    for _ in 0..2 {
+        let crowd: Vec<_> = (0..1_000).map(|_| world.send(node, &ask)).collect();
+        for outcome in crowd {
+            assert_eq!(version(&outcome.await.unwrap()), "1");
+        }
+        assert_eq!((landed(node), landed(1 - node)), (vec![0, 1], vec![1, 0]));
+    }
+    assert_eq!((world.net.forwards(), world.origin.runs()), (2, 1));
 }
 
 /// The second forward is shared, and brings everybody the answer.

@@ -78,7 +78,7 @@ pub const REFRESH_VOLATILITY_MIN: f64 = 0.01;
 pub const REFRESH_VOLATILITY_MAX: f64 = 100.0;
 /// Largest β0 that a plan reckons with, so that it stays finite; the configuration allows 0.5 to 2.0.
 pub const REFRESH_BETA_MAX: f64 = 100.0;
-/// Hits of a copy before the degree of its query's anchor is asked for: what is asked less often would pay a run
+/// Hits of a copy before `topology_sensitive` asks for the degree of its query's anchor: what is asked less often would pay a run
 /// for a better moment of a refresh that hardly comes.
 pub const DEGREE_HITS_MIN: u32 = 16;
 /// Degrees remembered, with the anchors of as many keys. Both together take about 200 bytes for each: 4 MiB.

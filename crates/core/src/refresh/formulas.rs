@@ -1,5 +1,9 @@
-//! What early refresh by chance does, as formulas: how early, how often late, at what extra load. They describe, and
-//! decide nothing.
+//! What early refresh by chance does, as formulas: how early, how often late, at what extra load.
+//!
+//! Of these the mode `adaptive` (`fitted.rs`) calls [`beta_for_late`] and Ein. [`mean_lead_ms`], [`late_probability`],
+//! [`never_early_probability`] and [`load_factor`] decide nothing and run on no node: they say what a plan is worth, for
+//! the tests, which hold them against THEORY's numbers, simulated keys and each other, and for whoever computes a plan
+//! by hand.
 //!
 //! Source: hits come as a Poisson process of rate λ, each fires with probability e^(−r/s) at r before expiry
 //! (Vattani, Chierichetti, Lowenstein, PVLDB 8(8), 2015). Thinned so, the fires with more than x left are Poisson

@@ -10,7 +10,7 @@ use crate::time::MonoTime;
 const BEFORE_S: f64 = 10.0;
 /// Without a rate before: watched for so long, any number of arrivals is an answer, few or none as well. Else a
 /// rare key would have no history for ever.
-const WATCHED_S: f64 = 10.0;
+pub(super) const WATCHED_S: f64 = 10.0;
 /// Without a rate before: so many arrivals are an answer earlier (a quarter off, one deviation) …
 const ARRIVALS: f64 = 16.0;
 /// … but not within a second, where those who waited for the copy's run come all at once.

@@ -111,6 +111,24 @@ impl Rule {
         }
     }
 
+    /// Whether a degree may still decide when an entry is refreshed of which so much is left. By `adaptive` it is
+    /// for keys without history, and a copy has one when it has been watched for a while: so only where the widest
+    /// window of a plan without history may open before that.
+    #[must_use]
+    pub fn heeds_degree(&self, facts: &KeyFacts, left_ms: Millis) -> bool {
+        match self.mode {
+            Mode::Plain => false,
+            Mode::TopologySensitive => true,
+            Mode::Adaptive => {
+                let widest = fitted::by_prior(facts.cost.bounded(), facts.ttl_ms, f64::MAX);
+                #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
+                let left_ms = left_ms.0 as f64;
+                history_of(facts.rate_per_s).is_none()
+                    && left_ms - heat::WATCHED_S * 1_000.0 <= widest.window_ms()
+            }
+        }
+    }
+
     /// β0·σ. What is no number counts as 1.
     fn factor(&self, volatility: f64) -> f64 {
         let beta = if self.beta.is_nan() { 1.0 } else { self.beta.clamp(0.0, REFRESH_BETA_MAX) };

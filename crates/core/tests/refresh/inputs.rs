@@ -111,3 +111,27 @@ fn draws_of_any_kind() {
     assert_eq!((none.probability(1e-300, u32::MAX), none.probability(0.0, 1)), (0.0, 1.0));
     assert!(!plan.fires(50.0, 1, f64::NAN));
 }
+
+/// A degree is heeded where a plan without history may decide; a copy has a history after ten seconds.
+#[test]
+fn a_degree_is_heeded_where_it_decides() {
+    let rule = |mode| Rule { mode, beta: 1.0 };
+    let unknown = KeyFacts { rate_per_s: None, ..facts() };
+    let known = KeyFacts { rate_per_s: Some(3.0), ..facts() };
+    let any = [Millis(0), Millis(1_000), facts().ttl_ms];
+    for (left, facts) in any.into_iter().flat_map(|left| [(left, unknown), (left, known)]) {
+        assert!(!rule(Mode::Plain).heeds_degree(&facts, left));
+        assert!(rule(Mode::TopologySensitive).heeds_degree(&facts, left));
+    }
+    let adaptive = rule(Mode::Adaptive);
+    assert!(any.iter().all(|left| !adaptive.heeds_degree(&known, *left)));
+    let by_degree = |degree| adaptive.plan(&KeyFacts { degree: Some(degree), ..unknown }).window_ms();
+    let widest = by_degree(u64::MAX);
+    assert!(by_degree(1) < widest);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few seconds")]
+    let until = 10_000 + widest as u64;
+    assert!(adaptive.heeds_degree(&unknown, Millis(until)));
+    assert!(!adaptive.heeds_degree(&unknown, Millis(until + 1)));
+    let absurd = KeyFacts { ttl_ms: Millis(u64::MAX), rate_per_s: Some(f64::NAN), ..unknown };
+    assert!(!adaptive.heeds_degree(&absurd, Millis(u64::MAX)));
+}

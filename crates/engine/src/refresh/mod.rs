@@ -23,6 +23,7 @@ use hopcache_core::refresh::{Cost, Heat, KeyFacts, Plan};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::copy::{Life, MemoryCopy, SharedCopy};
+use crate::degree::DegreeWish;
 use crate::engine::Engine;
 use crate::flight::Seat;
 use crate::holdings::Held;
@@ -84,7 +85,7 @@ impl Engine {
             return false;
         }
         let plan = copy.pace.plan(left).unwrap_or_else(|| {
-            self.consider_degree(key, copy, now, errand);
+            self.consider_degree(key, copy, (left, now), errand);
             self.plan_anew(key, copy, (left, now))
         });
         #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
@@ -132,21 +133,23 @@ impl Engine {
         }
     }
 
-    /// Sees to it that the degree of a key's anchor is known some time, once the key is asked for often.
+    /// Sees to it that the plans to come have the degree of the key's anchor, where they heed it.
     fn consider_degree(
         self: &Arc<Self>,
         key: &QueryKey,
         copy: &MemoryCopy,
-        now: MonoTime,
+        (left, now): (Millis, MonoTime),
         errand: &impl Fn() -> Option<Errand>,
     ) {
-        if copy.heat.arrivals() < limits::DEGREE_HITS_MIN || !self.needs_degree(key, now) {
+        if !self.lacks_degree(key, now) {
             return;
         }
-        if let Some(errand) = errand()
+        let wish = self.degree_wish(key, &self.facts_of(key, copy, now), (left, copy.heat.arrivals()));
+        if wish != DegreeWish::Nothing
+            && let Some(errand) = errand()
             && errand.hints.degree.is_none()
         {
-            self.learn_degree(&errand.query);
+            self.learn_degree_as(&errand.query, wish);
         }
     }
 

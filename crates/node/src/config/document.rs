@@ -231,7 +231,7 @@ pub enum RefreshMode {
     Plain,
     /// By the degree of the query's anchor node as well.
     TopologySensitive,
-    /// By the request rate and cost seen for each key.
+    /// By the request rate and cost seen for each key; by the degree while a key has no history.
     Adaptive,
 }
 
@@ -244,7 +244,8 @@ pub struct RefreshSection {
     pub enabled: bool,
     /// How the moment is chosen.
     pub mode: RefreshMode,
-    /// Eagerness: larger refreshes earlier. `adaptive` takes it for keys without a history of their own.
+    /// Eagerness: larger refreshes earlier. In every mode β is multiplied by it; in `adaptive` within its bounds,
+    /// and the window that takes a chance's place likewise.
     #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
     pub beta: f64,
     /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`,
@@ -271,7 +272,7 @@ pub struct RefreshSection {
     /// Factor between the waits of two retries.
     #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
     pub retry_backoff: f64,
-    /// A flight that got at least so many followers counts in `stampede_events_total`.
+    /// A flight, or a shared forward that a run answered, with so many followers counts in `stampede_events_total`.
     #[schemars(range(min = 2, max = 10_000))]
     pub stampede_followers: u32,
 }

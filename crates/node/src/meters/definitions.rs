@@ -56,12 +56,12 @@ metrics! {
     BYPASSES = "cache_bypass_total": "Requests that passed the cache by, or were refused before they became a query.";
     REQUESTS = "hopcache_requests_total": "Requests that got an answer, by status; hits + misses + bypasses.";
     JOINED = "single_flight_hits_total": "Misses that joined a flight, here or at the owner, and ran nothing themselves.";
-    STAMPEDES = "stampede_events_total": "Flights that landed with refresh.stampede_followers followers or more: so many waited for one run.";
+    STAMPEDES = "stampede_events_total": "Flights, and shared forwards that a run answered, with refresh.stampede_followers followers or more at this node: so many waited for one run.";
     RUNS = "hopcache_origin_runs_total": "Runs of a statement at the origin that were sent, well or not; EXPLAIN is none.";
     RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, those that were never sent included.";
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
     FORWARDS = "hopcache_forwards_total": "Hops to another node.";
-    COMMITS = "hopcache_commits_total": "Results that runs brought, by what became of them.";
+    COMMITS = "hopcache_commits_total": "Results that runs of misses and refreshes brought, by what became of them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";
     STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, given by the node that had the copy; each is a hit of at least one request.";
