@@ -61,6 +61,8 @@ pub enum Mood {
     Panic(u32),
     /// With a summary that shows an update.
     Update,
+    /// In their own time, whatever their deadline.
+    Deaf,
 }
 
 /// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
@@ -304,12 +306,13 @@ impl Origin for OriginPort {
         }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
-        let took_ms = fate.delay_ms.min(run.timeout_ms.0);
+        let is_deaf = fate.mood == Mood::Deaf;
+        let took_ms = if is_deaf { fate.delay_ms } else { fate.delay_ms.min(run.timeout_ms.0) };
         tokio::time::sleep(Millis(took_ms).duration()).await;
         self.switch.on().await;
         let number = fate.run;
         let (ended, end) = match fate.mood.clone() {
-            _ if fate.delay_ms > run.timeout_ms.0 => {
+            _ if took_ms < fate.delay_ms => {
                 (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
             }
             Mood::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
@@ -318,7 +321,7 @@ impl Origin for OriginPort {
                 self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
                 seeded_panic()
             }
-            Mood::Well => (Ok(result(run, &fate, 0)), RunEnd::Whole),
+            Mood::Well | Mood::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
             Mood::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
         };
         self.shared.record.note(What::RunEnded { run: number, end });
