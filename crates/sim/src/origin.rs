@@ -29,6 +29,7 @@ pub struct ScriptedOrigin {
 struct State {
     version: i64,
     delay_ms: u64,
+    word_delay_ms: u64,
     mood: Mood,
     trouble: Trouble,
     runs: Vec<RunSeen>,
@@ -112,6 +113,7 @@ impl ScriptedOrigin {
         let state = State {
             version: 1,
             delay_ms: 100,
+            word_delay_ms: 0,
             mood: Mood::Well,
             trouble: Trouble::default(),
             runs: Vec::new(),
@@ -127,6 +129,11 @@ impl ScriptedOrigin {
     /// What runs from now on return.
     pub fn set_version(&self, version: i64) {
         self.state.lock().version = version;
+    }
+
+    /// How long the server takes to say what a statement is.
+    pub fn set_word_delay_ms(&self, delay_ms: u64) {
+        self.state.lock().word_delay_ms = delay_ms;
     }
 
     /// How long runs take.
@@ -331,7 +338,14 @@ impl Origin for OriginPort {
     /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         self.switch.on().await;
-        self.shared.state.lock().kinds += 1;
+        let word_delay_ms = {
+            let mut state = self.shared.state.lock();
+            state.kinds += 1;
+            state.word_delay_ms
+        };
+        if word_delay_ms > 0 {
+            tokio::time::sleep(Millis(word_delay_ms).duration()).await;
+        }
         if run.statement.contains("BROKEN") {
             let said = Neo4jFailure {
                 code: "Neo.ClientError.Statement.SyntaxError".to_owned(),

@@ -133,6 +133,36 @@ async fn a_run_that_is_cut_is_counted() {
     at_rest(&world);
 }
 
+/// The server's word on a text that this node has not seen uses up a refresh's time: the run has what is left, and
+/// there is none where nothing is.
+#[tokio::test(start_paused = true)]
+async fn a_slow_word_leaves_a_run_less_time() {
+    for (word_ms, run_ms) in [(1_500, Some(500)), (2_100, None)] {
+        let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(2_000), 0));
+        let world = World::with_policy(2, 39, &policy);
+        for node in &world.nodes {
+            node.routing.set(std::slice::from_ref(&node.engine.me().node));
+        }
+        ask(&world, 0, &world.ask(READ)).await;
+        world.pass(TTL_MS + 1_000).await;
+        world.origin.set_word_delay_ms(word_ms);
+        world.origin.set_delay_ms(20_000);
+        let outcome = ask(&world, 1, &world.ask(READ)).await;
+        assert_eq!(outcome.how.detail, Some(Detail::Stale), "met in the store");
+        world.pass(2_000 + REFRESH_CUT_MS + 1).await;
+        let node = &world.nodes[1];
+        assert_eq!((world.origin.kinds(), words(node)), (2, [1, 0, 1, 0, 0]));
+        let took = |run_ms| {
+            node.events
+                .count(|event| *event == Event::OriginRun { cause: Cause::Refresh, took_ms: Millis(run_ms) })
+        };
+        assert_eq!(world.origin.runs(), 1 + usize::from(run_ms.is_some()));
+        assert_eq!(run_ms.map_or(1, took), 1);
+        assert_eq!(node.events.count(|event| *event == Event::OriginFault(FaultWord::TimedOut)), 1);
+        at_rest(&world);
+    }
+}
+
 /// A try that finds its key held back runs nothing: it counts as no retry, and costs none.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_key_that_is_held_back_is_no_try() {

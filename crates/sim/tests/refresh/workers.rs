@@ -148,7 +148,7 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     let policy = with(|refresh| (refresh.workers, refresh.retry_factor) = (1, 50.0));
-    let world = stale_world(16, &policy, &[READ.to_owned(), other(1), other(2)]).await;
+    let world = stale_world(16, &policy, &[READ.to_owned(), other(1), other(2), other(3)]).await;
     world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
@@ -162,8 +162,10 @@ async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     let began = tokio::time::Instant::now();
     engine.finish().await;
     assert!(began.elapsed() <= Millis(RUN_MS + 10).duration(), "{:?}", began.elapsed());
-    assert_eq!((world.origin.runs(), world.store.leases()), (5, 0), "only what ran ended its run");
-    ask(&world, 0, &world.ask(READ)).await;
+    assert_eq!((world.origin.runs(), world.store.leases()), (6, 0), "only what ran ended its run");
+    for statement in [READ.to_owned(), other(3)] {
+        assert_eq!(version(&ask(&world, 0, &world.ask(&statement)).await), 1);
+    }
     assert_eq!(words(&world.nodes[0]), [3, 1, 2, 0, 0], "turned away, which is no full queue");
     at_rest(&world);
 }
