@@ -25,8 +25,11 @@ async fn a_hanging_origin_frees_its_workers_and_keeps_nobody_waiting() {
     }
     until("refreshes hang", PATIENCE, async || place.neo4j.orders().came("hanging").len() >= 5).await;
     let hung = Instant::now();
-    let busy = total(&place.nodes, "xfetch_active_refreshes", "").await;
+    let busy = total(&place.nodes, "hopcache_origin_in_flight", "").await;
     assert!((1.0..=2.0).contains(&busy), "{busy} workers of 2 are busy");
+    // Those that wait for a worker have begun as well.
+    let begun = total(&place.nodes, "xfetch_active_refreshes", "").await;
+    assert!((1.0..=4.0).contains(&begun), "{begun} refreshes of 4 are under way");
     // It waits for a worker, and gets one.
     assert!(is_stale(&place.ask(&well_request).await));
     let fresh = place.until_fresh(&well_request).await;

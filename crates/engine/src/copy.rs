@@ -7,7 +7,9 @@ use bytes::Bytes;
 use hopcache_core::entry::Entry;
 use hopcache_core::key::{DatabaseTag, PrincipalScope};
 use hopcache_core::lease::Token;
-use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, PASS_THROUGH_BYTES_MAX};
+use hopcache_core::limits::{
+    BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX, PASS_THROUGH_BYTES_MAX,
+};
 use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
@@ -221,6 +223,19 @@ impl MemoryCopy {
         self.fresh_until <= now && now < self.spare_until
     }
 
+    /// Until when a run that had to take its place shows that its refresh is late. Asked for later than this it was
+    /// not worth one.
+    #[must_use]
+    pub fn late_until(&self) -> MonoTime {
+        self.fresh_until + Millis((self.ttl_ms().0 / 2).min(LATE_MISS_MS_MAX))
+    }
+
+    /// Until when it is of use in memory, if only to tell by it that nobody was served a stale copy.
+    #[must_use]
+    pub fn kept_until(&self) -> MonoTime {
+        if self.token.is_some() { self.spare_until.max(self.late_until()) } else { self.spare_until }
+    }
+
     /// The last run for it failed by an outage: what is served of it from now on says so.
     pub fn origin_failed(&self) {
         self.has_origin_failed.store(true, Ordering::Relaxed);
@@ -412,5 +427,36 @@ mod tests {
         drop(copy);
         assert!(bodies.iter().all(|body| body.len() > LEN as usize));
         assert_eq!(Arc::strong_count(&held), 1, "a body keeps them alive");
+    }
+
+    /// Without grace and stale-if-error memory keeps what was stored a little longer, so that somebody can tell that
+    /// it expired unserved; what was not stored, and what lives on anyway, no longer than before.
+    #[test]
+    fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
+        let token = Token { counter: 1, nonce: 2 };
+        for (soft_ms, total_ms, token, kept_ms) in [
+            (4_000, 4_000, Some(token), 6_000),
+            (60_000, 60_000, Some(token), 60_000 + LATE_MISS_MS_MAX),
+            (60_000, 90_000, Some(token), 90_000),
+            (4_000, 4_000, None, 4_000),
+        ] {
+            let times = CopyTimes {
+                read_started: MonoTime(0),
+                soft_ms: Millis(soft_ms),
+                physical_ms: Millis(soft_ms),
+                total_ms: Millis(total_ms),
+                cost_ms: Millis(1),
+            };
+            let result = ResultSet {
+                fields: Vec::new(),
+                records: Bytes::new(),
+                rows: 0,
+                kind: None,
+                summary: Value::Map(Vec::new()),
+                bookmark: None,
+            };
+            let copy = MemoryCopy::new(&result, times, token, DatabaseTag(1));
+            assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
+        }
     }
 }

@@ -335,7 +335,7 @@ impl Engine {
         let answer = answer_of(copy, ask);
         if is_new_form {
             // The copy became heavier: weigh it again.
-            let life_ms = copy.spare_until.since(self.now());
+            let life_ms = copy.kept_until().since(self.now());
             self.ports.memory.weigh_again(ask.query.key, copy, life_ms);
         }
         Outcome { answer, how: self.how(copy, Class::Hit, detail), answered_by: None, key: ask.query.key }

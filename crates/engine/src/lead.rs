@@ -125,6 +125,7 @@ impl Engine {
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
         let spare = self.spare_of_memory(&errand.query);
+        let expired = self.expired_copy(&errand.query.key);
         let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
             self.land_held_back(&errand, left_ms).await
         } else {
@@ -143,6 +144,9 @@ impl Engine {
                 }
             }
         };
+        if let Some(copy) = expired {
+            self.note_late_miss(&copy, &landing);
+        }
         self.keep(&errand, &landing);
         // The server would not give the old value any more: no later outage may bring it back (I11).
         if spare.is_taken() && is_refusal(&landing) {

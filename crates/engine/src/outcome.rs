@@ -306,7 +306,8 @@ pub enum Event {
     Refresh(RefreshWord),
     /// A refresh ended, well or not, so long after it was triggered.
     RefreshTook(Millis),
-    /// The first request for a copy whose soft TTL was over: its refresh came too late.
+    /// A copy whose soft TTL was over was met for the first time, and served stale; or, soon after its expiry, a run
+    /// had to take its place. No refresh came in time.
     Late,
     /// A near copy of a key that another node owns was served.
     NearHit,
@@ -393,8 +394,8 @@ pub enum RefreshWord {
     /// It did not, whether by the origin, the store, an invalidation that came first, or a shutdown. The stale copy
     /// stays, unless the server says that it would not give it any more.
     Failed,
-    /// It failed, and is tried once more by itself.
+    /// It failed, and now it is tried once more by itself.
     Retried,
-    /// There was no room for it in the queue.
+    /// There was no room for it in the queue; not what a shutdown turns away.
     Dropped,
 }

@@ -28,7 +28,7 @@ pub struct CopyOutlook {
     pub facts: KeyFacts,
     /// Freshness left; zero for a stale copy.
     pub left_ms: Millis,
-    /// The plan in force.
+    /// The plan in force; [`Plan::default`] for a copy that is not refreshed early.
     pub plan: Plan,
 }
 
@@ -37,8 +37,10 @@ pub struct CopyOutlook {
 pub enum Timing {
     /// Only once it is stale: early refresh is off.
     Off,
-    /// Only once it is stale: entries live too short for an early refresh.
+    /// Only once it is stale: entries, or this one, live too short for an early refresh.
     BelowMinTtl,
+    /// Only once it is stale: the store has never taken the copy.
+    NotStored,
     /// By the owner's plan for its copy.
     Planned(refresh::Timing),
     /// By a plan that is made with the copy; there is none yet.
@@ -72,7 +74,9 @@ impl Engine {
                 Life::Fresh(left) => left,
                 Life::Stale(_) | Life::Dead => Millis::ZERO,
             };
-            CopyOutlook { facts, left_ms, plan: self.policy.refresh.rule.plan(&facts) }
+            let is_early = self.may_refresh_early(&copy);
+            let plan = if is_early { self.policy.refresh.rule.plan(&facts) } else { Plan::default() };
+            CopyOutlook { facts, left_ms, plan }
         });
         Outlook { degree, copy }
     }
@@ -81,7 +85,7 @@ impl Engine {
     pub(crate) fn refresh_view(&self, query: &Query, hints: Hints, seen: Outlook) -> RefreshView {
         let degree = degree(hints.degree, seen.degree);
         let copy = seen.copy.map(|copy| hinted(copy, self.policy.refresh.rule, hints));
-        let timing = self.timing(copy.map(|copy| copy.plan));
+        let timing = self.timing(copy);
         RefreshView {
             mode: self.policy.refresh.rule.mode,
             timing,
@@ -92,12 +96,14 @@ impl Engine {
         }
     }
 
-    fn timing(&self, plan: Option<Plan>) -> Timing {
+    fn timing(&self, copy: Option<CopyOutlook>) -> Timing {
         let refresh = &self.policy.refresh;
-        match plan {
+        match copy {
             _ if !refresh.is_early => Timing::Off,
             _ if self.policy.ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
-            Some(plan) => Timing::Planned(plan.timing),
+            Some(copy) if self.is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
+            Some(copy) if copy.plan == Plan::default() => Timing::NotStored,
+            Some(copy) => Timing::Planned(copy.plan.timing),
             None => Timing::NoCopy,
         }
     }
@@ -113,7 +119,9 @@ fn hinted(copy: CopyOutlook, rule: Rule, hints: Hints) -> CopyOutlook {
         volatility: hints.volatility.unwrap_or(copy.facts.volatility),
         ..copy.facts
     };
-    CopyOutlook { facts, plan: rule.plan(&facts), ..copy }
+    // No hint brings about an early refresh of a copy that has none.
+    let plan = if copy.plan == Plan::default() { copy.plan } else { rule.plan(&facts) };
+    CopyOutlook { facts, plan, ..copy }
 }
 
 /// Any hit on a stale copy has it refreshed.
@@ -122,7 +130,7 @@ fn probability(copy: &CopyOutlook, timing: Timing) -> f64 {
     let left_ms = copy.left_ms.0 as f64;
     match timing {
         _ if copy.left_ms == Millis::ZERO => 1.0,
-        Timing::Off | Timing::BelowMinTtl | Timing::NoCopy => 0.0,
+        Timing::Off | Timing::BelowMinTtl | Timing::NotStored | Timing::NoCopy => 0.0,
         Timing::Planned(_) => copy.plan.probability(left_ms, 1),
     }
 }

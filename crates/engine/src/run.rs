@@ -49,10 +49,19 @@ impl Engine {
     pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
         let query = &errand.query;
         let asked_at = self.now();
+        let word = self.server_word(query).await;
+        // Only now: whoever asked for the word may have used up a refresh's time.
         let timeout_ms = self.policy.run_timeout_ms;
-        let timeout_ms = errand.until.map_or(timeout_ms, |until| timeout_ms.min(until.since(asked_at)));
+        let timeout_ms = errand.until.map_or(timeout_ms, |until| timeout_ms.min(until.since(self.now())));
         let bounds = RunBounds { timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
-        match self.server_word(query).await {
+        match word {
+            Ok(StatementKind::Read) | Err(OriginError { kind: OriginFault::Failed(_), .. })
+                if timeout_ms == Millis::ZERO && errand.until.is_some() =>
+            {
+                self.note(Event::OriginFault(FaultWord::TimedOut));
+                self.mark_origin_failed(&query.key, &OriginFault::TimedOut);
+                return self.land_without(query, token, Landing::Failed(OriginFault::TimedOut.into())).await;
+            }
             Ok(StatementKind::Read) => {}
             Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
             // A text that cannot be planned fails when it is run, with its own positions in the
@@ -94,21 +103,9 @@ impl Engine {
         bounds: RunBounds,
     ) -> (Result<ResultSet, OriginError>, Reading) {
         let read_started = self.now();
+        let under_way = UnderWay { engine: self, errand, bounds, read_started, is_ended: false };
         let ended = self.ports.origin.run(&errand.query.reading(bounds, errand.traceparent.clone())).await;
-        let took_ms = self.now().since(read_started);
-        if was_sent(&ended) {
-            self.note(Event::OriginRun { cause: errand.cause, took_ms });
-        }
-        let fault = ended.as_ref().err().map(|error| &error.kind);
-        // A refresh may have less time than a request's run, which is not held back for it.
-        let is_cut_short = bounds.timeout_ms < self.policy.run_timeout_ms;
-        if !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
-            self.note_end(&errand.query.key, read_started, fault);
-        }
-        if let Err(error) = &ended {
-            self.note(Event::OriginFault(FaultWord::from(&error.kind)));
-            self.mark_origin_failed(&errand.query.key, &error.kind);
-        }
+        let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })
     }
 
@@ -264,7 +261,7 @@ impl Engine {
         if copy.rendering(errand.form).is_err() {
             return;
         }
-        self.ports.memory.put(errand.query.key, Arc::clone(copy), copy.spare_until.since(self.now()));
+        self.ports.memory.put(errand.query.key, Arc::clone(copy), copy.kept_until().since(self.now()));
     }
 
     fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
@@ -295,6 +292,51 @@ pub(crate) fn was_sent(ended: &Result<ResultSet, OriginError>) -> bool {
 /// One body for all whom this run answers: its bookmark covers what they read.
 fn live_body(copy: &MemoryCopy, form: Form, bookmark: Option<&str>) -> Option<(Form, Bytes)> {
     Some((form, copy.live_body(form, bookmark).ok()?))
+}
+
+/// A run at the origin, noted once, however it ends. One that is dropped after its time was over (an origin that does
+/// not keep to the deadline) has timed out; one that is dropped before, by a panic or the process' end, says nothing.
+struct UnderWay<'a> {
+    engine: &'a Engine,
+    errand: &'a Errand,
+    bounds: RunBounds,
+    read_started: MonoTime,
+    is_ended: bool,
+}
+
+impl UnderWay<'_> {
+    fn ended(mut self, ended: &Result<ResultSet, OriginError>) -> Millis {
+        self.is_ended = true;
+        self.note(ended.as_ref().err().map(|error| &error.kind), was_sent(ended))
+    }
+
+    fn note(&self, fault: Option<&OriginFault>, was_sent: bool) -> Millis {
+        let Self { engine, errand, bounds, read_started, .. } = *self;
+        let took_ms = engine.now().since(read_started);
+        if was_sent {
+            engine.note(Event::OriginRun { cause: errand.cause, took_ms });
+        }
+        // A refresh may have less time than a request's run, which is not held back for it. What it took to come here
+        // is no matter.
+        let had_ms = bounds.timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS);
+        let is_cut_short = had_ms < engine.policy.run_timeout_ms.0;
+        if !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
+            engine.note_end(&errand.query.key, read_started, fault);
+        }
+        if let Some(fault) = fault {
+            engine.note(Event::OriginFault(FaultWord::from(fault)));
+            engine.mark_origin_failed(&errand.query.key, fault);
+        }
+        took_ms
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_ended && self.engine.now().since(self.read_started) >= self.bounds.timeout_ms {
+            self.note(Some(&OriginFault::TimedOut), true);
+        }
+    }
 }
 
 /// When a run began and how long it took.

@@ -173,9 +173,8 @@ impl Meters {
                 if let Some(age) = how.age_ms {
                     self.times.age.record(age.duration());
                 }
-                // A sum that shrank would look like a restart, so what is stale has nothing left.
-                if let Some(ttl) = how.ttl_ms {
-                    self.times.ttl_left.record(Duration::from_millis(u64::try_from(ttl).unwrap_or(0)));
+                if let Some(ttl_ms) = how.ttl_ms {
+                    self.times.ttl_left.record(left_of(ttl_ms));
                 }
                 0
             }
@@ -227,6 +226,15 @@ impl Meters {
         let mut text = self.exporter.render();
         self.times.write(&mut text);
         text
+    }
+}
+
+/// A sum that shrank would look like a restart, so what is stale has nothing left. What is fresh, if by less than a
+/// millisecond, has one left.
+fn left_of(ttl_ms: i64) -> Duration {
+    match u64::try_from(ttl_ms) {
+        Ok(left_ms) => Duration::from_millis(left_ms.max(1)),
+        Err(_) => Duration::ZERO,
     }
 }
 

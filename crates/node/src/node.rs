@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{Address, EntrySection, RefreshMode, RefreshSection, Report, Settings};
+use crate::config::{Address, RefreshMode, RefreshSection, Report, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
@@ -368,7 +368,7 @@ fn policy(settings: &Settings) -> Policy {
         procedures: settings.origin.read_procedures.clone(),
         stale_if_error_ms: settings.entry.stale_if_error,
         collapses: settings.entry.collapse,
-        refresh: refresh_policy(&settings.entry, &settings.refresh),
+        refresh: refresh_policy(&settings.refresh),
         // Sharing off is a cache without all that hopcache adds, to measure against.
         near_rate_per_s_min: if settings.entry.collapse {
             limits::NEAR_RATE_PER_S_MIN
@@ -378,12 +378,10 @@ fn policy(settings: &Settings) -> Policy {
     }
 }
 
-/// `refresh.min_ttl` is about TTLs before jitter, and the engine sees entries whose TTL was drawn: the least that
-/// jitter can have made of it is what their lives are compared with. A hint only shortens a TTL, so where the
-/// configured one is too short, all are.
-fn refresh_policy(entry: &EntrySection, refresh: &RefreshSection) -> RefreshPolicy {
+/// `refresh.min_ttl` goes as it is: what jitter makes of a TTL is the engine's to reckon with.
+fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
     RefreshPolicy {
-        is_early: refresh.enabled && entry.ttl >= refresh.min_ttl,
+        is_early: refresh.enabled,
         rule: Rule {
             mode: match refresh.mode {
                 RefreshMode::Plain => Mode::Plain,
@@ -392,7 +390,7 @@ fn refresh_policy(entry: &EntrySection, refresh: &RefreshSection) -> RefreshPoli
             },
             beta: refresh.beta,
         },
-        ttl_ms_min: refresh.min_ttl.duration().mul_f64(1.0 - entry.ttl_jitter).into(),
+        ttl_ms_min: refresh.min_ttl,
         workers: refresh.workers,
         queue_max: refresh.queue_size,
         timeout_ms: refresh.timeout,
@@ -443,5 +441,31 @@ async fn watch_ring(standing: &Standing) {
             let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
             tracing::info!(epoch = now.0, members = names.join(" "), dropped, "the ring has changed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    fn policy_of(sets: &[&str]) -> Policy {
+        let sets = sets.iter().map(ToString::to_string).collect();
+        let sources = Sources { file: None, environment: Vec::new(), sets };
+        policy(&load(&sources).unwrap().settings)
+    }
+
+    /// `refresh.min_ttl` is taken as it is said, whatever the jitter and the TTL: the engine compares, once.
+    #[test]
+    fn the_least_ttl_comes_to_the_engine_as_configured() {
+        for sets in [
+            &["refresh.min_ttl=60s"][..],
+            &["refresh.min_ttl=60s", "entry.ttl_jitter=0.5"],
+            &["refresh.min_ttl=60s", "entry.ttl=10s"],
+        ] {
+            let refresh = policy_of(sets).refresh;
+            assert_eq!((refresh.is_early, refresh.ttl_ms_min), (true, Millis(60_000)), "{sets:?}");
+        }
+        assert!(!policy_of(&["refresh.enabled=false"]).refresh.is_early);
     }
 }

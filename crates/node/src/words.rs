@@ -161,6 +161,7 @@ pub const fn refresh_timing(timing: Timing) -> &'static str {
     match timing {
         Timing::Off => "off",
         Timing::BelowMinTtl => "off: the TTL is below refresh.min_ttl",
+        Timing::NotStored => "off: the store has never taken this copy",
         Timing::NoCopy => "no copy at the owner",
         Timing::Planned(refresh::Timing::Formula) => "by chance, by the mode's formula",
         Timing::Planned(refresh::Timing::Prior) => "by chance, by degree: no history yet",

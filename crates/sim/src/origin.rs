@@ -29,6 +29,7 @@ pub struct ScriptedOrigin {
 struct State {
     version: i64,
     delay_ms: u64,
+    word_delay_ms: u64,
     mood: Mood,
     trouble: Trouble,
     runs: Vec<RunSeen>,
@@ -61,6 +62,8 @@ pub enum Mood {
     Panic(u32),
     /// With a summary that shows an update.
     Update,
+    /// In their own time, whatever their deadline.
+    Deaf,
 }
 
 /// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
@@ -110,6 +113,7 @@ impl ScriptedOrigin {
         let state = State {
             version: 1,
             delay_ms: 100,
+            word_delay_ms: 0,
             mood: Mood::Well,
             trouble: Trouble::default(),
             runs: Vec::new(),
@@ -125,6 +129,11 @@ impl ScriptedOrigin {
     /// What runs from now on return.
     pub fn set_version(&self, version: i64) {
         self.state.lock().version = version;
+    }
+
+    /// How long the server takes to say what a statement is.
+    pub fn set_word_delay_ms(&self, delay_ms: u64) {
+        self.state.lock().word_delay_ms = delay_ms;
     }
 
     /// How long runs take.
@@ -304,12 +313,13 @@ impl Origin for OriginPort {
         }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
-        let took_ms = fate.delay_ms.min(run.timeout_ms.0);
+        let is_deaf = fate.mood == Mood::Deaf;
+        let took_ms = if is_deaf { fate.delay_ms } else { fate.delay_ms.min(run.timeout_ms.0) };
         tokio::time::sleep(Millis(took_ms).duration()).await;
         self.switch.on().await;
         let number = fate.run;
         let (ended, end) = match fate.mood.clone() {
-            _ if fate.delay_ms > run.timeout_ms.0 => {
+            _ if took_ms < fate.delay_ms => {
                 (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
             }
             Mood::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
@@ -318,7 +328,7 @@ impl Origin for OriginPort {
                 self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
                 seeded_panic()
             }
-            Mood::Well => (Ok(result(run, &fate, 0)), RunEnd::Whole),
+            Mood::Well | Mood::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
             Mood::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
         };
         self.shared.record.note(What::RunEnded { run: number, end });
@@ -328,7 +338,14 @@ impl Origin for OriginPort {
     /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         self.switch.on().await;
-        self.shared.state.lock().kinds += 1;
+        let word_delay_ms = {
+            let mut state = self.shared.state.lock();
+            state.kinds += 1;
+            state.word_delay_ms
+        };
+        if word_delay_ms > 0 {
+            tokio::time::sleep(Millis(word_delay_ms).duration()).await;
+        }
         if run.statement.contains("BROKEN") {
             let said = Neo4jFailure {
                 code: "Neo.ClientError.Statement.SyntaxError".to_owned(),

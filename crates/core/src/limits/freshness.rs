@@ -46,6 +46,9 @@ pub const REFRESH_RETRY_MS_MAX: u64 = 60_000;
 pub const REFRESH_DROPPED_MS: u64 = 100;
 /// What an origin may take beyond a refresh's deadline to say that it has passed, before the run is dropped.
 pub const REFRESH_CUT_MS: u64 = 250;
+/// Longest span after an entry's expiry in which a miss on its copy counts as a late refresh; at most half of its
+/// TTL. For so long an expired copy is kept in memory where grace and stale-if-error are 0.
+pub const LATE_MISS_MS_MAX: u64 = 10_000;
 /// Times in a copy's life that its plan for an early refresh is made anew, about: at most a thirty-second of the TTL
 /// passes before a change of its rate is seen.
 pub const REFRESH_PLANS_MAX: u64 = 32;

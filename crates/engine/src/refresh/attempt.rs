@@ -11,7 +11,7 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::queue::Place;
+use super::queue::{Counted, Place};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
@@ -62,6 +62,8 @@ pub(super) struct Ticket {
     errand: Errand,
     replaced: Replaced,
     began: MonoTime,
+    /// One of those that began and have not ended.
+    counted: Option<Counted>,
 }
 
 impl Ticket {
@@ -71,9 +73,10 @@ impl Ticket {
         errand: Errand,
         replaced: Replaced,
     ) -> Self {
+        let counted = engine.queue.begin();
         engine.note(Event::Refresh(RefreshWord::Triggered));
         let errand = Errand { cause: Cause::Refresh, stale_use: StaleUse::Ignore, ..errand };
-        Self { began: engine.now(), engine: Arc::clone(engine), seat: Some(seat), errand, replaced }
+        Self { began: engine.now(), engine: Arc::clone(engine), seat: Some(seat), errand, replaced, counted }
     }
 
     fn key(&self) -> &QueryKey {
@@ -91,7 +94,8 @@ impl Ticket {
         query.statement.len() + query.params.len() > limits::BODY_BYTES_UNRESERVED
     }
 
-    fn note_end(&self, word: RefreshWord) {
+    fn note_end(&mut self, word: RefreshWord) {
+        self.counted = None;
         self.engine.note(Event::Refresh(word));
         self.engine.note(Event::RefreshTook(self.engine.now().since(self.began)));
     }
@@ -132,6 +136,8 @@ enum Tried {
     Over,
     /// There is none, and it may.
     Again,
+    /// Nothing was tried: by the last runs of its key it is held back.
+    HeldBack,
     /// The server would not give the old value any more.
     Gone,
 }
@@ -144,10 +150,10 @@ impl Engine {
         mut place: Place,
         mut lease: Option<(Token, Millis)>,
     ) {
-        let mut retries = 0;
+        let (mut tries, mut waits) = (0, 0);
         loop {
             let Some(worker) = place.worker().await else { return };
-            let tried = self.try_refresh(&ticket, lease.take()).await;
+            let tried = self.try_refresh(&ticket, lease.take(), tries > 0).await;
             drop(worker);
             match tried {
                 Tried::Brought(landing) => return ticket.complete(&landing),
@@ -158,23 +164,26 @@ impl Engine {
                     self.purge(&Scope::Key(key)).await;
                     return;
                 }
-                Tried::Again => {}
+                Tried::Again => tries += 1,
+                // No try, so it costs none; but it does not wait for ever for runs of others either.
+                Tried::HeldBack => waits += 1,
             }
-            let Some(next) = self.sleep_before_retry(&ticket, retries).await else { return };
+            if tries.max(waits) > self.policy.refresh.retries_max {
+                return;
+            }
+            let Some(next) = self.sleep_before_retry(&ticket, tries).await else { return };
             place = next;
-            retries += 1;
         }
     }
 
-    /// A place for the next try, when its time has come; none where there will be none.
-    async fn sleep_before_retry(&self, ticket: &Ticket, retries: u32) -> Option<Place> {
+    /// A place for the next try after so many, when its time has come; none where there will be none.
+    async fn sleep_before_retry(&self, ticket: &Ticket, tries: u32) -> Option<Place> {
         let policy = &self.policy.refresh;
-        if retries >= policy.retries_max || !ticket.is_attached() || ticket.is_heavy() {
+        if !ticket.is_attached() || ticket.is_heavy() {
             return None;
         }
         let asleep = self.queue.fall_asleep()?;
-        self.note(Event::Refresh(RefreshWord::Retried));
-        let exponent = i32::try_from(retries).unwrap_or(i32::MAX);
+        let exponent = i32::try_from(tries.saturating_sub(1)).unwrap_or(i32::MAX);
         let backed_off = scaled(Millis(limits::REFRESH_RETRY_MS), policy.retry_factor.powi(exponent));
         let pause_ms = self.jittered(backed_off.0.min(limits::REFRESH_RETRY_MS_MAX));
         let pause_ms = pause_ms.max(self.held_back(ticket.key()).unwrap_or_default());
@@ -188,7 +197,7 @@ impl Engine {
         self.queue.enter()
     }
 
-    async fn try_refresh(&self, ticket: &Ticket, lease: Option<(Token, Millis)>) -> Tried {
+    async fn try_refresh(&self, ticket: &Ticket, lease: Option<(Token, Millis)>, is_retry: bool) -> Tried {
         let key = ticket.key();
         // Given back where it is not used.
         let lease = lease.map(|(token, lease_ms)| (Held::new(self, *key, token), lease_ms));
@@ -200,8 +209,11 @@ impl Engine {
                 return Tried::Brought(Landing::Found(copy));
             }
             if self.held_back(key).is_some() {
-                return Tried::Again;
+                return Tried::HeldBack;
             }
+        }
+        if is_retry {
+            self.note(Event::Refresh(RefreshWord::Retried));
         }
         let timeout_ms = self.policy.refresh.timeout_ms;
         let errand = Errand {
@@ -214,7 +226,7 @@ impl Engine {
             biased;
             tried = self.try_until(errand, &ticket.replaced, lease) => tried,
             // The competition and the run have that deadline themselves: this is for an origin that does not keep to
-            // its own. The run is dropped, and its lease given back.
+            // its own. The run is dropped, which counts it as timed out, and its lease given back.
             () = self.ports.clock.sleep(Millis(timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS))) => Tried::Again,
         }
     }
@@ -242,7 +254,9 @@ impl Engine {
                 Win::NoStore if crate::seeded::refreshes_unlocked(&errand) => {
                     return tried(self.run(&errand, None).await);
                 }
-                Win::Value(copy) if copy.token == replaced.token && !is_second => {
+                // Taken for young by a store whose clock was set back (F24): it is what was to be replaced.
+                Win::Value(copy) if copy.token == replaced.token && is_second => return Tried::Over,
+                Win::Value(copy) if copy.token == replaced.token => {
                     // What is to be replaced took longer to be stored than to be read: by the store's own word it
                     // is at least this old.
                     let now = self.now();

@@ -27,7 +27,7 @@ use crate::degree::DegreeWish;
 use crate::engine::Engine;
 use crate::flight::Seat;
 use crate::holdings::Held;
-use crate::lead::Errand;
+use crate::lead::{Errand, Landing};
 use crate::outcome::{Event, RefreshWord};
 use crate::span::scaled;
 use attempt::{Replaced, Ticket};
@@ -68,6 +68,26 @@ impl Engine {
         }
     }
 
+    /// The copy that a flight of its key goes past, if it has expired not long ago: dead, or older than its request
+    /// takes. One that the store never took has no refresh that could be late.
+    pub(crate) fn expired_copy(&self, key: &QueryKey) -> Option<SharedCopy> {
+        let (copy, now) = (self.own_copy(key)?, self.now());
+        let is_expired = !matches!(copy.life(now), Life::Fresh(_));
+        (is_expired && copy.token.is_some() && now < copy.late_until()).then_some(copy)
+    }
+
+    /// A flight that went past an expired copy has landed. Where it found a value, somebody's refresh was in time.
+    pub(crate) fn note_late_miss(&self, expired: &MemoryCopy, landing: &Landing) {
+        match landing {
+            Landing::Found(_) | Landing::Stale(_) | Landing::NotARead(_) => {}
+            Landing::Ran { .. } | Landing::Failed(_) | Landing::HeldBack { .. } => {
+                if expired.pace.is_first_late() {
+                    self.note(Event::Late);
+                }
+            }
+        }
+    }
+
     /// Draws for hits on a copy of which so much is left.
     fn is_early_due(
         self: &Arc<Self>,
@@ -93,15 +113,18 @@ impl Engine {
         left_ms <= plan.window_ms() && plan.fires(left_ms, hits, self.unit())
     }
 
-    /// An entry's TTL is known with its jitter only. One that a caller's hint made shorter than `ttl_ms_min`, but by
-    /// less than the jitter, may count as well.
-    fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
-        let (policy, ttl_ms_min) = (&self.policy, self.policy.refresh.ttl_ms_min);
-        policy.refresh.is_early
+    pub(crate) fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
+        self.policy.refresh.is_early
             // Not stored, so no other node may learn of what a refresh brings.
             && copy.token.is_some()
-            && policy.ttl_ms >= ttl_ms_min
-            && copy.ttl_ms() >= scaled(ttl_ms_min, 1.0 - policy.ttl_jitter)
+            && !self.is_below_ttl_min(copy.ttl_ms())
+    }
+
+    /// Whether an entry lives too short for an early refresh. Its TTL is known with its jitter only: one that a
+    /// caller's hint made shorter than `ttl_ms_min`, but by less than the jitter, may count as long enough.
+    pub(crate) fn is_below_ttl_min(&self, ttl_ms: Millis) -> bool {
+        let (policy, ttl_ms_min) = (&self.policy, self.policy.refresh.ttl_ms_min);
+        policy.ttl_ms < ttl_ms_min || ttl_ms < scaled(ttl_ms_min, 1.0 - policy.ttl_jitter)
     }
 
     /// The plan that a fresh copy's refresh goes by; none at all for one that is not refreshed early.
@@ -173,7 +196,10 @@ impl Engine {
             return put_off(Millis(limits::REFRESH_DROPPED_MS));
         };
         let Some(place) = self.queue.enter() else {
-            self.note(Event::Refresh(RefreshWord::Dropped));
+            // At the end of the node there is no queue that could be full.
+            if !self.queue.is_ended() {
+                self.note(Event::Refresh(RefreshWord::Dropped));
+            }
             return put_off(self.jittered(limits::REFRESH_DROPPED_MS));
         };
         // Whoever hits meanwhile need not find the seat taken; the refresh's end says better.
@@ -209,6 +235,12 @@ impl Engine {
         if let Some(copy) = self.own_copy(key) {
             copy.put_off_refresh(self.now() + pause_ms);
         }
+    }
+
+    /// Refreshes that were triggered and have not ended: what waits, runs or sleeps, and those between.
+    #[must_use]
+    pub fn refreshes_begun(&self) -> usize {
+        self.queue.begun()
     }
 
     /// Refreshes that wait for a worker.

@@ -20,6 +20,7 @@ pub(crate) struct Queue {
     queue_max: usize,
     waiting: Arc<AtomicUsize>,
     asleep: Arc<AtomicUsize>,
+    begun: Arc<AtomicUsize>,
     ended: CancellationToken,
 }
 
@@ -46,6 +47,7 @@ impl Queue {
             queue_max: usize::try_from(queue_max).unwrap_or(usize::MAX),
             waiting: Arc::default(),
             asleep: Arc::default(),
+            begun: Arc::default(),
             ended: CancellationToken::new(),
         }
     }
@@ -65,6 +67,11 @@ impl Queue {
         }
         let counted = Counted::among(&self.waiting, self.queue_max)?;
         Some(Place::InLine(Arc::clone(&self.workers), counted))
+    }
+
+    /// Counts a refresh until it ends, wherever it is meanwhile.
+    pub(crate) fn begin(&self) -> Option<Counted> {
+        Counted::among(&self.begun, usize::MAX)
     }
 
     /// Room among those who sleep before their next try.
@@ -93,6 +100,10 @@ impl Queue {
 
     pub(crate) fn at_work(&self) -> usize {
         self.workers_max.saturating_sub(self.workers.available_permits())
+    }
+
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
     }
 
     pub(crate) fn asleep(&self) -> usize {

@@ -42,7 +42,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         entry_bytes,
         flights: standing.engine.flights_under_way(),
         origin_in_flight: standing.origin.in_flight(),
-        refreshes: standing.engine.refreshes_under_way(),
+        refreshes: standing.engine.refreshes_begun(),
         refreshes_waiting: standing.engine.refreshes_waiting(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),

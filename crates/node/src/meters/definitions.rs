@@ -68,9 +68,9 @@ metrics! {
     TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies, retries not counted again; completed + failed + xfetch_active_refreshes.";
     COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, their own or one that they found stored.";
     FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";
-    RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after its first one.";
+    RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after its first one; a wait for a key that is held back is none.";
     DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were left out, since as many waited as may; they count as not triggered.";
-    LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or a miss.";
+    LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or, within half of its TTL and 10 s of its expiry, a run in its place; no-cache asks for that itself and does not count.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
@@ -81,7 +81,7 @@ metrics! {
     RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
     REFRESH_TIMES = "xfetch_refresh_duration_seconds": "What refreshes took from their trigger to their end, with retries and the waits between; completed + failed.";
     AGES = "cache_age_at_access_seconds": "Age of what hits were answered with, since the start of its read.";
-    TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness that what hits were answered with had left; 0 for stale answers, which are the bucket le=0.";
+    TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness that what hits were answered with had left; 0 for stale answers, which are the bucket le=0, and more for fresh ones.";
     RING_MEMBERS = "hopcache_ring_members": "Nodes in the ring as this node sees it.";
     RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set: equal on nodes that agree, else without order.";
     ENTRIES = "hopcache_entries": "Copies in this node's memory.";
@@ -89,7 +89,7 @@ metrics! {
     FLIGHTS = "hopcache_flights": "Flights under way, forwards and refreshes included.";
     IN_FLIGHT = "hopcache_origin_in_flight": "Runs at the origin under way.";
     QUEUE = "xfetch_refresh_queue_size": "Refreshes that wait for a worker.";
-    ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended.";
+    ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
     DEGRADED = "hopcache_degraded": "1 where a part cannot be used: the store, the origin.";

@@ -19,7 +19,7 @@ pub struct Readings {
     pub flights: usize,
     /// Runs at the origin.
     pub origin_in_flight: usize,
-    /// Refreshes under way.
+    /// Refreshes that began and have not ended.
     pub refreshes: usize,
     /// Refreshes that wait for a worker.
     pub refreshes_waiting: usize,

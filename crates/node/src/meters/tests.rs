@@ -25,7 +25,7 @@ fn total(text: &str, name: &str) -> f64 {
 /// What can become of a request for a key, as the engine tells it: events first, then the outcome.
 #[derive(Debug, Clone)]
 enum Request {
-    Hit { is_near: bool },
+    Hit { is_near: bool, left_ms: i64 },
     StaleHit { is_first: bool, detail: Detail },
     Miss { role: Role, is_late: bool },
     Bypass(Reason),
@@ -45,7 +45,7 @@ fn request() -> impl Strategy<Value = Request> {
     let role = prop_oneof![Just(Role::Led), Just(Role::Joined)];
     let detail = prop_oneof![Just(Detail::Stale), Just(Detail::StaleIfError)];
     prop_oneof![
-        any::<bool>().prop_map(|is_near| Request::Hit { is_near }),
+        (any::<bool>(), 0..3_i64).prop_map(|(is_near, left_ms)| Request::Hit { is_near, left_ms }),
         (any::<bool>(), detail).prop_map(|(is_first, detail)| Request::StaleHit { is_first, detail }),
         (role, any::<bool>()).prop_map(|(role, is_late)| Request::Miss { role, is_late }),
         reason.prop_map(Request::Bypass),
@@ -72,11 +72,11 @@ fn send(meters: &Meters, request: &Request) {
         |ttl_ms, detail| How { class: Class::Hit, age_ms: Some(Millis(9)), ttl_ms: Some(ttl_ms), detail };
     let how = match *request {
         Request::Rejected => return meters.count_rejected(400),
-        Request::Hit { is_near } => {
+        Request::Hit { is_near, left_ms } => {
             if is_near {
                 meters.note(Event::NearHit);
             }
-            hit(7, None)
+            hit(left_ms, None)
         }
         Request::StaleHit { is_first, detail } => {
             if is_first {

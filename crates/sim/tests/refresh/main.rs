@@ -4,6 +4,7 @@
 
 mod early;
 mod faults;
+mod late;
 mod workers;
 
 use hopcache_core::refresh::{Mode, Rule};
@@ -57,6 +58,14 @@ fn words(node: &NodeHandle) -> [usize; 5] {
     [Triggered, Completed, Failed, Retried, Dropped].map(|word| count(node, word))
 }
 
+/// triggered = completed + failed + begun, which are those that wait, run and sleep, at any moment.
+fn balance(node: &NodeHandle) {
+    let ([triggered, completed, failed, ..], engine) = (words(node), &node.engine);
+    assert_eq!(triggered, completed + failed + engine.refreshes_begun(), "{:?}", words(node));
+    let places = engine.refreshes_under_way() + engine.refreshes_waiting() + engine.refreshes_asleep();
+    assert_eq!(engine.refreshes_begun(), places);
+}
+
 /// Nothing is under way, and what was triggered has ended as one or the other, once each.
 fn at_rest(world: &World) {
     for node in &world.nodes {
@@ -64,6 +73,7 @@ fn at_rest(world: &World) {
         assert_eq!(triggered, completed + failed, "{:?}", words(node));
         let took = node.events.count(|event| matches!(event, Event::RefreshTook(_)));
         assert_eq!(took, completed + failed);
+        balance(node);
         let engine = &node.engine;
         assert_eq!(
             (engine.refreshes_under_way(), engine.refreshes_waiting(), engine.refreshes_asleep()),
