@@ -152,7 +152,7 @@ impl Engine {
     pub(crate) fn overdue_spare(&self, ask: &Ask) -> Option<Outcome> {
         let spare = self.spares.of(&ask.query.key)?;
         let now = self.now();
-        (spare.overdue_at <= now && is_allowed(ask, &spare.copy, now))
+        (spare.overdue_at <= now && self.is_awake(now) && is_allowed(ask, &spare.copy, now))
             .then(|| self.spare_outcome(ask, &spare.copy))
     }
 
@@ -169,6 +169,8 @@ impl Engine {
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(patience_ms, |left| Millis(left.0 + 1));
             self.ports.clock.sleep(wait_ms).await;
+            // The process may have been stopped while this waited, and a purge have missed it.
+            self.look_after_pause().await;
             if let Some(outcome) = self.overdue_spare(ask) {
                 return outcome;
             }
@@ -200,6 +202,8 @@ impl Engine {
 
     async fn find_spare(&self, ask: &Ask) -> Option<SharedCopy> {
         let key = &ask.query.key;
+        // The request may have begun before a pause in which a purge missed this node.
+        self.look_after_pause().await;
         let held = self.own_copy(key).or_else(|| Some(self.spares.of(key)?.copy));
         if let Some(copy) = held.filter(|copy| is_allowed(ask, copy, self.now())) {
             return Some(copy);
