@@ -107,6 +107,7 @@ impl Engine {
 
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
         let mut refresh = None;
+        self.queue.saw(&errand.query, self.now());
         let spare = self.spare_of_memory(&errand.query);
         let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
             self.land_held_back(&errand, left_ms).await

@@ -11,7 +11,7 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::queue::Place;
+use super::queue::{Place, is_heavy};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
@@ -87,8 +87,7 @@ impl Ticket {
 
     /// Whether its request takes room that requests to come may need while it sleeps.
     fn is_heavy(&self) -> bool {
-        let query = &self.errand.query;
-        query.statement.len() + query.params.len() > limits::BODY_BYTES_UNRESERVED
+        is_heavy(&self.errand.query)
     }
 
     fn note_end(&self, word: RefreshWord) {
@@ -185,7 +184,7 @@ impl Engine {
             () = self.ports.clock.sleep(pause_ms) => {}
         }
         drop(asleep);
-        self.queue.enter()
+        self.queue.enter(&ticket.errand.query, self.now())
     }
 
     async fn try_refresh(&self, ticket: &Ticket, lease: Option<(Token, Millis)>) -> Tried {
