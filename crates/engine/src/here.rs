@@ -239,6 +239,10 @@ impl Engine {
         if matches!(landing, Landing::Ran { .. } | Landing::Found(_)) {
             self.ports.memory.remove(&errand.query.key);
         }
+        // The store has it no more, where there was a lease.
+        if landing.is_refusal() {
+            self.forget_refused(&errand.query.key);
+        }
         landing
     }
 

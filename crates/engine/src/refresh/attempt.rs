@@ -18,13 +18,9 @@ use crate::flight::Leader;
 use crate::holdings::Held;
 use crate::lead::{Errand, Landing, StaleUse};
 use crate::outcome::{Cause, Event, Kept, RefreshWord};
-use crate::ports::{OriginError, OriginFault, Scope};
+use crate::ports::{OriginError, OriginFault};
 use crate::span::scaled;
 use crate::win::Win;
-
-/// What every statement error begins with that is the statement's, its parameters', its database's or its
-/// principal's own (Neo4j status codes, "Classification").
-const CLIENT_ERROR_START: &str = "Neo.ClientError.";
 
 /// The copy that is to be replaced, without its bytes: a refresh may wait for long.
 #[derive(Debug, Clone, Copy)]
@@ -147,16 +143,19 @@ impl Engine {
         loop {
             let Some(worker) = place.worker().await else { return };
             let tried = self.try_refresh(&ticket, lease.take()).await;
+            if matches!(tried, Tried::Gone) {
+                let key = *ticket.key();
+                drop(ticket);
+                self.forget_refused(&key);
+                self.tell_refused(&key, true).await;
+                // Only now: so no more refusals are told of at a time than there are workers.
+                drop(worker);
+                return;
+            }
             drop(worker);
             match tried {
                 Tried::Brought(landing) => return ticket.complete(&landing),
-                Tried::Over => return,
-                Tried::Gone => {
-                    let key = *ticket.key();
-                    drop(ticket);
-                    self.purge(&Scope::Key(key)).await;
-                    return;
-                }
+                Tried::Over | Tried::Gone => return,
                 Tried::Again => {}
             }
             let Some(next) = self.sleep_before_retry(&ticket, retries).await else { return };
@@ -265,7 +264,7 @@ fn tried(landing: Landing) -> Tried {
     match landing {
         Landing::Found(_) | Landing::Ran { kept: Kept::Stored, .. } => Tried::Brought(landing),
         Landing::Failed(OriginError { kind, .. }) => match kind {
-            OriginFault::Failed(said) if said.code.starts_with(CLIENT_ERROR_START) => Tried::Gone,
+            kind if kind.refuses_statement() => Tried::Gone,
             OriginFault::Failed(_) | OriginFault::Unauthorized(_) | OriginFault::TooLarge { .. } => {
                 Tried::Over
             }
