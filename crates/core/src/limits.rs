@@ -311,6 +311,14 @@ pub const STORE_BREAKER_OPEN_MS: u64 = 500;
 /// How long a probe of the store may be silent before another is admitted: over every deadline above
 /// but a sweep's, whose single commands have their own.
 pub const STORE_BREAKER_PROBE_MS_MAX: u64 = 2_000;
+/// For so long after two principals were seen, neither has more than half of the refresh workers: longer than a worker
+/// is held by one try, and than most entries live, so that whoever's entries become stale was seen when they came.
+pub const REFRESH_OTHERS_MS: u64 = 600_000;
+/// Peers that are told of a purge at a time: one that is silent keeps the others waiting no longer than itself.
+pub const PEERS_TOLD_AT_A_TIME: usize = 32;
+/// Flights whose refusal other nodes are told of at a time; others land when these have told. With a silent node
+/// that is 128 entries in the invalidation log per second at the most, of [`INVALIDATION_LOG_LEN_MAX`].
+pub const REFUSALS_TOLD_AT_A_TIME: usize = 64;
 /// Refreshes that sleep before their next try. Each keeps its request, usually about 1 KiB and never one of more
 /// than [`BODY_BYTES_UNRESERVED`]. Above it a failed refresh waits for the next hit.
 pub const REFRESHES_ASLEEP_MAX: usize = 1_000;

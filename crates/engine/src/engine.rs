@@ -16,6 +16,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::Form;
 use lru::LruCache;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::classify::{ServerWords, WordKey};
@@ -139,6 +140,8 @@ pub struct Engine {
     pub(crate) purges: AtomicU64,
     pub(crate) spares: Spares,
     pub(crate) awake: Awake,
+    /// Flights that tell other nodes of a refusal.
+    pub(crate) refusals: Semaphore,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -193,6 +196,7 @@ impl Engine {
             purges: AtomicU64::new(0),
             spares: Spares::default(),
             awake: Awake::default(),
+            refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
             store_trouble: Mutex::default(),
         })
     }

@@ -259,8 +259,8 @@ impl Engine {
         };
         // An older copy must not be served on; the new one is in the store. It is not kept here: without a
         // seat in a table nobody would tell us of a purge in between. A run without a result brought nothing
-        // newer, and leaves the copy to those who take it.
-        if matches!(landing, Landing::Ran { .. } | Landing::Found(_)) {
+        // newer, and leaves the copy to those who take it; unless the server would not give that any more.
+        if matches!(landing, Landing::Ran { .. } | Landing::Found(_)) || landing.is_refusal() {
             self.ports.memory.remove(&errand.query.key);
         }
         landing

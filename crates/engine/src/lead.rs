@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::flight::Leader;
 use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason};
-use crate::ports::{OriginError, OriginFault, Scope};
+use crate::ports::{OriginError, OriginFault};
 use crate::win::Win;
 
 /// What a flight tells its leader and its followers alike.
@@ -123,7 +123,8 @@ impl Engine {
     }
 
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
-        let mut refresh = None;
+        let (mut refresh, mut is_leased) = (None, true);
+        self.queue.saw(&errand.query, self.now());
         let spare = self.spare_of_memory(&errand.query);
         let expired = self.expired_copy(&errand.query.key);
         let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
@@ -133,7 +134,10 @@ impl Engine {
                 Win::Value(copy) => Landing::Found(copy),
                 Win::BusyStale(copy) => Landing::Stale(copy),
                 Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
-                Win::NoStore => self.run(&errand, None).await,
+                Win::NoStore => {
+                    is_leased = false;
+                    self.run(&errand, None).await
+                }
                 Win::Lease { token, lease_ms, stale: None } => {
                     self.run_leased(&errand, token, lease_ms).await
                 }
@@ -148,10 +152,18 @@ impl Engine {
             self.note_late_miss(&copy, &landing);
         }
         self.keep(&errand, &landing);
-        // The server would not give the old value any more: no later outage may bring it back (I11).
-        if spare.is_taken() && is_refusal(&landing) {
-            self.purge(&Scope::Key(errand.query.key)).await;
-        }
+        // The server would not give the old value any more: no later outage may bring it back (I11). The store has it
+        // no more (`land_without`). Whoever hears of the refusal from this node gets nothing older from it any more;
+        // the other nodes are told when those who wait have their answer.
+        let key = errand.query.key;
+        let has_old = spare.is_taken() || self.own_copy(&key).is_some();
+        let refused = if has_old && landing.is_refusal() {
+            let telling = self.refusals.acquire().await;
+            self.forget_refused(&key);
+            Some(telling)
+        } else {
+            None
+        };
         // Only now: a quick refresh would otherwise keep the new value before we keep the stale one.
         if let Some((copy, lease)) = refresh {
             self.refresh_leased(errand.clone(), &copy, lease);
@@ -165,11 +177,15 @@ impl Engine {
         let whose = errand.query.identity.fingerprint;
         let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
+        if let Some(_telling) = refused {
+            self.tell_refused(&key, is_leased).await;
+        }
     }
 }
 
-/// What the server says of the statement, or of who asks: every later run would hear the same.
-fn is_refusal(landing: &Landing) -> bool {
-    matches!(landing, Landing::Failed(OriginError { kind: OriginFault::Failed(said), .. })
-        if said.code.starts_with("Neo.ClientError."))
+impl Landing {
+    /// Whether the server would not give an older value any more.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.kind.refuses_statement())
+    }
 }

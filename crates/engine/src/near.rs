@@ -139,15 +139,23 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     if permitted.sent + Millis(near_ms) <= now {
         return None;
     }
-    let times = CopyTimes {
-        read_started: permitted.sent - age_ms,
-        soft_ms: Millis(age_ms.0.saturating_add(left_ms)),
-        physical_ms: Millis(age_ms.0.saturating_add(near_ms)),
-        total_ms: Millis(age_ms.0.saturating_add(near_ms)),
-        cost_ms: Millis::ZERO,
-    };
+    let times = near_times(permitted.sent, age_ms, Millis(left_ms), Millis(near_ms));
     let copy = MemoryCopy::near(body, ask.form, times, ask.query.database_tag);
     Some(copy.of_principal(ask.query.identity.scope))
+}
+
+/// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut there,
+/// and moves neither.
+fn near_times(sent: MonoTime, age_ms: Millis, left_ms: Millis, near_ms: Millis) -> CopyTimes {
+    let read_started = sent - age_ms;
+    let life_ms = (sent + near_ms).since(read_started);
+    CopyTimes {
+        read_started,
+        soft_ms: (sent + left_ms).since(read_started),
+        physical_ms: life_ms,
+        total_ms: life_ms,
+        cost_ms: Millis::ZERO,
+    }
 }
 
 /// Counts what was answered with a near copy, or together with it.
@@ -161,4 +169,21 @@ pub(crate) fn add(copy: &MemoryCopy, hits: u32) {
 /// owner that much of the key's heat.
 fn count(hits: &AtomicU32, more: u32) {
     hits.fetch_add(more, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I4: whatever age a peer claims, a near copy ends when its owner says.
+    #[test]
+    fn no_age_moves_the_end_of_a_near_copy() {
+        let sent = MonoTime(60_000_000);
+        for age_ms in [0, 1, 59_999, 60_000, 60_001, u64::MAX / 1_000, u64::MAX] {
+            let times = near_times(sent, Millis(age_ms), Millis(5_000), Millis(1_000));
+            assert_eq!(times.read_started + times.physical_ms, sent + Millis(1_000), "{age_ms}");
+            assert_eq!(times.read_started + times.soft_ms, sent + Millis(5_000), "{age_ms}");
+            assert_eq!(times.read_started, sent - Millis(age_ms));
+        }
+    }
 }

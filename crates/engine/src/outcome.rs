@@ -176,10 +176,7 @@ impl FailureKind {
     #[must_use]
     pub fn is_of_statement(&self) -> bool {
         match self {
-            Self::Neo4j(said) => {
-                said.code.starts_with("Neo.ClientError.")
-                    && !said.code.starts_with("Neo.ClientError.Security.")
-            }
+            Self::Neo4j(said) => said.is_everybodys(),
             Self::TooLarge { .. } | Self::BadResult => true,
             Self::OriginUnreachable
             | Self::OriginCut

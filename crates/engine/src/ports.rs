@@ -41,7 +41,8 @@ pub trait Dice: Send + Sync + 'static {
 pub trait Store: Send + Sync + 'static {
     /// A fresh value; else, where nobody leads, a lease with a new token; else who leads.
     async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError>;
-    /// Stores `entry` for `life_ms` from now, and ends the lease, if `token` is the current lease's.
+    /// Stores `entry` for `life_ms` from now, and ends the lease, if `token` is the current lease's. With a life of
+    /// zero nothing is stored, and what was there is removed.
     async fn commit(
         &self,
         key: &QueryKey,
@@ -181,18 +182,43 @@ pub struct Neo4jFailure {
 }
 
 impl Neo4jFailure {
+    /// Whether every later run of this statement as this principal would hear the same: what an earlier one brought
+    /// is not given any more (Neo4j status codes: `Neo.ClientError.Statement.*`, `.Schema.*`, `.Procedure.*` and
+    /// `.Security.Forbidden`). Not what is said of a database that is away or made anew, of a transaction that could not
+    /// begin, of the cluster, of the request or of the credentials: that is shown as it is, neither hidden behind an
+    /// older value nor the end of one.
+    #[must_use]
+    pub fn refuses_statement(&self) -> bool {
+        match self.class_and_category() {
+            (Some("ClientError"), Some("Statement" | "Schema" | "Procedure")) => true,
+            _ => self.code == "Neo.ClientError.Security.Forbidden",
+        }
+    }
+
+    /// Whether it is the client's to mend, whoever the client is: not a word on credentials or rights.
+    #[must_use]
+    pub fn is_everybodys(&self) -> bool {
+        let (class, category) = self.class_and_category();
+        class == Some("ClientError") && category != Some("Security")
+    }
+
     /// Whether the server is in trouble, whatever it is asked: `Neo.TransientError.*`, and of `Neo.DatabaseError.*`
     /// what is not about a statement or the schema (a database that does not start, a log that cannot be
     /// written, an unknown error). Never what is said of rights.
     #[must_use]
     pub fn is_outage(&self) -> bool {
-        let mut parts = self.code.split('.').skip(1);
-        match (parts.next(), parts.next()) {
+        match self.class_and_category() {
             (_, Some("Security")) => false,
             (Some("TransientError"), _) => true,
             (Some("DatabaseError"), part) => !matches!(part, Some("Statement" | "Schema" | "Procedure")),
             _ => false,
         }
+    }
+
+    /// `Neo.<class>.<category>.<title>`.
+    fn class_and_category(&self) -> (Option<&str>, Option<&str>) {
+        let mut parts = self.code.split('.').skip(1);
+        (parts.next(), parts.next())
     }
 }
 
@@ -238,6 +264,12 @@ pub enum OriginFault {
 }
 
 impl OriginFault {
+    /// As [`Neo4jFailure::refuses_statement`].
+    #[must_use]
+    pub fn refuses_statement(&self) -> bool {
+        matches!(self, Self::Failed(said) if said.refuses_statement())
+    }
+
     /// As [`FailureKind::is_outage`](crate::outcome::FailureKind::is_outage).
     #[must_use]
     pub fn is_outage(&self) -> bool {

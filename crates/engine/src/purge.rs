@@ -6,12 +6,21 @@
 //! after the purge, or from a flight that was detached and removes its own copy again. A node that
 //! cannot be reached reads the store's invalidation log, within
 //! [`INVALIDATION_POLL_MS`] of reaching the store again.
+//!
+//! What the server refuses now (its word in [`Neo4jFailure::refuses_statement`](crate::ports::Neo4jFailure)) goes the same
+//! way: store, by the lease of the run that was refused · this node · its waiters are told · the other nodes. The log
+//! hears of it only where a node could not be told. One that this node does not know of at all finds out by itself:
+//! the same entry is as old there, so what it reads next is refused too.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS};
+use hopcache_core::lease::{Commit, Token};
+use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS, PEERS_TOLD_AT_A_TIME};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_packstream::Reader;
@@ -19,7 +28,7 @@ use hopcache_packstream::Reader;
 use crate::copy::MemoryCopy;
 use crate::engine::Engine;
 use crate::message::encode_purge;
-use crate::ports::{LogCursor, Scope, StoreError};
+use crate::ports::{LogCursor, PeerError, Scope, StoreError};
 
 /// What a purge reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,32 +43,105 @@ pub struct Purged {
     pub unreached: u32,
 }
 
+/// What the other nodes said.
+#[derive(Debug, Default)]
+struct Told {
+    copies: u64,
+    nodes: u32,
+    unreached: u32,
+}
+
 impl Engine {
     /// Purges everywhere.
     pub async fn purge(&self, scope: &Scope) -> Purged {
         let store = self.ports.store.invalidate(scope).await;
         self.saw_store(&store);
-        let mut purged = Purged { store, copies: self.forget(scope), nodes: 1, unreached: 0 };
-        let mut told = Vec::new();
-        for node in self.in_order_to_tell(scope) {
-            match self.tell(&node, scope).await {
-                Some(copies) => {
-                    purged.copies += copies;
-                    purged.nodes += 1;
-                    told.push(node);
-                }
-                None => purged.unreached += 1,
+        let copies = self.forget(scope);
+        let told = self.tell_others(scope).await;
+        Purged { store, copies: copies + told.copies, nodes: 1 + told.nodes, unreached: told.unreached }
+    }
+
+    /// Removes an entry from the store that a run under this lease was refused, and ends the lease. The lease says that
+    /// nobody has stored a newer one meanwhile, and no older run has a lease to commit it again (I3). The invalidation
+    /// log hears nothing of it: nine thousand keys of a role that is revoked would overflow it, and every node
+    /// would forget everything.
+    pub(crate) async fn withdraw(&self, key: &QueryKey, token: Token) {
+        // A life of zero: the entry is removed and nothing is stored.
+        let withdrawn = self.ports.store.commit(key, token, Bytes::new(), Millis::ZERO).await;
+        self.saw_store(&withdrawn);
+        match withdrawn {
+            Ok(Commit::Stored) => {}
+            // The lease lapsed, so the entry may be there still.
+            Ok(Commit::Fenced) => {
+                let removed = self.ports.store.invalidate(&Scope::Key(*key)).await;
+                self.saw_store(&removed);
+            }
+            // Tried once more, but nobody waits for a store that is away.
+            Err(_) => {
+                let (store, scope) = (Arc::clone(&self.ports.store), Scope::Key(*key));
+                self.tasks.spawn(async move {
+                    let _ = store.invalidate(&scope).await;
+                });
             }
         }
+    }
+
+    /// Forgets on this node what the server would not give any more.
+    pub(crate) fn forget_refused(&self, key: &QueryKey) {
+        self.forget(&Scope::Key(*key));
+    }
+
+    /// Tells the other nodes, after the store has [forgotten](Self::withdraw) and this node. The log is for those who
+    /// could not be told. What bounds the number of those who tell is the caller's: the refresh workers, or
+    /// [`REFUSALS_TOLD_AT_A_TIME`](hopcache_core::limits::REFUSALS_TOLD_AT_A_TIME).
+    pub(crate) async fn tell_refused(&self, key: &QueryKey, was_leased: bool) {
+        let scope = Scope::Key(*key);
+        // Without a lease the run could not remove it.
+        if self.tell_others(&scope).await.unreached > 0 || !was_leased {
+            let removed = self.ports.store.invalidate(&scope).await;
+            self.saw_store(&removed);
+        }
+    }
+
+    /// Tells the others beside each other, so that one that is silent keeps nobody waiting but for itself.
+    async fn tell_others(&self, scope: &Scope) -> Told {
+        let mut others = self.in_order_to_tell(scope);
+        let mut told = Told::default();
+        if let Scope::Key(key) = scope
+            && others.first() == self.ports.routing.view().owner(key)
+        {
+            let rest = others.split_off(others.len().min(1));
+            self.tell_all(others, scope, &mut told).await;
+            others = rest;
+        }
+        let reached = self.tell_all(others, scope, &mut told).await;
         if !matches!(scope, Scope::Key(_)) {
-            for node in told {
-                purged.copies += self.tell(&node, scope).await.unwrap_or(0);
+            let mut again = Told::default();
+            self.tell_all(reached, scope, &mut again).await;
+            told.copies += again.copies;
+        }
+        if told.nodes > 0 {
+            told.copies += self.forget(scope);
+        }
+        told
+    }
+
+    /// Returns those who were reached.
+    async fn tell_all(&self, nodes: Vec<NodeName>, scope: &Scope, told: &mut Told) -> Vec<NodeName> {
+        let asked = nodes.into_iter().map(async |node| (self.tell(&node, scope).await, node));
+        let answers: Vec<_> = stream::iter(asked).buffered(PEERS_TOLD_AT_A_TIME).collect().await;
+        let mut reached = Vec::new();
+        for (copies, node) in answers {
+            match copies {
+                Some(copies) => {
+                    told.copies += copies;
+                    told.nodes += 1;
+                    reached.push(node);
+                }
+                None => told.unreached += 1,
             }
         }
-        if purged.nodes > 1 {
-            purged.copies += self.forget(scope);
-        }
-        purged
+        reached
     }
 
     /// The other nodes, a key's owner first. Who has been told may still get a near copy from an owner that has
@@ -80,7 +162,12 @@ impl Engine {
     /// How many copies a node forgot; nothing when it could not be told.
     async fn tell(&self, node: &NodeName, scope: &Scope) -> Option<u64> {
         let message = encode_purge(scope);
-        let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await.ok()?;
+        let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await;
+        // Or every purge until gossip knows would find it gone again. Silence is for probes to judge.
+        if let Err(error @ PeerError::Gone(_)) = &answer {
+            self.ports.routing.report(node, error);
+        }
+        let answer = answer.ok()?;
         u64::try_from(Reader::new(&answer).value().ok()?.as_int()?).ok()
     }
 

@@ -109,9 +109,14 @@ impl Engine {
         (ended, Reading { read_started, took_ms })
     }
 
-    /// Gives the lease back, so that the next one need not wait for it to lapse.
+    /// Gives the lease back, so that the next one need not wait for it to lapse; with the entry, where the server
+    /// would not give that any more.
     async fn land_without(&self, query: &Query, token: Option<Token>, landing: Landing) -> Landing {
         if let Some(token) = token {
+            if landing.is_refusal() {
+                self.withdraw(&query.key, token).await;
+                return landing;
+            }
             let released = self.ports.store.release(&query.key, token).await;
             self.saw_store(&released);
         }

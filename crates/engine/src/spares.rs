@@ -154,6 +154,9 @@ impl Engine {
     /// is known to have failed.
     pub(crate) fn overdue_spare(&self, ask: &Ask) -> Option<Outcome> {
         let now = self.now();
+        if !self.is_awake(now) {
+            return None;
+        }
         if let Some(copy) = self.own_copy(&ask.query.key)
             && self.is_stale_if_error_on()
             && copy.has_origin_failed()
@@ -179,6 +182,8 @@ impl Engine {
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(patience_ms, |left| Millis(left.0 + 1));
             self.ports.clock.sleep(wait_ms).await;
+            // The process may have been stopped while this waited, and a purge have missed it.
+            self.look_after_pause().await;
             if let Some(outcome) = self.overdue_spare(ask) {
                 return outcome;
             }
@@ -210,6 +215,8 @@ impl Engine {
 
     async fn find_spare(&self, ask: &Ask) -> Option<SharedCopy> {
         let key = &ask.query.key;
+        // The request may have begun before a pause in which a purge missed this node.
+        self.look_after_pause().await;
         let held = self.own_copy(key).or_else(|| Some(self.spares.of(key)?.copy));
         if let Some(copy) = held.filter(|copy| is_allowed(ask, copy, self.now())) {
             return Some(copy);

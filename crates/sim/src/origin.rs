@@ -30,6 +30,7 @@ struct State {
     version: i64,
     delay_ms: u64,
     word_delay_ms: u64,
+    slow: Option<(String, u64)>,
     mood: Mood,
     trouble: Trouble,
     runs: Vec<RunSeen>,
@@ -114,6 +115,7 @@ impl ScriptedOrigin {
             version: 1,
             delay_ms: 100,
             word_delay_ms: 0,
+            slow: None,
             mood: Mood::Well,
             trouble: Trouble::default(),
             runs: Vec::new(),
@@ -139,6 +141,11 @@ impl ScriptedOrigin {
     /// How long runs take.
     pub fn set_delay_ms(&self, delay_ms: u64) {
         self.state.lock().delay_ms = delay_ms;
+    }
+
+    /// How long runs of statements take that contain `part`.
+    pub fn set_slow(&self, part: &str, delay_ms: u64) {
+        self.state.lock().slow = Some((part.to_owned(), delay_ms));
     }
 
     /// How runs end.
@@ -239,7 +246,9 @@ impl ScriptedOrigin {
         let stalls = self.dice.chance(state.trouble.stall);
         let stall_ms = if stalls { self.dice.between(500, 4_000) } else { 0 };
         let spread_ms = state.trouble.spread_ms;
-        let delay_ms = state.delay_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
+        let slow = state.slow.as_ref().filter(|(part, _)| run.statement.contains(part.as_str()));
+        let usual_ms = slow.map_or(state.delay_ms, |(_, delay_ms)| *delay_ms);
+        let delay_ms = usual_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
         let fate = Fate { run: number, version: state.version, delay_ms, mood };
         drop(state);
         let subject = Subject::of_run(run).map(Subject::place);

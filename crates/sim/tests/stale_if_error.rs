@@ -10,6 +10,7 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcom
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
+use hopcache_sim::store::Weather;
 use hopcache_sim::switch::Power;
 use hopcache_sim::world::{default_policy, sim_now};
 
@@ -401,4 +402,67 @@ async fn behind_a_failed_run_nobody_waits_for_the_next() {
     assert!(sim_now().since(asked) < Millis(50), "{:?}", sim_now().since(asked));
     world.pass(1_000).await;
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "the run went on");
+}
+
+/// The same, of a request that began before: when the node goes on its time is over, or it has waited for as long as
+/// runs usually take; and the spare that memory still has was purged. The way to the store takes a while, so that the
+/// log says so only then.
+#[tokio::test(start_paused = true)]
+async fn a_request_of_before_a_stop_gets_no_purged_spare() {
+    for left_ms in [100, 60_000] {
+        let (world, mut ask) = aged(2, 14, &policy(), 100_000).await;
+        for node in &world.nodes {
+            let engine = std::sync::Arc::clone(&node.engine);
+            tokio::spawn(async move { engine.follow_invalidations().await });
+        }
+        world.pass(1_010).await;
+        let owner = world.owner_of(&ask);
+        world.origin.set_delay_ms(25_000);
+        ask.deadline = sim_now() + Millis(left_ms);
+        let sent = world.send(owner, &ask);
+        world.pass(50).await;
+        assert_eq!(world.origin.under_way(), 1);
+        world.nodes[owner].switch.set(Power::Paused);
+        world.pass(10_000).await;
+        let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
+        assert_eq!(purged.unreached, 1, "the stopped node could not be told");
+        assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
+        world.store.set_weather(Weather { delay_ms_max: 20, ..Weather::default() });
+        world.nodes[owner].switch.set(Power::On);
+        let outcome = sent.await.unwrap();
+        assert_eq!(stale_served(&world), 0, "{:?}", outcome.how);
+        assert_eq!(is_body(&outcome), left_ms > 100, "only the run's own");
+    }
+}
+
+/// F27: who waits for a run that is refused has the answer as soon as the store and this node have forgotten, whoever
+/// else cannot be told; and no later outage brings the old value back, on any node.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_waits_for_no_silent_peer() {
+    let (world, ask) = aged(3, 15, &policy(), 100_000).await;
+    let owner = world.owner_of(&ask);
+    for node in (0..3).filter(|node| *node != owner) {
+        world.nodes[node].switch.set(Power::Paused);
+    }
+    let forbidden = said("Neo.ClientError.Security.Forbidden");
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden.clone())));
+    let began = sim_now();
+    let outcome = world.send(owner, &ask).await.unwrap();
+    assert_eq!(failure(&outcome), &FailureKind::Neo4j(forbidden));
+    assert!(sim_now().since(began) <= Millis(110), "{:?}", sim_now().since(began));
+    world.origin.set_mood(Mood::Fault(away()));
+    assert!(!is_body(&world.send(owner, &ask).await.unwrap()), "neither memory nor store has it");
+    let before = sim_now();
+    while world.nodes[owner].engine.sizes().tasks > 0 {
+        world.pass(10).await;
+    }
+    // They are told beside each other.
+    assert!(sim_now().since(before) <= default_policy().probe_timeout_ms, "{:?}", sim_now().since(before));
+    for node in &world.nodes {
+        node.switch.set(Power::On);
+    }
+    for node in 0..3 {
+        assert!(!is_body(&world.send(node, &ask).await.unwrap()));
+    }
+    assert_eq!(stale_served(&world), 0);
 }

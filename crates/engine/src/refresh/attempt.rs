@@ -11,20 +11,16 @@ use hopcache_core::lease::Token;
 use hopcache_core::limits;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::queue::{Counted, Place};
+use super::queue::{Counted, Place, is_heavy};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
 use crate::holdings::Held;
 use crate::lead::{Errand, Landing, StaleUse};
 use crate::outcome::{Cause, Event, Kept, RefreshWord};
-use crate::ports::{OriginError, OriginFault, Scope};
+use crate::ports::{OriginError, OriginFault};
 use crate::span::scaled;
 use crate::win::Win;
-
-/// What every statement error begins with that is the statement's, its parameters', its database's or its
-/// principal's own (Neo4j status codes, "Classification").
-const CLIENT_ERROR_START: &str = "Neo.ClientError.";
 
 /// The copy that is to be replaced, without its bytes: a refresh may wait for long.
 #[derive(Debug, Clone, Copy)]
@@ -90,8 +86,7 @@ impl Ticket {
 
     /// Whether its request takes room that requests to come may need while it sleeps.
     fn is_heavy(&self) -> bool {
-        let query = &self.errand.query;
-        query.statement.len() + query.params.len() > limits::BODY_BYTES_UNRESERVED
+        is_heavy(&self.errand.query)
     }
 
     fn note_end(&mut self, word: RefreshWord) {
@@ -154,16 +149,19 @@ impl Engine {
         loop {
             let Some(worker) = place.worker().await else { return };
             let tried = self.try_refresh(&ticket, lease.take(), tries > 0).await;
+            if matches!(tried, Tried::Gone) {
+                let key = *ticket.key();
+                drop(ticket);
+                self.forget_refused(&key);
+                self.tell_refused(&key, true).await;
+                // Only now: so no more refusals are told of at a time than there are workers.
+                drop(worker);
+                return;
+            }
             drop(worker);
             match tried {
                 Tried::Brought(landing) => return ticket.complete(&landing),
-                Tried::Over => return,
-                Tried::Gone => {
-                    let key = *ticket.key();
-                    drop(ticket);
-                    self.purge(&Scope::Key(key)).await;
-                    return;
-                }
+                Tried::Over | Tried::Gone => return,
                 Tried::Again => tries += 1,
                 // No try, so it costs none; but it does not wait for ever for runs of others either.
                 Tried::HeldBack => waits += 1,
@@ -194,7 +192,7 @@ impl Engine {
             () = self.ports.clock.sleep(pause_ms) => {}
         }
         drop(asleep);
-        self.queue.enter()
+        self.queue.enter(&ticket.errand.query, self.now())
     }
 
     async fn try_refresh(&self, ticket: &Ticket, lease: Option<(Token, Millis)>, is_retry: bool) -> Tried {
@@ -280,7 +278,7 @@ fn tried(landing: Landing) -> Tried {
     match landing {
         Landing::Found(_) | Landing::Ran { kept: Kept::Stored, .. } => Tried::Brought(landing),
         Landing::Failed(OriginError { kind, .. }) => match kind {
-            OriginFault::Failed(said) if said.code.starts_with(CLIENT_ERROR_START) => Tried::Gone,
+            kind if kind.refuses_statement() => Tried::Gone,
             OriginFault::Failed(_) | OriginFault::Unauthorized(_) | OriginFault::TooLarge { .. } => {
                 Tried::Over
             }

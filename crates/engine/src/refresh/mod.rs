@@ -195,7 +195,7 @@ impl Engine {
             // One waits, runs or sleeps already.
             return put_off(Millis(limits::REFRESH_DROPPED_MS));
         };
-        let Some(place) = self.queue.enter() else {
+        let Some(place) = self.queue.enter(&errand.query, now) else {
             // At the end of the node there is no queue that could be full.
             if !self.queue.is_ended() {
                 self.note(Event::Refresh(RefreshWord::Dropped));
@@ -217,8 +217,7 @@ impl Engine {
         copy: &MemoryCopy,
         (held, lease_ms): (Held<'_>, Millis),
     ) {
-        let worker = if self.queue.is_ended() { None } else { self.queue.free_worker() };
-        let Some(worker) = worker else {
+        let Some(worker) = self.queue.free_worker(&errand.query, self.now()) else {
             drop(held);
             return self.refresh(copy, errand);
         };

@@ -1,31 +1,79 @@
-//! Who of the refreshes runs, waits for a worker, or sleeps before it is tried again; each within its bound (I9).
-//! It runs nothing and knows no key.
+//! Who of the refreshes runs, waits for a worker, or sleeps before it is tried again; each within its bound (I9), and
+//! none for others to do without (F37). It runs nothing and knows no key.
 //!
-//! `workers` run at a time, `queue_max` wait in the order in which they came; who finds no place is dropped. A
-//! refresh that sleeps before its next try has neither a worker nor a place in the queue: an origin that is down
-//! leaves both to keys that it still answers.
+//! `workers` run at a time and `queue_max` wait. A refresh that sleeps before its next try has neither a worker nor a
+//! place in the queue: an origin that is down leaves both to keys that it still answers.
+//!
+//! Principals share both, and one that is alone has all of both:
+//! - A worker that becomes free goes to the next principal in a circle, to its refresh that has waited longest.
+//! - A run may hold its worker for as long as the deadline of a try, so turns alone would let one principal's slow runs
+//!   keep everybody's workers. Where another principal was seen within [`REFRESH_OTHERS_MS`], nobody has more than
+//!   half of them, rounded up; then a worker may idle while somebody waits who has that many.
+//! - Into a full queue comes who has at least two places fewer there than whoever has most: that one's youngest goes.
+//!
+//! A request of more than [`BODY_BYTES_UNRESERVED`] has room that requests to come may need: it runs at once or not.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hopcache_core::limits::REFRESHES_ASLEEP_MAX;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_OTHERS_MS, REFRESHES_ASLEEP_MAX};
+use hopcache_core::time::{Millis, MonoTime};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+
+use crate::ask::Query;
 
 /// The bounds, and who has which place.
 pub(crate) struct Queue {
-    /// Hands out workers in the order in which they were asked for.
-    workers: Arc<Semaphore>,
-    workers_max: usize,
-    queue_max: usize,
-    waiting: Arc<AtomicUsize>,
+    shared: Arc<Shared>,
     asleep: Arc<AtomicUsize>,
     begun: Arc<AtomicUsize>,
     ended: CancellationToken,
 }
 
-/// The right to run. Dropped, it goes to the next in line.
-pub(crate) struct Worker(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+struct Shared {
+    workers_max: usize,
+    queue_max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    has_ended: bool,
+    running: usize,
+    /// Of each principal that has workers, how many.
+    at_work: BTreeMap<PrincipalScope, usize>,
+    waiting: usize,
+    /// Of each principal that waits, its refreshes in the order in which they came.
+    lines: BTreeMap<PrincipalScope, VecDeque<Waiting>>,
+    /// Each principal that waits, once; the next one first.
+    circle: VecDeque<PrincipalScope>,
+    tickets: u64,
+    seen: Seen,
+}
+
+struct Waiting {
+    ticket: u64,
+    caller: oneshot::Sender<Worker>,
+}
+
+/// Whether there is more than one principal.
+#[derive(Default)]
+struct Seen {
+    latest: Option<(PrincipalScope, MonoTime)>,
+    /// When the latest principal that is not the latest was.
+    other_at: Option<MonoTime>,
+    are_many: bool,
+}
+
+/// The right to run. Dropped, it goes to the next in turn.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    scope: PrincipalScope,
+}
 
 /// One of a bounded number. Dropped, it makes room.
 pub(crate) struct Counted(Arc<AtomicUsize>);
@@ -35,38 +83,45 @@ pub(crate) enum Place {
     /// It may run at once.
     AtWork(Worker),
     /// It waits for a worker.
-    InLine(Arc<Semaphore>, Counted),
+    InLine(InLine),
+}
+
+/// A place among those who wait. Dropped, it makes room.
+pub(crate) struct InLine {
+    shared: Arc<Shared>,
+    scope: PrincipalScope,
+    ticket: u64,
+    called: oneshot::Receiver<Worker>,
 }
 
 impl Queue {
     pub(crate) fn new(workers: u32, queue_max: u32) -> Self {
-        let workers_max = usize::try_from(workers.max(1)).unwrap_or(1).min(Semaphore::MAX_PERMITS);
-        Self {
-            workers: Arc::new(Semaphore::new(workers_max)),
-            workers_max,
+        let shared = Shared {
+            workers_max: usize::try_from(workers.max(1)).unwrap_or(1),
             queue_max: usize::try_from(queue_max).unwrap_or(usize::MAX),
-            waiting: Arc::default(),
+            state: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
             asleep: Arc::default(),
             begun: Arc::default(),
             ended: CancellationToken::new(),
         }
     }
 
+    /// Takes note of a principal whose entries may come to be refreshed here.
+    pub(crate) fn saw(&self, query: &Query, now: MonoTime) {
+        self.shared.state.lock().seen.note(query.identity.scope, now);
+    }
+
     /// A worker, if one is free and nobody waits for it.
-    pub(crate) fn free_worker(&self) -> Option<Worker> {
-        Arc::clone(&self.workers).try_acquire_owned().ok().map(Worker)
+    pub(crate) fn free_worker(&self, query: &Query, now: MonoTime) -> Option<Worker> {
+        self.shared.free_worker(query.identity.scope, now)
     }
 
     /// A place, if there is one.
-    pub(crate) fn enter(&self) -> Option<Place> {
-        if self.is_ended() {
-            return None;
-        }
-        if let Some(worker) = self.free_worker() {
-            return Some(Place::AtWork(worker));
-        }
-        let counted = Counted::among(&self.waiting, self.queue_max)?;
-        Some(Place::InLine(Arc::clone(&self.workers), counted))
+    pub(crate) fn enter(&self, query: &Query, now: MonoTime) -> Option<Place> {
+        self.shared.enter(query.identity.scope, is_heavy(query), now)
     }
 
     /// Counts a refresh until it ends, wherever it is meanwhile.
@@ -79,9 +134,16 @@ impl Queue {
         Counted::among(&self.asleep, REFRESHES_ASLEEP_MAX).filter(|_| !self.is_ended())
     }
 
-    /// Nobody gets a worker any more, and those who sleep wake up.
+    /// Nobody gets a worker any more, and those who wait or sleep end.
     pub(crate) fn end(&self) {
-        self.workers.close();
+        let lines = {
+            let mut state = self.shared.state.lock();
+            state.has_ended = true;
+            state.waiting = 0;
+            state.circle.clear();
+            std::mem::take(&mut state.lines)
+        };
+        drop(lines);
         self.ended.cancel();
     }
 
@@ -95,11 +157,11 @@ impl Queue {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.shared.state.lock().waiting
     }
 
     pub(crate) fn at_work(&self) -> usize {
-        self.workers_max.saturating_sub(self.workers.available_permits())
+        self.shared.state.lock().running
     }
 
     pub(crate) fn begun(&self) -> usize {
@@ -111,13 +173,161 @@ impl Queue {
     }
 }
 
+/// Whether a query takes room that requests to come may need.
+pub(crate) fn is_heavy(query: &Query) -> bool {
+    query.statement.len() + query.params.len() > BODY_BYTES_UNRESERVED
+}
+
+impl Shared {
+    fn free_worker(self: &Arc<Self>, scope: PrincipalScope, now: MonoTime) -> Option<Worker> {
+        self.state.lock().seen.note(scope, now);
+        // Who waited for others that have not been seen since goes first.
+        self.hand_out();
+        let mut state = self.state.lock();
+        let may_run = state.may_run(&scope, self.workers_max);
+        may_run.then(|| self.hire(&mut state, scope))
+    }
+
+    fn enter(self: &Arc<Self>, scope: PrincipalScope, is_heavy: bool, now: MonoTime) -> Option<Place> {
+        if let Some(worker) = self.free_worker(scope, now) {
+            return Some(Place::AtWork(worker));
+        }
+        if is_heavy {
+            return None;
+        }
+        let mut state = self.state.lock();
+        if state.has_ended {
+            return None;
+        }
+        let pushed_out = match state.waiting < self.queue_max {
+            true => None,
+            false => Some(state.push_out_for(&scope)?),
+        };
+        let place = self.stand_in_line(&mut state, scope);
+        drop(state);
+        drop(pushed_out);
+        Some(Place::InLine(place))
+    }
+
+    fn stand_in_line(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> InLine {
+        let (caller, called) = oneshot::channel();
+        let ticket = state.tickets;
+        state.tickets += 1;
+        state.waiting += 1;
+        let line = state.lines.entry(scope).or_default();
+        if line.is_empty() {
+            state.circle.push_back(scope);
+        }
+        line.push_back(Waiting { ticket, caller });
+        InLine { shared: Arc::clone(self), scope, ticket, called }
+    }
+
+    fn hire(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> Worker {
+        state.running += 1;
+        *state.at_work.entry(scope).or_default() += 1;
+        Worker { shared: Arc::clone(self), scope }
+    }
+
+    /// Gives free workers to those who wait and may have them.
+    fn hand_out(self: &Arc<Self>) {
+        loop {
+            let mut state = self.state.lock();
+            let Some((scope, next)) = state.next(self.workers_max) else { return };
+            let worker = self.hire(&mut state, scope);
+            // A worker that finds its refresh gone is dropped, which takes the lock.
+            drop(state);
+            let _ = next.caller.send(worker);
+        }
+    }
+}
+
+impl State {
+    fn may_run(&self, scope: &PrincipalScope, workers_max: usize) -> bool {
+        let most = if self.seen.are_many { workers_max.div_ceil(2) } else { workers_max };
+        let own = self.at_work.get(scope).copied().unwrap_or(0);
+        !self.has_ended && self.running < workers_max && own < most
+    }
+
+    fn next(&mut self, workers_max: usize) -> Option<(PrincipalScope, Waiting)> {
+        let turn = self.circle.iter().position(|scope| self.may_run(scope, workers_max))?;
+        let scope = self.circle.remove(turn)?;
+        let line = self.lines.get_mut(&scope)?;
+        let next = line.pop_front()?;
+        if line.is_empty() {
+            self.lines.remove(&scope);
+        } else {
+            self.circle.push_back(scope);
+        }
+        self.waiting -= 1;
+        Some((scope, next))
+    }
+
+    /// Takes the youngest out of the longest line, where that is not `scope`'s and does not become shorter than its.
+    fn push_out_for(&mut self, scope: &PrincipalScope) -> Option<Waiting> {
+        let own = self.lines.get(scope).map_or(0, VecDeque::len);
+        let longest = self.lines.iter().max_by_key(|(_, line)| line.len()).map(|(longest, _)| *longest)?;
+        // The one that comes stands in line too.
+        let youngest = self.lines.get(&longest).filter(|line| line.len() > own + 1)?.back()?.ticket;
+        self.leave(&longest, youngest)
+    }
+
+    fn leave(&mut self, scope: &PrincipalScope, ticket: u64) -> Option<Waiting> {
+        let line = self.lines.get_mut(scope)?;
+        let place = line.iter().position(|each| each.ticket == ticket)?;
+        let left = line.remove(place)?;
+        if line.is_empty() {
+            self.lines.remove(scope);
+            self.circle.retain(|each| each != scope);
+        }
+        self.waiting -= 1;
+        Some(left)
+    }
+}
+
+impl Seen {
+    fn note(&mut self, scope: PrincipalScope, now: MonoTime) {
+        if let Some((latest, at)) = self.latest
+            && latest != scope
+        {
+            self.other_at = Some(at);
+        }
+        self.latest = Some((scope, now));
+        self.are_many = self.other_at.is_some_and(|at| now.since(at) < Millis(REFRESH_OTHERS_MS));
+    }
+}
+
 impl Place {
-    /// Waits for a worker; none when the queue has ended meanwhile.
+    /// Waits for a worker; none when the queue has ended meanwhile, or the place was given to another principal.
     pub(crate) async fn worker(self) -> Option<Worker> {
         match self {
             Self::AtWork(worker) => Some(worker),
-            Self::InLine(workers, _counted) => workers.acquire_owned().await.ok().map(Worker),
+            Self::InLine(mut place) => (&mut place.called).await.ok(),
         }
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        // A worker that was sent and not taken goes on with the channel, behind this.
+        let left = self.shared.state.lock().leave(&self.scope, self.ticket);
+        drop(left);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock();
+            state.running -= 1;
+            let left = state.at_work.get_mut(&self.scope).map(|own| {
+                *own -= 1;
+                *own
+            });
+            if left == Some(0) {
+                state.at_work.remove(&self.scope);
+            }
+        }
+        self.shared.hand_out();
     }
 }
 
@@ -132,5 +342,96 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVE: PrincipalScope = PrincipalScope([1; 32]);
+    const ANN: PrincipalScope = PrincipalScope([2; 32]);
+    const NOW: MonoTime = MonoTime(0);
+
+    fn places(queue: &Queue, scope: PrincipalScope, count: usize, now: MonoTime) -> Vec<Place> {
+        (0..count).filter_map(|_| queue.shared.enter(scope, false, now)).collect()
+    }
+
+    fn at_work(places: &[Place]) -> usize {
+        places.iter().filter(|place| matches!(place, Place::AtWork(_))).count()
+    }
+
+    /// One principal alone has every worker and every place (work-conserving).
+    #[test]
+    fn who_is_alone_has_everything() {
+        let queue = Queue::new(4, 10);
+        let all = places(&queue, EVE, 20, NOW);
+        assert_eq!((all.len(), at_work(&all), queue.waiting()), (14, 4, 10));
+        drop(all);
+        assert_eq!((queue.at_work(), queue.waiting()), (0, 0));
+    }
+
+    /// F37: half of the workers and half of a full queue are for others, once there are others.
+    #[test]
+    fn others_have_half() {
+        let queue = Queue::new(4, 10);
+        places(&queue, ANN, 1, NOW);
+        let eves = places(&queue, EVE, 20, NOW);
+        assert_eq!((eves.len(), at_work(&eves), queue.waiting()), (12, 2, 10));
+        let anns = places(&queue, ANN, 20, NOW);
+        assert_eq!((at_work(&anns), anns.len(), queue.waiting()), (2, 7, 10));
+        let lines: Vec<_> = queue.shared.state.lock().lines.values().map(VecDeque::len).collect();
+        assert_eq!(lines, [5, 5]);
+        drop(anns);
+        assert_eq!((queue.at_work(), queue.waiting()), (2, 5));
+
+        let later = NOW + Millis(REFRESH_OTHERS_MS + 1);
+        places(&queue, EVE, 1, later);
+        assert_eq!((queue.at_work(), queue.waiting()), (4, 3), "nobody else was seen for long");
+        drop(eves);
+        assert_eq!((queue.at_work(), queue.waiting()), (0, 0));
+    }
+
+    /// Workers that become free go in turn.
+    #[tokio::test]
+    async fn workers_go_in_turn() {
+        let queue = Queue::new(1, 10);
+        let running = places(&queue, EVE, 1, NOW);
+        let mut eves = places(&queue, EVE, 3, NOW);
+        let ann = places(&queue, ANN, 1, NOW).pop().unwrap();
+        drop(running);
+        let first = eves.remove(0).worker().await.unwrap();
+        drop(first);
+        let second = ann.worker().await.expect("before Eve's second");
+        assert_eq!((queue.at_work(), queue.waiting()), (1, 2));
+        drop(second);
+        queue.end();
+        let at_work = eves.remove(0).worker().await;
+        assert!(at_work.is_some() && eves.remove(0).worker().await.is_none());
+        assert!(queue.shared.enter(ANN, false, NOW).is_none());
+    }
+
+    /// A heavy request has a worker at once, or nothing.
+    #[test]
+    fn the_heavy_do_not_wait() {
+        let queue = Queue::new(1, 10);
+        let running = queue.shared.enter(EVE, true, NOW);
+        assert!(matches!(running, Some(Place::AtWork(_))));
+        assert!(queue.shared.enter(EVE, true, NOW).is_none());
+        assert!(queue.shared.enter(EVE, false, NOW).is_some());
+    }
+
+    /// A worker sent to a refresh that is gone before it took it goes on.
+    #[test]
+    fn a_called_one_that_is_dropped_gives_its_worker_on() {
+        let queue = Queue::new(1, 10);
+        let running = places(&queue, EVE, 1, NOW);
+        let mut waiting = places(&queue, EVE, 2, NOW);
+        drop(running);
+        assert_eq!((queue.at_work(), queue.waiting()), (1, 1));
+        drop(waiting.remove(0));
+        assert_eq!((queue.at_work(), queue.waiting()), (1, 0), "the second's");
+        drop(waiting);
+        assert_eq!(queue.at_work(), 0);
     }
 }

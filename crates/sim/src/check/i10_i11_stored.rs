@@ -1,6 +1,7 @@
 //! I10, I11, I6: what is stored and what is served is the whole result of a run that ended well and was a
 //! read; an error is never a value.
 
+use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;
 
 use super::{Check, Ground, Seen};
@@ -17,6 +18,8 @@ impl Check for Stored {
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
             match &fact.what {
+                // For no time: it takes away what is there, and nothing is stored (an entry that the server refused).
+                What::Committed { entry, .. } if entry.left == Millis::ZERO => {}
                 What::Committed { entry, .. } => {
                     let subject = subject_of_commit(fact, seen.ground);
                     is_result(fact, seen.ground, entry.told, false)?;

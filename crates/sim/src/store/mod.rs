@@ -229,6 +229,12 @@ impl SlotStore {
         self.state.lock().commits.clone()
     }
 
+    /// Invalidations that its log tells of.
+    #[must_use]
+    pub fn logged(&self) -> usize {
+        self.state.lock().now_is.log.len()
+    }
+
     /// Leases granted so far.
     #[must_use]
     pub fn grants(&self) -> u64 {

@@ -385,7 +385,12 @@ impl Store for StorePort {
         life_ms: Millis,
     ) -> Result<Commit, StoreError> {
         let brought = self.brought(key, &entry, life_ms);
-        match self.send(Command::Commit { key: *key, token, entry, life_ms, brought }).await? {
+        let answer = self.send(Command::Commit { key: *key, token, entry, life_ms, brought }).await;
+        if life_ms == Millis::ZERO {
+            // What the origin refuses is withdrawn so, and the node forgets it too.
+            self.shared.record.note(What::Forgot { node: self.by.node });
+        }
+        match answer? {
             Reply::Commit(commit) => Ok(commit),
             _ => odd(),
         }

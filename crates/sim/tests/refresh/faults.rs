@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use hopcache_core::lease::Commit;
-use hopcache_core::limits::REFRESH_RETRY_MS;
+use hopcache_core::limits::{INVALIDATION_LOG_LEN_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Answer, Detail};
-use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::outcome::{Answer, Class, Detail, RefreshWord};
+use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::switch::Power;
 use hopcache_sim::world::{default_policy, sim_now};
 
-use super::{READ, RUN_MS, TTL_MS, ask, at_rest, other, stale_world, version, with, words};
+use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, other, stale_world, version, with, words};
 
 /// F2, I3: the lease is lost in mid-refresh. What comes is fenced and not kept; another node's value stays.
 #[tokio::test(start_paused = true)]
@@ -137,6 +137,11 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
     for fault in [
         OriginFault::Unauthorized(said("Neo.ClientError.Security.Unauthorized")),
         OriginFault::Failed(said("Neo.DatabaseError.General.UnknownError")),
+        // No word on the statement: the database is made anew, or cannot begin a transaction.
+        OriginFault::Failed(said("Neo.ClientError.Database.DatabaseNotFound")),
+        OriginFault::Failed(said("Neo.ClientError.Transaction.TransactionStartFailed")),
+        OriginFault::Failed(said("Neo.ClientError.Cluster.NotALeader")),
+        OriginFault::Failed(said("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase")),
     ] {
         let world = stale_world(14, &default_policy(), &[READ.to_owned()]).await;
         world.origin.set_mood(Mood::Fault(fault));
@@ -145,6 +150,85 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
         assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0]);
         assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1, "the stale value stays");
     }
+}
+
+/// I9: a role is revoked, and more of its stale keys are refused between two looks at the invalidation log than the
+/// log holds ([`INVALIDATION_LOG_LEN_MAX`]). They are gone everywhere, and the log hears of none.
+#[tokio::test(start_paused = true)]
+async fn a_revoked_role_does_not_overflow_the_log() {
+    let policy = with(|refresh| refresh.queue_max = 2_000);
+    let world = World::with_policy(3, 33, &policy);
+    for node in &world.nodes {
+        let engine = Arc::clone(&node.engine);
+        tokio::spawn(async move { engine.follow_invalidations().await });
+    }
+    world.origin.set_delay_ms(1);
+    let asks: Vec<_> = (0..1_500).map(|number| world.ask(&other(number))).collect();
+    for each in &asks {
+        ask(&world, world.owner_of(each), each).await;
+    }
+    world.pass(TTL_MS + 1_000).await;
+    let others: Vec<_> = (0..10).map(|number| world.ask_as(&other(number), "ann")).collect();
+    for each in &others {
+        ask(&world, world.owner_of(each), each).await;
+    }
+    let said = "Neo.ClientError.Security.Forbidden".to_owned();
+    let forbidden = Neo4jFailure { code: said, message: "no".to_owned() };
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden)));
+    for each in &asks {
+        assert!(matches!(
+            world.nodes[world.owner_of(each)].engine.answer(each).await.answer,
+            Answer::Body(_)
+        ));
+    }
+    world.pass(5_000).await;
+    let failed: usize = world.nodes.iter().map(|node| count(node, RefreshWord::Failed)).sum();
+    assert_eq!(failed, 1_500, "each was refused, by its owner");
+    let copies: u64 = world.nodes.iter().map(|node| node.engine.sizes().copies).sum();
+    assert_eq!(copies, 10, "the refused ones are gone, and the others are not");
+    assert!(asks.len() > INVALIDATION_LOG_LEN_MAX);
+    assert_eq!(world.store.logged(), 0);
+    let runs = world.origin.runs();
+    for each in &asks[..10] {
+        let mut cached = each.clone();
+        cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
+        assert!(matches!(ask(&world, 0, &cached).await.answer, Answer::Failed(_)), "nor in the store");
+    }
+    for each in &others {
+        assert_eq!(ask(&world, world.owner_of(each), each).await.how.class, Class::Hit);
+    }
+    assert_eq!(world.origin.runs(), runs);
+    at_rest(&world);
+}
+
+/// F2: whoever cannot be told reads of a refusal in the log.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_reaches_a_node_that_was_not_told() {
+    let world = World::with_policy(2, 34, &default_policy());
+    for node in &world.nodes {
+        let engine = Arc::clone(&node.engine);
+        tokio::spawn(async move { engine.follow_invalidations().await });
+    }
+    let stale = world.ask(READ);
+    let (owner, other) = (world.owner_of(&stale), 1 - world.owner_of(&stale));
+    ask(&world, owner, &stale).await;
+    let copy = world.nodes[owner].memory.get(&stale.query.key).unwrap();
+    world.nodes[other].memory.put(stale.query.key, Arc::clone(&copy), Millis(90_000));
+    world.nodes[other].memory.put(world.ask("RETURN 1").query.key, copy, Millis(90_000));
+    world.pass(TTL_MS + 1_000).await;
+    let said = "Neo.ClientError.Schema.IndexNotFound".to_owned();
+    let refused = Neo4jFailure { code: said, message: "no".to_owned() };
+    world.origin.set_mood(Mood::Fault(OriginFault::Failed(refused)));
+    world.nodes[other].switch.set(Power::Paused);
+    ask(&world, owner, &stale).await;
+    world.pass(5_000).await;
+    assert_eq!(world.nodes[owner].engine.sizes().copies, 0);
+    assert_eq!(world.store.logged(), 1);
+    assert_eq!(world.nodes[other].engine.sizes().copies, 2, "it was not told");
+    world.nodes[other].switch.set(Power::On);
+    world.pass(1_000).await;
+    assert!(world.nodes[other].memory.get(&stale.query.key).is_none());
+    assert_eq!(world.nodes[other].engine.sizes().copies, 1, "it read of this one and forgot no other");
 }
 
 /// F4: a refresh that panics has failed as any other, and frees its worker.

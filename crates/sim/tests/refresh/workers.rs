@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use hopcache_core::limits::{REFRESH_CUT_MS, REFRESH_DROPPED_MS, REFRESH_RETRY_MS};
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_CUT_MS, REFRESH_DROPPED_MS, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{Detail, Event, RefreshWord};
 use hopcache_engine::ports::{OriginFault, Scope};
+use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::world::{default_policy, sim_now};
 
-use super::{READ, RUN_MS, ask, at_rest, balance, count, other, stale_world, version, with, words};
+use super::{READ, RUN_MS, TTL_MS, ask, at_rest, balance, count, other, stale_world, version, with, words};
 
 /// I9: one worker, two places: of four stale keys one refreshes, two wait, the fourth is dropped and tries again.
 #[tokio::test(start_paused = true)]
@@ -167,5 +168,65 @@ async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
         assert_eq!(version(&ask(&world, 0, &world.ask(&statement)).await), 1);
     }
     assert_eq!(words(&world.nodes[0]), [3, 1, 2, 0, 0], "turned away, which is no full queue");
+    at_rest(&world);
+}
+
+/// F37: Eve has more stale keys than there are workers and places, and each run takes as long as a try may. Ann's few
+/// quick ones are refreshed beside them at once; and nobody has less than Eve where Ann is not.
+#[tokio::test(start_paused = true)]
+async fn one_principal_leaves_workers_and_places_to_others() {
+    let policy =
+        with(|refresh| (refresh.workers, refresh.queue_max, refresh.timeout_ms) = (4, 100, Millis(30_000)));
+    for is_ann_there in [true, false] {
+        let world = World::with_policy(1, 31, &policy);
+        let eves: Vec<_> =
+            (0..110).map(|number| world.ask_as(&format!("{} // slow", other(number)), "eve")).collect();
+        let anns: Vec<_> = (0..20).map(|number| world.ask_as(&other(number), "ann")).collect();
+        let anns = if is_ann_there { anns } else { Vec::new() };
+        for each in eves.iter().chain(&anns) {
+            ask(&world, 0, each).await;
+        }
+        world.pass(TTL_MS + 1_000).await;
+        world.origin.set_version(2);
+        world.origin.set_slow("slow", 25_000);
+        for each in &eves {
+            ask(&world, 0, each).await;
+        }
+        let engine = &world.nodes[0].engine;
+        let of_eve = if is_ann_there { 2 } else { 4 };
+        assert_eq!(
+            (engine.refreshes_under_way(), engine.refreshes_waiting()),
+            (of_eve, 100),
+            "the flood is there"
+        );
+        for _ in 0..24 {
+            for each in &anns {
+                ask(&world, 0, each).await;
+            }
+            world.pass(1_000).await;
+        }
+        for each in &anns {
+            assert_eq!(version(&ask(&world, 0, each).await), 2);
+        }
+        assert_eq!(count(&world.nodes[0], RefreshWord::Completed), anns.len(), "none of Eve's has ended yet");
+        world.pass(2_000).await;
+        assert_eq!(count(&world.nodes[0], RefreshWord::Completed), anns.len() + of_eve);
+    }
+}
+
+/// I9: a request whose body holds room that others need does not wait in line with it.
+#[tokio::test(start_paused = true)]
+async fn a_heavy_request_has_no_place_in_line() {
+    let policy = with(|refresh| refresh.workers = 1);
+    let heavy = format!("{} // {}", other(1), "x".repeat(BODY_BYTES_UNRESERVED));
+    let world = stale_world(32, &policy, &[READ.to_owned(), heavy.clone()]).await;
+    ask(&world, 0, &world.ask(READ)).await;
+    ask(&world, 0, &world.ask(&heavy)).await;
+    assert_eq!((words(&world.nodes[0]), world.nodes[0].engine.refreshes_waiting()), ([1, 0, 0, 0, 1], 0));
+    world.pass(RUN_MS + REFRESH_DROPPED_MS * 3 / 2).await;
+    ask(&world, 0, &world.ask(&heavy)).await;
+    assert_eq!(world.nodes[0].engine.refreshes_under_way(), 1, "at once");
+    world.pass(2 * RUN_MS).await;
+    assert_eq!(version(&ask(&world, 0, &world.ask(&heavy)).await), 2);
     at_rest(&world);
 }
