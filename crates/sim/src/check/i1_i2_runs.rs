@@ -32,12 +32,13 @@ pub(super) struct Runs {
     unused: BTreeMap<(Life, KeyId), Vec<Token>>,
     /// Failed store commands that a run without a lease is explained by.
     out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
-    /// Runs of requests that asked for a read of their own.
-    own: BTreeMap<u32, u32>,
-    /// For whom a forward is, and how often an ask was served from afar: a message may come twice, and each
+    /// Runs of requests that asked for a read of their own, at each node: one that was stopped with the message unread
+    /// runs it when it goes on, though the entry node has stood in for it meanwhile.
+    own: BTreeMap<(u32, Life), u32>,
+    /// For whom a forward is, and how often an ask was served from afar by a node: a message may come twice, and each
     /// time it asks for a read.
     hops: BTreeMap<u32, u32>,
-    served: BTreeMap<u32, u32>,
+    served: BTreeMap<(u32, Life), u32>,
     /// What happened that can cost a lease: to one node, or to all.
     trouble: Vec<(MonoTime, Option<usize>)>,
     powers: BTreeMap<usize, (&'static str, MonoTime)>,
@@ -106,9 +107,9 @@ impl Runs {
                 self.hops.insert(*hop, *ask);
                 Ok(())
             }
-            What::ServeBegan { hop, .. } => {
+            What::ServeBegan { hop, by, .. } => {
                 if let Some(ask) = self.hops.get(hop) {
-                    *self.served.entry(*ask).or_default() += 1;
+                    *self.served.entry((*ask, *by)).or_default() += 1;
                 }
                 Ok(())
             }
@@ -207,9 +208,9 @@ impl Runs {
         if want != Want::Plain
             && let Some(ask) = ask
         {
-            let own = self.own.entry(ask).or_default();
+            let own = self.own.entry((ask, by)).or_default();
             *own += 1;
-            let served = self.served.get(&ask).copied().unwrap_or(0).max(1);
+            let served = self.served.get(&(ask, by)).copied().unwrap_or(0).max(1);
             if *own <= 3 * served {
                 return Ok(());
             }
