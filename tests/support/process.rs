@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -29,11 +30,22 @@ pub fn raise_open_files() {
     let _ = Command::new("prlimit").args(["--pid", &own, &most]).status();
 }
 
-/// Ports that are free now.
+/// Ports that are free now, and that nobody is given by chance before they are used: below those that the kernel
+/// picks for outgoing connections (32,768 and up), each once in this process, from a place of its own. A port of
+/// the kernel's choice was taken by one of thousands of connections between its choice and the start of its node.
 pub fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(977);
+    let next = || {
+        let place = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
+        u16::try_from(PORT_FIRST + place).unwrap()
+    };
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(next).filter(is_free).take(count).collect()
 }
+
+const PORT_FIRST: u32 = 10_000;
+const PORTS: u32 = 22_000;
 
 /// Addresses of one node.
 #[derive(Debug, Clone, Copy)]
