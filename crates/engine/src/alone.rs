@@ -6,9 +6,6 @@
 //! failures hold as ever (I2). What is kept without a token is never refreshed early; once stale it is refreshed as
 //! ever, under the lease, and what that brings is stored.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use crate::copy::MemoryCopy;
 use crate::engine::Engine;
 use crate::lead::{Errand, Landing};
@@ -24,18 +21,12 @@ impl Engine {
         if let Some(left_ms) = self.held_back(key) {
             return self.land_held_back(errand, left_ms).await;
         }
-        let purges = self.purges.load(Ordering::SeqCst);
+        let purges = self.spares.purges();
         let landing = self.run(errand, None).await;
         if let Landing::Ran { copy, detail: None, .. } = &landing
-            && self.purges.load(Ordering::SeqCst) == purges
             && copy.rendering(errand.form).is_ok()
         {
-            self.ports.memory.put(*key, Arc::clone(copy), copy.dead_at.since(self.now()));
-            // No seat in a table by which a purge would detach us:
-            //   we read X · we see no purge · a purge empties memory · we keep X.
-            if self.purges.load(Ordering::SeqCst) != purges {
-                self.ports.memory.remove(key);
-            }
+            self.remember_unless_purged(purges, key, copy, copy.dead_at);
         }
         landing
     }

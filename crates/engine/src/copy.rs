@@ -15,6 +15,7 @@ use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 
+use crate::ask::Freshness;
 use crate::refresh::Pace;
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
@@ -245,6 +246,13 @@ impl MemoryCopy {
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
         self.has_origin_failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it keeps to a request's own `max-age` and `max-stale`.
+    #[must_use]
+    pub fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
+        freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
+            && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
     }
 
     /// Time since the origin read began.

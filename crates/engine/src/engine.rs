@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures_util::StreamExt;
 use hopcache_core::entry::ChecksumKey;
@@ -136,8 +135,6 @@ pub struct Engine {
     pub(crate) degrees: Degrees,
     pub(crate) too_large: Mutex<LruCache<QueryKey, MonoTime>>,
     pub(crate) setbacks: Setbacks,
-    /// Purges that reached this node, for runs that no flight knows of.
-    pub(crate) purges: AtomicU64,
     pub(crate) spares: Spares,
     pub(crate) awake: Awake,
     /// Flights that tell other nodes of a refusal.
@@ -193,7 +190,6 @@ impl Engine {
                 NonZeroUsize::new(limits::UNCACHEABLE_KEYS_MAX).unwrap_or(NonZeroUsize::MIN),
             )),
             setbacks: Setbacks::new(),
-            purges: AtomicU64::new(0),
             spares: Spares::default(),
             awake: Awake::default(),
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),

@@ -62,7 +62,7 @@ impl Engine {
 
     /// Serves a fresh copy, or a stale one while a refresh runs (stale while revalidate, RFC 5861).
     pub(crate) fn from_memory(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
-        if ask.freshness.no_cache || self.policy.ttl_ms == Millis::ZERO {
+        if ask.freshness.no_cache {
             return None;
         }
         let copy = self.own_copy(&ask.query.key)?;
@@ -70,22 +70,22 @@ impl Engine {
         if !self.is_awake(now) {
             return None;
         }
-        let too_old = ask.freshness.age_max_ms.is_some_and(|age_max| copy.age_ms(now) > age_max);
+        if !copy.keeps_to(ask.freshness, now) {
+            return None;
+        }
         match copy.life(now) {
-            _ if too_old => None,
             Life::Fresh(_) => {
                 // Nobody asks the origin for a request with `only-if-cached`.
                 let errand = || (!ask.freshness.only_if_cached).then(|| Errand::of(ask, Cause::Refresh));
                 self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
-                Some(self.hit_outcome(ask, &copy, None))
+                Some(self.hit_outcome(ask, &copy, None, now))
             }
-            Life::Stale(past) if ask.freshness.stale_max_ms.is_some_and(|most| past > most) => None,
             // Nobody asks the origin for this request, so it brings about no refresh.
-            Life::Stale(_) if ask.freshness.only_if_cached => Some(self.stale_outcome(ask, &copy)),
+            Life::Stale(_) if ask.freshness.only_if_cached => Some(self.stale_outcome(ask, &copy, now)),
             Life::Stale(_) => {
                 let errand = || Some(Errand::of(ask, Cause::Refresh));
                 self.consider_refresh(&ask.query.key, &copy, (1, now), errand);
-                Some(self.stale_outcome(ask, &copy))
+                Some(self.stale_outcome(ask, &copy, now))
             }
             Life::Dead => None,
         }
@@ -188,14 +188,7 @@ impl Engine {
         let (Landing::Found(copy) | Landing::Stale(copy) | Landing::Ran { copy, .. }) = landing else {
             return true;
         };
-        let now = self.now();
-        let is_young = ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(now) <= age_max);
-        let is_not_too_stale = match (copy.life(now), ask.freshness.stale_max_ms) {
-            (Life::Fresh(_), _) | (_, None) => true,
-            // A run may outlast its result's grace: what lands is dead, and still no reason to serve it here.
-            (Life::Stale(_) | Life::Dead, Some(most)) => now.since(copy.fresh_until) <= most,
-        };
-        is_young && is_not_too_stale
+        copy.keeps_to(ask.freshness, self.now())
     }
 
     /// Whether an answer of this age is past TTL and grace, by the least that they can be; past
@@ -274,14 +267,13 @@ impl Engine {
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
             && let Some(copy) = self.decode_stored(&ask.query, &stored, asked)
             && self.policy.ttl_ms > Millis::ZERO
-            && ask.freshness.age_max_ms.is_none_or(|age_max| copy.age_ms(self.now()) <= age_max)
         {
-            match copy.life(self.now()) {
-                Life::Fresh(_) => return self.hit_outcome(ask, &copy, None),
-                Life::Stale(past) if ask.freshness.stale_max_ms.is_none_or(|most| past <= most) => {
-                    return self.stale_outcome(ask, &copy);
-                }
-                Life::Stale(_) | Life::Dead => {}
+            let now = self.now();
+            match copy.life(now) {
+                _ if !copy.keeps_to(ask.freshness, now) => {}
+                Life::Fresh(_) => return self.hit_outcome(ask, &copy, None, now),
+                Life::Stale(_) => return self.stale_outcome(ask, &copy, now),
+                Life::Dead => {}
             }
         }
         self.not_cached(ask)
@@ -294,26 +286,27 @@ impl Engine {
     }
 
     fn of_landing(&self, ask: &Ask, landing: &Landing, role: Role) -> Here {
+        let now = self.now();
         Here::Answered(match landing {
             Landing::NotARead(reason) => return Here::NotARead(*reason),
             Landing::Failed(error) => self.failed(ask, Failure::from(error.clone()), role),
             Landing::HeldBack { left_ms } => {
                 self.failed(ask, FailureKind::HeldBack { left_ms: *left_ms }.into(), role)
             }
-            Landing::Found(copy) => self.hit_outcome(ask, copy, None),
+            Landing::Found(copy) => self.hit_outcome(ask, copy, None, now),
             Landing::Stale(copy) => {
                 // The store's copy does not know how the runs after it went.
                 if self.has_setback_since(&ask.query.key, copy.read_started) {
                     copy.origin_failed();
                 }
-                self.stale_outcome(ask, copy)
+                self.stale_outcome(ask, copy, now)
             }
             Landing::Ran { copy, live, kept, detail } => {
                 let answer = match live {
                     Some((form, body)) if *form == ask.form => Answer::Body(body.clone()),
                     _ => answer_of(copy, ask),
                 };
-                let mut how = self.how(copy, Class::Miss { kept: *kept, role }, *detail);
+                let mut how = how(copy, Class::Miss { kept: *kept, role }, *detail, now);
                 if *kept != Kept::Stored {
                     how.ttl_ms = None;
                 }
@@ -323,34 +316,29 @@ impl Engine {
     }
 
     /// A stale copy, or a dead one, in its own words.
-    fn stale_outcome(&self, ask: &Ask, copy: &SharedCopy) -> Outcome {
+    fn stale_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
         self.note(Event::StaleServed);
         let detail = if copy.has_origin_failed() { Detail::StaleIfError } else { Detail::Stale };
-        self.hit_outcome(ask, copy, Some(detail))
+        self.hit_outcome(ask, copy, Some(detail), now)
     }
 
-    pub(crate) fn hit_outcome(&self, ask: &Ask, copy: &SharedCopy, detail: Option<Detail>) -> Outcome {
+    /// `now` is when the copy was judged: read once more it could be stale by then, and called fresh.
+    pub(crate) fn hit_outcome(
+        &self,
+        ask: &Ask,
+        copy: &SharedCopy,
+        detail: Option<Detail>,
+        now: MonoTime,
+    ) -> Outcome {
         let detail = detail.or(self.is_for_want_of_a_store(copy).then_some(Detail::Degraded));
         let is_new_form = !copy.has_rendering(ask.form);
         let answer = answer_of(copy, ask);
         if is_new_form {
             // The copy became heavier: weigh it again.
-            let life_ms = copy.kept_until().since(self.now());
+            let life_ms = copy.kept_until().since(now);
             self.ports.memory.weigh_again(ask.query.key, copy, life_ms);
         }
-        Outcome { answer, how: self.how(copy, Class::Hit, detail), answered_by: None, key: ask.query.key }
-    }
-
-    fn how(&self, copy: &MemoryCopy, class: Class, detail: Option<Detail>) -> How {
-        let now = self.now();
-        let ttl_ms = match copy.life(now) {
-            Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
-            Life::Stale(_) | Life::Dead => {
-                // Negative also in its first millisecond: 0 would call it fresh.
-                i64::try_from(now.since(copy.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
-            }
-        };
-        How { class, age_ms: Some(copy.age_ms(now)), ttl_ms: Some(ttl_ms), detail }
+        Outcome { answer, how: how(copy, Class::Hit, detail, now), answered_by: None, key: ask.query.key }
     }
 
     pub(crate) fn failed(&self, ask: &Ask, failure: Failure, role: Role) -> Outcome {
@@ -373,6 +361,18 @@ impl Engine {
             None => false,
         }
     }
+}
+
+/// What is said of an answer that is made from a copy at `now`.
+pub(crate) fn how(copy: &MemoryCopy, class: Class, detail: Option<Detail>, now: MonoTime) -> How {
+    let ttl_ms = match copy.life(now) {
+        Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
+        Life::Stale(_) | Life::Dead => {
+            // Negative also in its first millisecond: 0 would call it fresh.
+            i64::try_from(now.since(copy.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
+        }
+    };
+    How { class, age_ms: Some(copy.age_ms(now)), ttl_ms: Some(ttl_ms), detail }
 }
 
 fn answer_of(copy: &MemoryCopy, ask: &Ask) -> Answer {

@@ -21,7 +21,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use crate::ask::{Ask, Freshness};
 use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
-use crate::outcome::{Answer, Class, Event, How, Outcome};
+use crate::here::how;
+use crate::outcome::{Answer, Class, Event, Outcome};
 
 /// Hits of a near copy on their way to the owner, and where they go back to.
 pub(crate) struct NearHits {
@@ -94,12 +95,7 @@ impl Engine {
         let answer = Answer::Body(copy.rendering(ask.form).ok()?);
         count(hits, 1);
         self.note(Event::NearHit);
-        let how = How {
-            class: Class::Hit,
-            age_ms: Some(copy.age_ms(now)),
-            ttl_ms: i64::try_from(copy.fresh_until.since(now).0).ok(),
-            detail: None,
-        };
+        let how = how(&copy, Class::Hit, None, now);
         Some(Outcome { answer, how, answered_by: None, key: ask.query.key })
     }
 

@@ -9,10 +9,10 @@ use hopcache_packstream::{Reader, Writer};
 
 use crate::copy::Life;
 use crate::engine::Engine;
-use crate::here::Here;
+use crate::here::{Here, how};
 use crate::lead::Errand;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
-use crate::outcome::{Answer, Cause, Class, Detail, How, Outcome};
+use crate::outcome::{Answer, Cause, Class, Detail, Outcome};
 use crate::outlook::{self, Outlook};
 
 /// What memory and flights of a node hold under a key.
@@ -71,21 +71,17 @@ impl Engine {
         // Whoever answers this request, these were answered with what came from here.
         let near_hits = forwarded.near_hits.unwrap_or(0);
         let is_answer = self.is_awake(now) && copy.has_rendering(forwarded.form);
-        let (true, Life::Fresh(left)) = (is_answer, copy.life(now)) else {
+        if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
             copy.heat.arrive(near_hits);
             return None;
-        };
+        }
         self.consider_refresh(&forwarded.key, &copy, (near_hits.saturating_add(1), now), || {
             // Decoded, and its key checked, only where it leads to a run.
             let ask = forwarded.read(&self.hasher, &self.policy.procedures, now).ok()?;
             Some(Errand::of(&ask, Cause::Refresh))
         });
-        let how = How {
-            class: Class::Hit,
-            age_ms: Some(copy.age_ms(now)),
-            ttl_ms: i64::try_from(left.0).ok(),
-            detail: self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded),
-        };
+        let detail = self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded);
+        let how = how(&copy, Class::Hit, detail, now);
         let body = copy.rendering(forwarded.form).ok()?;
         let near_ms = match forwarded.near_hits {
             Some(_) => self.near_ms_for_others((&forwarded.key, &copy), body.len(), now),

@@ -14,7 +14,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
@@ -173,7 +172,6 @@ impl Engine {
 
     /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.
     pub(crate) fn forget(&self, scope: &Scope) -> u64 {
-        self.purges.fetch_add(1, Ordering::SeqCst);
         // Before memory: see `spares.rs`.
         self.spares.forget(scope);
         match scope {

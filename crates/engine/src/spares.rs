@@ -79,7 +79,7 @@ impl Spares {
         self.table.lock().by_key.len()
     }
 
-    /// To be asked before the store is, for [`Engine::offer_spare`].
+    /// To be asked before the store or the origin is, for what must not be kept if a purge came since.
     pub(crate) fn purges(&self) -> Purges {
         Purges(self.table.lock().purges)
     }
@@ -111,8 +111,9 @@ impl Spares {
 }
 
 impl Engine {
+    /// With caching off there is none either: what was stored while it was on is no answer any more.
     fn is_stale_if_error_on(&self) -> bool {
-        self.policy.stale_if_error_ms > Millis::ZERO
+        self.policy.stale_if_error_ms > Millis::ZERO && self.policy.ttl_ms > Millis::ZERO
     }
 
     /// How long runs of a query usually take at the most (as its lease is measured), and no longer than anybody
@@ -236,19 +237,30 @@ impl Engine {
             return None;
         }
         let is_newer = |held: &SharedCopy| held.read_started >= copy.read_started;
-        self.spares.unless_purged(purges, |_| {
-            // The next requests of an outage find it here. A newer one that comes in between is lost to memory
-            // only: the store has it.
-            if !self.own_copy(key).is_some_and(|held| is_newer(&held)) {
-                self.ports.memory.put(*key, copy.clone(), copy.spare_until.since(self.now()));
-            }
-        });
+        // The next requests of an outage find it here. A newer one that comes in between is lost to memory only: the
+        // store has it.
+        if !self.own_copy(key).is_some_and(|held| is_newer(&held)) {
+            self.remember_unless_purged(purges, key, &copy, copy.spare_until);
+        }
         Some(copy)
+    }
+
+    /// Keeps a copy in memory until then, unless a purge came since `before`: for who has no seat in a table by which a
+    /// purge would detach it.
+    pub(crate) fn remember_unless_purged(
+        &self,
+        before: Purges,
+        key: &QueryKey,
+        copy: &SharedCopy,
+        until: MonoTime,
+    ) {
+        let life_ms = until.since(self.now());
+        self.spares.unless_purged(before, |_| self.ports.memory.put(*key, copy.clone(), life_ms));
     }
 
     fn spare_outcome(&self, ask: &Ask, copy: &SharedCopy) -> Outcome {
         self.note(Event::StaleServed);
-        self.hit_outcome(ask, copy, Some(Detail::StaleIfError))
+        self.hit_outcome(ask, copy, Some(Detail::StaleIfError), self.now())
     }
 
     /// A run of the key failed: stale answers say so until there is a newer copy.
@@ -263,8 +275,5 @@ impl Engine {
 
 /// Whether a copy is a spare, and keeps to the request's own `max-age` and `max-stale`.
 fn is_allowed(ask: &Ask, copy: &SharedCopy, now: MonoTime) -> bool {
-    let past = now.since(copy.fresh_until);
-    copy.is_spare(now)
-        && ask.freshness.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most)
-        && ask.freshness.stale_max_ms.is_none_or(|most| past <= most)
+    copy.is_spare(now) && copy.keeps_to(ask.freshness, now)
 }

@@ -357,7 +357,7 @@ async fn a_stale_entry_of_the_store_is_served_within_the_requests_own_limits() {
 async fn with_caching_off_what_was_stored_before_is_not_served() {
     let mut world = World::new(1, 38);
     world.send(0, &world.ask(READ)).await.unwrap();
-    let off = Policy { ttl_ms: Millis::ZERO, ..default_policy() };
+    let off = Policy { ttl_ms: Millis::ZERO, stale_if_error_ms: Millis(600_000), ..default_policy() };
     let start = Start {
         life: Life { node: 1, life: 0 },
         me: Holder { node: node_name(1).unwrap(), incarnation: Incarnation(7) },
@@ -377,4 +377,7 @@ async fn with_caching_off_what_was_stored_before_is_not_served() {
     let mut cached = world.ask(READ);
     cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
     assert_eq!(kind(&world.send(1, &cached).await.unwrap()), Some(FailureKind::NotCached));
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".to_owned())));
+    let outcome = world.send(1, &world.ask(READ)).await.unwrap();
+    assert_eq!(kind(&outcome), Some(FailureKind::OriginUnreachable), "nor in an outage");
 }

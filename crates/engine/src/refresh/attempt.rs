@@ -230,7 +230,7 @@ impl Engine {
     }
 
     fn newer_in_memory(&self, ticket: &Ticket) -> Option<SharedCopy> {
-        let copy = self.ports.memory.get(ticket.key())?;
+        let copy = self.own_copy(ticket.key())?;
         let is_fresh = matches!(copy.life(self.now()), Life::Fresh(_));
         (is_fresh && copy.token.is_some() && ticket.replaced.is_older_than(&copy)).then_some(copy)
     }
