@@ -378,7 +378,7 @@ const _: () = assert!(2 * ORIGIN_WAITING_PER_PRINCIPAL_MAX <= ORIGIN_WAITING_MAX
 pub const STRANGERS_BODY_BYTES_MAX: u64 = PARSED_REQUEST_BYTES_MAX as u64;
 /// Pause between two looks whether the origin accepts this node's own log-on, until it was asked once.
 pub const ORIGIN_WATCH_MS: u64 = 1_000;
-/// The same while it refuses it: Neo4j locks a user out after three wrong passwords within five seconds.
+/// The same while it refuses it: from the third wrong password in a row on Neo4j locks a user out for five seconds.
 pub const ORIGIN_WATCH_REFUSED_MS: u64 = 5_000;
 
 /// Share of `node.memory`, in percent, above which a principal's new copies take the place of its own older

@@ -10,6 +10,22 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
+/// Bytes that hold something for as long as anybody has them: a permit, or what else their room was taken for.
+pub(crate) fn tied<T: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, held: T) -> Bytes {
+    Bytes::from_owner(Tied { bytes, _held: held })
+}
+
+struct Tied<B, T> {
+    bytes: B,
+    _held: T,
+}
+
+impl<B: AsRef<[u8]>, T> AsRef<[u8]> for Tied<B, T> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
 /// All of a body. One that came in one piece, as small ones do, is that piece and no copy of it.
 ///
 /// # Errors

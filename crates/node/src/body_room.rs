@@ -9,6 +9,8 @@ use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_ROOM_WAIT_MS};
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::body::tied;
+
 /// A listener's room.
 pub(crate) struct BodyRoom {
     bytes: Arc<Semaphore>,
@@ -75,19 +77,8 @@ impl Reserved {
     pub(crate) fn kept_by(self, bytes: Bytes) -> Bytes {
         match self.0 {
             None => bytes,
-            Some(room) => Bytes::from_owner(Placed { bytes, _room: room }),
+            Some(room) => tied(bytes, room),
         }
-    }
-}
-
-struct Placed {
-    bytes: Bytes,
-    _room: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for Placed {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
     }
 }
 

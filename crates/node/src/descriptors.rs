@@ -3,6 +3,7 @@
 //! credentials for it. Opens and closes nothing itself.
 
 use hopcache_core::limits::{DESCRIPTORS_RESERVED_MAX, SHEDS_MAX};
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the soft limit of open files to the hard one, which needs no privilege. Shells and service managers
@@ -52,6 +53,11 @@ fn clients_within(limit: u64) -> u64 {
 /// A quarter of a small reserve.
 fn sheds_within(limit: u64) -> usize {
     usize::try_from(limit / 8).unwrap_or(SHEDS_MAX).clamp(1, SHEDS_MAX)
+}
+
+/// Whether this process, or the machine, has no descriptor left (EMFILE, ENFILE): std has no kind for them.
+pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 #[cfg(test)]

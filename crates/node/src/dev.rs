@@ -27,14 +27,14 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     warn(&options.base);
     crate::descriptors::raise();
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
-    let meters = Arc::new(Meters::of(&options.base));
+    let meters = Arc::new(Meters::with(&options.base.refresh));
     let store = open_store(&options.base, &meters)?;
     let mut backends = Backends { store, origin: open_origin(&options.base, &meters).await?, meters };
     let mut nodes = Vec::new();
     for settings in &all {
         nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
         // Each node counts for itself; the shared store's and origin's breakers count with the first.
-        backends.meters = Arc::new(Meters::of(&options.base));
+        backends.meters = Arc::new(Meters::with(&options.base.refresh));
     }
     wait_for_rings(&nodes).await?;
     let addrs: Vec<SocketAddr> = nodes.iter().map(Node::client_addr).collect();

@@ -20,7 +20,6 @@ use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use rustix::io::Errno;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +28,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::descriptors::sheds_max;
+use crate::descriptors::{is_shortage, sheds_max};
 use crate::farewell::{Unserved, asked, linger, say};
 use crate::patience::{Patience, Patient, Turn};
 
@@ -186,7 +185,7 @@ struct Shortage(Option<Instant>);
 impl Shortage {
     /// Whether it begins with this failure.
     fn begins(&mut self, error: &std::io::Error) -> bool {
-        if !matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE)) {
+        if !is_shortage(error) {
             return false;
         }
         let now = Instant::now();

@@ -15,7 +15,7 @@ use hopcache_engine::ports::Observer;
 use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use crate::config::{RefreshSection, Settings};
+use crate::config::RefreshSection;
 use crate::farewell::Unserved;
 use crate::words;
 
@@ -101,12 +101,6 @@ impl<const N: usize> Family<N> {
 
 impl Meters {
     /// Registers everything with an exporter of this node's own: `dev` runs several nodes in a process.
-    #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        Self::with(&settings.refresh)
-    }
-
-    /// The same, by what alone of the configuration says how to count.
     #[must_use]
     pub fn with(refresh: &RefreshSection) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();

@@ -29,7 +29,7 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     warn(&settings);
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
-    let meters = Arc::new(Meters::of(&settings));
+    let meters = Arc::new(Meters::with(&settings.refresh));
     let backends = Backends {
         store: open_store(&settings, &meters)?,
         origin: open_origin(&settings, &meters).await?,

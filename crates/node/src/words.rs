@@ -2,8 +2,7 @@
 //! one place, each reached from the engine's enums by an exhaustive match.
 
 use hopcache_core::cypher::verdict::BypassReason;
-use hopcache_core::refresh;
-use hopcache_core::refresh::Mode;
+use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_engine::outlook::Timing;

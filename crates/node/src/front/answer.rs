@@ -23,6 +23,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
+use crate::body::tied;
 use crate::farewell::Unserved;
 use crate::front::unbelieved;
 use crate::words;
@@ -247,19 +248,8 @@ pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: E
         .or_else(|_| with_records(fields, &[], &errors, encoding))
         .unwrap_or_default();
     // The room that the records took is for this body as well, until it is sent.
-    let body = Bytes::from_owner(Tied { body, _records: failure.records.clone() });
+    let body = tied(body, failure.records.clone());
     (StatusCode::ACCEPTED, content_type(encoding), body, None)
-}
-
-struct Tied {
-    body: Vec<u8>,
-    _records: Bytes,
-}
-
-impl AsRef<[u8]> for Tied {
-    fn as_ref(&self) -> &[u8] {
-        &self.body
-    }
 }
 
 fn with_records(

@@ -19,8 +19,8 @@ const REFUSED: &str = "Neo4j refuses this node's log-on: check origin.user and o
 /// A refusal that stands from the try that met it to the first one that is accepted.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
-    /// While it stands: when the log-on may be tried again. Three wrong tries within five seconds have Neo4j
-    /// lock the user out, for everybody.
+    /// While it stands: when the log-on may be tried again. From the third wrong one in a row on Neo4j locks
+    /// the user out for five seconds, for everybody.
     next_try: Mutex<Option<Instant>>,
 }
 

@@ -23,6 +23,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::body::tied;
+
 /// All places.
 pub(super) struct ResultRoom {
     medium: Arc<Semaphore>,
@@ -82,9 +84,8 @@ impl Place<'_> {
     /// The records, which hold the place until nobody has them any more.
     pub(super) fn keep(self, records: Bytes) -> Bytes {
         match self.held.into_inner() {
-            None => records,
-            Some(_) if records.is_empty() => records,
-            Some(place) => Bytes::from_owner(Placed { records, _place: place }),
+            Some(place) if !records.is_empty() => tied(records, place),
+            _ => records,
         }
     }
 }
@@ -101,17 +102,6 @@ impl Room for Place<'_> {
             *self.held.lock() = Some(permit);
             Some(if is_large { usize::MAX } else { RESULT_BYTES_MEDIUM })
         })
-    }
-}
-
-struct Placed {
-    records: Bytes,
-    _place: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for Placed {
-    fn as_ref(&self) -> &[u8] {
-        &self.records
     }
 }
 

@@ -10,9 +10,9 @@ use hopcache_core::node::Holder;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::StoreError;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use rustix::io::Errno;
 
 use super::gate::Missed;
+use crate::descriptors::is_shortage;
 
 /// Codes by which a server that is there refuses: no use in asking it again soon.
 const REFUSALS: [&str; 8] =
@@ -45,12 +45,7 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
 /// The same for a connection that was not made.
 pub(super) fn connect_missed(error: &RedisError) -> Missed {
     let missed = store_error(error);
-    let errno = io_error(error).and_then(Errno::from_io_error);
-    if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-        Missed::Local(missed)
-    } else {
-        Missed::Connection(missed)
-    }
+    if io_error(error).is_some_and(is_shortage) { Missed::Local(missed) } else { Missed::Connection(missed) }
 }
 
 /// What the operating system said: redis shows it as a shared error only.
@@ -162,6 +157,8 @@ fn foreign(what: &str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
