@@ -4,9 +4,11 @@
 //! would start a Prometheus. It never starts one.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::command::{answers, finish};
 
 const RULES: &str = "cluster/prometheus";
 const PACKAGE: &str = "prometheus";
@@ -20,7 +22,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         ["test", "rules", "alerts_test.yml"],
     ] {
         let mut command = Command::new(&promtool);
-        succeed(command.current_dir(root.join(RULES)).args(arguments))?;
+        finish(command.current_dir(root.join(RULES)).args(arguments), "promtool")?;
     }
     Ok(())
 }
@@ -45,11 +47,13 @@ fn program(root: &Path) -> Result<PathBuf> {
 
 fn unpack(folder: &Path) -> Result<()> {
     println!("alerts: taking promtool out of the package {PACKAGE} (once)");
-    let download = || succeed(Command::new("apt-get").current_dir(folder).args(["download", "-qq", PACKAGE]));
+    let apt =
+        |arguments: &[&str]| finish(Command::new("apt-get").current_dir(folder).args(arguments), "apt-get");
+    let download = || apt(&["download", "-qq", PACKAGE]);
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     if download().is_err() {
         // A fresh image has no lists; only root can fetch them.
-        succeed(Command::new("apt-get").args(["update", "-qq"]))?;
+        apt(&["update", "-qq"])?;
         download()?;
     }
     let files = std::fs::read_dir(folder).context("cannot list the download")?;
@@ -57,27 +61,6 @@ fn unpack(folder: &Path) -> Result<()> {
     let package = packages
         .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
         .context("apt-get downloaded nothing")?;
-    succeed(Command::new("dpkg").arg("--extract").arg(&package).arg(folder))?;
+    finish(Command::new("dpkg").arg("--extract").arg(&package).arg(folder), "dpkg")?;
     std::fs::remove_file(&package).with_context(|| format!("cannot remove {}", package.display()))
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_owned();
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("could not start {}", name.display()))?;
-    if !status.success() {
-        bail!("{} ended with {status}", name.display());
-    }
-    Ok(())
-}
-
-fn answers(program: &Path) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }

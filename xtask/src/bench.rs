@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+
+use crate::command::finish;
 
 /// Hopcache-bench starts the hopcache beside it, so both are built.
 const PACKAGES: [&str; 6] = ["build", "--release", "--package", "hopcache", "--package", "hopcache-bench"];
@@ -15,12 +17,4 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let program = target.join("release/hopcache-bench");
     finish(Command::new(program).current_dir(root).args(args), "hopcache-bench")
-}
-
-fn finish(command: &mut Command, what: &str) -> Result<()> {
-    let status = command.status().with_context(|| format!("could not start {what}"))?;
-    if !status.success() {
-        bail!("{what} ended with {status}");
-    }
-    Ok(())
 }

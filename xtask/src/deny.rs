@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::command::answers;
+
 /// The checks that need nothing but the lock file and the sources cargo has.
 pub(crate) const CHECKS: &[&str] = &["--all-features", "check", "bans", "licenses", "sources"];
 
@@ -40,13 +42,4 @@ fn build(tools: &Path) -> Result<()> {
         bail!("cargo-deny could not be built: install it by hand (`cargo install cargo-deny --locked`)");
     }
     Ok(())
-}
-
-fn answers(program: &Path) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
 }

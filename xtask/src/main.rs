@@ -6,6 +6,7 @@
 
 mod alerts;
 mod bench;
+mod command;
 mod deny;
 mod fuzz;
 mod services;

@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+
+use crate::command::finish;
 
 /// Seeds of the gate.
 pub(crate) const GATE_SEEDS: u64 = 10_000;
@@ -55,7 +57,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     }
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["run", "--quiet", "--package", "hopcache-sim"]).args(PROFILE);
-    finish(command.arg("--").args(args))
+    finish(command.arg("--").args(args), "the simulator")
 }
 
 /// The gate's part: the seeds, then the seeded bugs.
@@ -73,13 +75,5 @@ fn seeded(root: &Path) -> Result<()> {
         .env("RUSTFLAGS", "--cfg hopcache_seeded")
         .args(["test", "--package", "hopcache-sim", "--test", "seeded", "--target-dir", SEEDED_TARGET])
         .args(PROFILE);
-    finish(command.args(["--", "--nocapture"]))
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().context("could not start cargo")?;
-    if !status.success() {
-        bail!("the simulator ended with {status}");
-    }
-    Ok(())
+    finish(command.args(["--", "--nocapture"]), "the simulator")
 }

@@ -4,11 +4,12 @@
 //! those started here are stopped, also after a failure.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::command::finish;
 use crate::{alerts, deny, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     steps.push(step("cargo-deny", || {
         println!("advisories are not checked: their database is fetched over the network");
         let program = deny::program(root)?;
-        finish(Command::new(program).current_dir(root).args(deny::CHECKS))
+        finish(Command::new(program).current_dir(root).args(deny::CHECKS), "cargo-deny")
     }));
     steps.push(step("doc", || {
         cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
@@ -97,18 +98,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Step {
 }
 
 fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
-    finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()))
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("could not start {}", command.get_program().display()))?;
-    if !status.success() {
-        bail!("ended with {status}");
-    }
-    Ok(())
+    finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()), "cargo")
 }
 
 fn summary(steps: &[Step]) -> Result<()> {

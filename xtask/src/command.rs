@@ -1,0 +1,25 @@
+//! Running other programs: to their end, and whether they are there at all. It decides nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs to the end with no standard input. `what` is how an error calls it.
+pub(crate) fn finish(command: &mut Command, what: &str) -> Result<()> {
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("could not start {what}"))?;
+    if !status.success() {
+        bail!("{what} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Whether the program is there and runs.
+pub(crate) fn answers(program: &Path) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
