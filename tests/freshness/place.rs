@@ -41,9 +41,19 @@ impl DerefMut for Place {
 impl Place {
     /// `entry` are lines of `[entry]`, and of sections behind it; `origin` of `[origin]`.
     pub async fn start(nodes: usize, entry: &'static str, origin: &'static str) -> Self {
+        Self::with_runs_of(Duration::ZERO, nodes, entry, origin).await
+    }
+
+    /// The same with runs that take so long: runs that take none hardly ever run beside each other.
+    pub async fn with_runs_of(
+        run: Duration,
+        nodes: usize,
+        entry: &'static str,
+        origin: &'static str,
+    ) -> Self {
         let redis = RedisServer::start().await;
         let uri = redis.uri();
-        Self::on(nodes, entry, origin, redis, &uri).await
+        Self::of(run, nodes, (entry, origin), (redis, &uri)).await
     }
 
     /// The same on this Redis, which the nodes find at `store`.
@@ -54,9 +64,18 @@ impl Place {
         redis: RedisServer,
         store: &str,
     ) -> Self {
+        Self::of(Duration::ZERO, nodes, (entry, origin), (redis, store)).await
+    }
+
+    async fn of(
+        run: Duration,
+        nodes: usize,
+        (entry, origin): (&'static str, &'static str),
+        (redis, store): (RedisServer, &str),
+    ) -> Self {
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         let users = [("neo4j", password.as_str()), ANN, BOB];
-        let neo4j = ScriptedNeo4j::start(&users, Duration::ZERO).await;
+        let neo4j = ScriptedNeo4j::start(&users, run).await;
         let upstream = Some(neo4j.addr());
         let plan = Plan { started: nodes, seeded: nodes, entry, origin, upstream, ..Plan::default() };
         Self { cluster: Cluster::on(plan, redis, store).await, neo4j }

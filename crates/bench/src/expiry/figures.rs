@@ -12,7 +12,7 @@ pub(super) fn percentile(sorted: &[u64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0) as f64
 }
 
-/// P50, P99 and P99.9 of latencies in µs, in ms.
+/// P50, P95, P99 and P99.9 of latencies in µs, in ms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tail {
     pub(super) p50_ms: f64,

@@ -29,6 +29,13 @@ pub(super) struct Lies {
     pub(super) until: MonoTime,
 }
 
+impl Lies {
+    /// How old it is by the store's clock, which counts to the end of its total life.
+    pub(super) fn age(&self, store: MonoTime) -> Millis {
+        self.entry.total.saturating_sub(self.until.since(store))
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 struct Page {
     leases: BTreeMap<KeyId, Held>,
@@ -60,7 +67,7 @@ impl Book {
     pub(super) fn fresh(&self, key: KeyId, store: MonoTime, age_max: Option<Millis>) -> Option<Lies> {
         // What was dead once need not come to life again when the clock is set back, and may.
         let lies = self.page.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))?;
-        let age_ms = lies.entry.total.saturating_sub(lies.until.since(store));
+        let age_ms = lies.age(store);
         let young = age_max.is_none_or(|most| age_ms <= most);
         (young && age_ms < lies.entry.soft).then_some(lies)
     }

@@ -257,7 +257,7 @@ impl Runs {
         let (Some(fresh), Some(age_max)) = (self.book.fresh(key, store, None), age_max) else {
             return Ok(());
         };
-        let age = fresh.entry.physical.saturating_sub(fresh.until.since(store));
+        let age = fresh.age(store);
         if age.0 + ROUNDING_MS >= fresh.entry.soft.0 {
             return Ok(());
         }

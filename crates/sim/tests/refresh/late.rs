@@ -207,14 +207,13 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
 #[tokio::test(start_paused = true)]
 async fn explain_shows_no_plan_where_there_is_none() {
     let short = Some(Millis(50_000));
-    for (ttl_ms, hint, is_down, expected) in [
-        (TTL_MS, None, false, None),
-        (TTL_MS - 1, None, false, Some(Timing::BelowMinTtl)),
-        (TTL_MS, short, false, Some(Timing::BelowMinTtl)),
+    for (ttl_ms, hint, expected) in [
+        (TTL_MS, None, None),
+        (TTL_MS - 1, None, Some(Timing::BelowMinTtl)),
+        (TTL_MS, short, Some(Timing::BelowMinTtl)),
     ] {
         let world = World::with_policy(1, 37, &Policy { ttl_ms: Millis(ttl_ms), ..early() });
         let read = Ask { hints: Hints { ttl_ms: hint, ..Hints::default() }, ..world.ask(READ) };
-        world.store.set_down(is_down);
         ask(&world, 0, &read).await;
         // Just before its end, where any plan gives a good chance.
         world.pass(hint.map_or(ttl_ms, |ttl| ttl.0) - RUN_MS - 1).await;
