@@ -12,6 +12,24 @@ pub fn structure(message: &[u8]) -> Option<(u8, Vec<Value>)> {
     Some((*tag, fields))
 }
 
+const RUN: u8 = 0x10;
+
+/// The statement, if a message is RUN: a structure with tag 0x10 whose first field is a string.
+pub fn statement_of(message: &[u8]) -> Option<String> {
+    let [marker, RUN, rest @ ..] = message else { return None };
+    if marker & 0xF0 != 0xB0 {
+        return None;
+    }
+    let (length, text) = match rest {
+        [tiny @ 0x80..=0x8F, text @ ..] => (usize::from(tiny & 0x0F), text),
+        [0xD0, length, text @ ..] => (usize::from(*length), text),
+        [0xD1, a, b, text @ ..] => (usize::from(u16::from_be_bytes([*a, *b])), text),
+        [0xD2, a, b, c, d, text @ ..] => (usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).ok()?, text),
+        _ => return None,
+    };
+    Some(String::from_utf8_lossy(text.get(..length)?).into_owned())
+}
+
 fn value(rest: &mut &[u8]) -> Option<Value> {
     let marker = take(rest, 1)?[0];
     Some(match marker {

@@ -9,17 +9,20 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::bolt_bytes::{chunked, statement_of, structure, told};
+
 /// Bytes of Bolt's handshake: magic number and four versions.
 const HANDSHAKE_LEN: usize = 20;
 /// Tags of messages.
-const RUN: u8 = 0x10;
 const RESET: u8 = 0x0F;
+const FAILURE: u8 = 0x7F;
 const IGNORED: [u8; 2] = [0xB0, 0x7E];
 
 /// What is done to the answer of a run. Bytes count from its RUN's answer on.
@@ -52,6 +55,8 @@ pub enum Manner {
 pub struct RunSeen {
     /// Its text.
     pub statement: String,
+    /// Its text and its parameters: equal for two runs of one key.
+    pub query: String,
     /// When all of it had arrived.
     pub arrived: Instant,
     /// When the last bytes of the server's answer passed so far.
@@ -83,10 +88,13 @@ struct Shared {
     is_stalled: watch::Sender<bool>,
 }
 
+/// How much later the next run reaches the server.
+type Delay = Box<dyn Fn() -> Duration + Send>;
+
 #[derive(Default)]
 struct State {
     runs: Vec<RunSeen>,
-    delays: Vec<(String, Duration)>,
+    delays: Vec<(String, Delay)>,
     troubles: Vec<(String, Trouble, usize)>,
     taken: usize,
     /// Numbers of those that are open.
@@ -104,13 +112,17 @@ impl Shared {
     }
 
     /// Notes a run; returns its place, how long it has to wait, and what is to become of its answer.
-    fn arrived(&self, statement: String, connection: usize) -> (usize, Duration, Option<Trouble>) {
-        let seen = RunSeen { statement, arrived: Instant::now(), answered: None, connection };
+    fn arrived(
+        &self,
+        (statement, query): (String, String),
+        connection: usize,
+    ) -> (usize, Duration, Option<Trouble>) {
+        let seen = RunSeen { statement, query, arrived: Instant::now(), answered: None, connection };
         let mut state = self.state();
         let (mut delay, mut trouble) = (Duration::ZERO, None);
         if !seen.is_explain() {
             let meant = |part: &str| seen.statement.contains(part);
-            delay = state.delays.iter().find(|(part, _)| meant(part)).map_or(delay, |(_, delay)| *delay);
+            delay = state.delays.iter().find(|(part, _)| meant(part)).map_or(delay, |(_, draw)| draw());
             let due = state.troubles.iter_mut().find(|(part, _, left)| *left > 0 && meant(part));
             trouble = due.map(|(_, trouble, left)| {
                 *left -= 1;
@@ -159,9 +171,14 @@ impl BoltProxy {
 
     /// From now on runs whose text contains `part` reach the server `by` later; EXPLAINs do not.
     pub fn delay_runs(&self, part: &str, by: Duration) {
+        self.draw_delays(part, move || by);
+    }
+
+    /// The same, each by what is drawn for it, in the order in which they come.
+    pub fn draw_delays(&self, part: &str, draw: impl Fn() -> Duration + Send + 'static) {
         let mut state = self.shared.state();
         state.delays.retain(|(known, _)| known != part);
-        state.delays.push((part.to_owned(), by));
+        state.delays.push((part.to_owned(), Box::new(draw)));
     }
 
     /// The next `times` runs whose text contains `part` have this trouble.
@@ -374,9 +391,12 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
         }
         has_failed &= message.get(1) != Some(&RESET);
         if has_failed {
-            let _ = line.said.send(framed(&IGNORED));
+            let _ = line.said.send(chunked(&IGNORED));
         } else if let Some(statement) = statement_of(&message) {
-            has_failed = run_arrives(statement, line).await;
+            let parameters =
+                structure(&message).and_then(|(_, fields)| fields.get(1).map(ToString::to_string));
+            let query = format!("{statement} {}", parameters.unwrap_or_default());
+            has_failed = run_arrives((statement, query), line).await;
         }
         if !has_failed {
             let _ = is_stalled.wait_for(|is_stalled| !is_stalled).await;
@@ -388,14 +408,16 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
 }
 
 /// Whether the run was failed here, and is not for the server.
-async fn run_arrives(statement: String, line: &Line<'_>) -> bool {
-    let (place, delay, trouble) = line.shared.arrived(statement, line.number);
+async fn run_arrives(run: (String, String), line: &Line<'_>) -> bool {
+    let (place, delay, trouble) = line.shared.arrived(run, line.number);
     if !delay.is_zero() {
         // tidy: the delay that is being simulated
         tokio::time::sleep(delay).await;
     }
     let failure = match &trouble {
-        Some(Trouble::Fail(code, message)) => Some(failure(code, message)),
+        Some(Trouble::Fail(code, message)) => {
+            Some(chunked(&told(FAILURE, &json!({"code": code, "message": message}))))
+        }
         _ => None,
     };
     *line.latest() = Some(Latest { place, trouble, passed: 0 });
@@ -464,37 +486,4 @@ fn garbage() -> Vec<u8> {
     let mut bytes = vec![0xC7; 70_000];
     bytes.resize(190_000, 0);
     bytes
-}
-
-/// A FAILURE as a message of its own.
-fn failure(code: &str, message: &str) -> Vec<u8> {
-    let mut text = vec![0xB1, 0x7F, 0xA2];
-    for part in ["code", code, "message", message] {
-        text.push(0xD0);
-        text.push(u8::try_from(part.len()).unwrap_or(u8::MAX));
-        text.extend_from_slice(&part.as_bytes()[..part.len().min(255)]);
-    }
-    framed(&text)
-}
-
-/// One chunk and the end of the message.
-fn framed(message: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
-    [&length.to_be_bytes(), message, &[0, 0]].concat()
-}
-
-/// The statement, if a message is RUN: a structure with tag 0x10 whose first field is a string.
-fn statement_of(message: &[u8]) -> Option<String> {
-    let [marker, RUN, rest @ ..] = message else { return None };
-    if marker & 0xF0 != 0xB0 {
-        return None;
-    }
-    let (length, text) = match rest {
-        [tiny @ 0x80..=0x8F, text @ ..] => (usize::from(tiny & 0x0F), text),
-        [0xD0, length, text @ ..] => (usize::from(*length), text),
-        [0xD1, a, b, text @ ..] => (usize::from(u16::from_be_bytes([*a, *b])), text),
-        [0xD2, a, b, c, d, text @ ..] => (usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).ok()?, text),
-        _ => return None,
-    };
-    Some(String::from_utf8_lossy(text.get(..length)?).into_owned())
 }

@@ -12,8 +12,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 use crate::bolt_proxy::BoltProxy;
-use crate::cold_clients::{Seen, password};
+use crate::cold_clients::Seen;
 use crate::hit::tempdir;
+use crate::neo4j;
 use crate::process::{ClusterPlan, hopcache_binary, start_cluster, start_redis};
 use crate::report::Report;
 
@@ -51,10 +52,8 @@ struct Round {
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    password()?;
-    let upstream = std::env::var("HOPCACHE_TEST_NEO4J_BOLT")
-        .context("HOPCACHE_TEST_NEO4J_BOLT is not set: see cargo xtask services env")?;
-    let proxy = BoltProxy::start(upstream.trim_start_matches("bolt://").trim_end_matches('/')).await?;
+    neo4j::password()?;
+    let proxy = BoltProxy::start(&neo4j::bolt()?).await?;
     let dir = tempdir()?;
     let (_redis, redis_addr) = start_redis(&dir)?;
     let common = format!(

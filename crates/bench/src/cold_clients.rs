@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
-use base64::Engine;
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, watch};
 
 use crate::load::{Connection, query_request};
+use crate::neo4j;
 
 /// Connections being opened at a time by one process; all processes together stay below the kernel's queue of
 /// one listener, where an overflow costs a second.
@@ -43,8 +43,7 @@ pub(crate) struct Seen {
 
 /// Says `ready` when all are connected, asks on the first line of stdin, says what was [`Seen`] as JSON.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let login = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{}", password()?));
-    let headers = format!("authorization: Basic {login}\r\n");
+    let headers = neo4j::basic("neo4j", &neo4j::password()?);
     let request: Arc<[u8]> = query_request(&options.statement, 0, &headers).into();
     let connects = Arc::new(Semaphore::new(CONNECTS_AT_A_TIME));
     let (go, _) = watch::channel(false);
@@ -87,12 +86,6 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         *seen.answers.entry(answer).or_default() += 1;
     }
     tell(&serde_json::to_string(&seen)?)
-}
-
-/// The password of Neo4j's user `neo4j`.
-pub(crate) fn password() -> anyhow::Result<String> {
-    std::env::var("HOPCACHE_TEST_NEO4J_PASSWORD")
-        .context("HOPCACHE_TEST_NEO4J_PASSWORD is not set: see cargo xtask services env")
 }
 
 fn tell(line: &str) -> anyhow::Result<()> {

@@ -5,13 +5,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// One POST to the Query API, as bytes. The statement need not use the parameter `n`: it makes a key
-/// of its own for each value. `headers` are further lines, each with its line end.
+/// [`post`] with the parameter `n`. The statement need not use it: it makes a key of its own for each value.
 pub(crate) fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
-    let body = serde_json::json!({ "statement": statement, "parameters": { "n": n } }).to_string();
+    post(statement, &json!({ "n": n }), headers)
+}
+
+/// One POST to the Query API, as bytes. `headers` are further lines, each with its line end.
+pub(crate) fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
+    let body = json!({ "statement": statement, "parameters": parameters }).to_string();
     format!(
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
         body.len()

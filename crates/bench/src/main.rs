@@ -20,6 +20,7 @@ mod expiry;
 mod hit;
 mod load;
 mod memory;
+mod neo4j;
 mod paced;
 mod process;
 mod report;

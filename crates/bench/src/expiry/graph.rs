@@ -2,13 +2,14 @@
 //! loaded into Neo4j under names of this run's own and taken out again, or on the sample graph inside the
 //! nodes. Degrees come from the graph itself.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::scene::{Origin, Scene, ask, login, post, variable};
+use super::scene::{Origin, Scene, ask, login};
+use crate::load::post;
 
 /// Rows of one loading statement.
 const BATCH: usize = 5_000;
@@ -106,10 +107,7 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Persons and whom they know, from the directory of the CSV files.
     pub(super) async fn load(dir: &Path) -> anyhow::Result<Self> {
-        let http = variable("HOPCACHE_TEST_NEO4J_HTTP")?;
-        let authority = http.trim_start_matches("http://").trim_end_matches('/');
-        let neo4j =
-            authority.to_socket_addrs()?.next().context("HOPCACHE_TEST_NEO4J_HTTP names no address")?;
+        let neo4j = crate::neo4j::http()?;
         let persons: Vec<Value> = columns(&dir.join("Person.csv"))?
             .iter()
             .filter_map(|row| {

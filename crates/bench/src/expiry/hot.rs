@@ -14,10 +14,11 @@ use super::lives::{expiries, late, lives, offset_us, runs_per_window, signed};
 use super::open_loop::{OpenLoop, Sample, schedule};
 use super::plot::{Chart, Scale, Series};
 use super::proxy::MARK;
-use super::scene::{Origin, Plan, Scene, login, post};
+use super::scene::{Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use super::told::Kind;
 use super::{Common, Output, turns};
+use crate::load::post;
 use crate::report::Spread;
 
 /// Options of the hot key.
@@ -135,7 +136,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     let seen = tokio::task::block_in_place(|| load.run())?;
     let cpu = scene.cpu()?.saturating_sub(cpu);
     let proxy = scene.proxy.as_ref().context("the hot key has a proxy")?;
-    let runs = proxy.runs();
+    let runs = proxy.seen(MARK);
     ensure!(runs.iter().all(|run| run.query == runs[0].query), "the origin ran something else as well");
     let runs_us = runs.iter().map(|run| since(seen.start, run.arrived)).collect();
     let mut measured = round_of(seen.samples, runs_us, ttl, span);

@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::delay::Delays;
-use super::proxy::Proxy;
+use super::proxy;
 use super::strategy::Strategy;
 use crate::bolt_origin::BoltOrigin;
-use crate::cold_clients::password;
+use crate::bolt_proxy::BoltProxy;
 use crate::hit::tempdir;
-use crate::load::Connection;
+use crate::load::{Connection, post};
+use crate::neo4j;
 use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
 
 const NODES: usize = 3;
@@ -60,31 +60,30 @@ pub(super) struct Plan {
 pub(super) struct Scene {
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
-    pub(super) proxy: Option<Proxy>,
+    pub(super) proxy: Option<BoltProxy>,
     _scripted: Option<BoltOrigin>,
 }
 
 impl Scene {
     pub(super) async fn start(plan: &Plan) -> anyhow::Result<Self> {
         let delays = Delays::new(plan.delay, plan.seed);
-        let (mut scripted, mut proxy) = (None, None);
+        let (mut scripted, mut before) = (None, None);
         match plan.origin {
             Origin::Neo4j => {
-                let upstream = variable("HOPCACHE_TEST_NEO4J_BOLT")?;
-                let upstream = upstream.trim_start_matches("bolt://").trim_end_matches('/');
-                proxy = Some(Proxy::start(upstream, delays).await?);
+                before = Some(proxy::start(&neo4j::bolt()?, delays).await?);
             }
             Origin::Scripted => {
                 let server = BoltOrigin::start(SCRIPTED_BYTES).await?;
-                proxy = Some(Proxy::start(&server.addr().to_string(), delays).await?);
+                before = Some(proxy::start(&server.addr().to_string(), delays).await?);
                 scripted = Some(server);
             }
             Origin::Embedded => {}
         }
         let dir = tempdir()?;
         let (redis, redis_addr) = start_redis(&dir)?;
-        let uri =
-            proxy.as_ref().map_or("embedded:".to_owned(), |proxy: &Proxy| format!("bolt://{}", proxy.addr()));
+        let uri = before
+            .as_ref()
+            .map_or("embedded:".to_owned(), |proxy: &BoltProxy| format!("bolt://{}", proxy.addr()));
         let common = configuration(plan, &uri, redis_addr);
         let binary = hopcache_binary()?;
         let cluster = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
@@ -93,7 +92,7 @@ impl Scene {
             let log = std::fs::read_to_string(dir.join("node-0.log")).unwrap_or_default();
             format!("the nodes do not start; logs in {}; the first one says:\n{log}", dir.display())
         })?;
-        Ok(Self { nodes, _redis: redis, proxy, _scripted: scripted })
+        Ok(Self { nodes, _redis: redis, proxy: before, _scripted: scripted })
     }
 
     /// Where clients ask.
@@ -157,29 +156,14 @@ fn sum_of(metrics: &str, name: &str) -> Option<u64> {
     values.filter_map(|value| value.parse::<u64>().ok()).reduce(|one, other| one + other)
 }
 
-pub(super) fn variable(name: &str) -> anyhow::Result<String> {
-    std::env::var(name).with_context(|| format!("{name} is not set: see cargo xtask services env"))
-}
-
 /// `Authorization` for an origin that asks for it, with its line end.
 pub(super) fn login(origin: Origin) -> anyhow::Result<String> {
     let password = match origin {
-        Origin::Neo4j => password()?,
+        Origin::Neo4j => neo4j::password()?,
         Origin::Scripted => "believed".to_owned(),
         Origin::Embedded => return Ok(String::new()),
     };
-    let pair = base64::engine::general_purpose::STANDARD.encode(format!("neo4j:{password}"));
-    Ok(format!("authorization: Basic {pair}\r\n"))
-}
-
-/// One POST to the Query API; `headers` end with CRLF each.
-pub(super) fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
-    let body = json!({ "statement": statement, "parameters": parameters }).to_string();
-    let length = body.len();
-    format!(
-        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {length}\r\n\r\n{body}"
-    )
-    .into_bytes()
+    Ok(neo4j::basic("neo4j", &password))
 }
 
 /// Rows of a statement's answer, from a node or from Neo4j itself.

@@ -14,10 +14,12 @@ use super::figures::{Tail, busiest};
 use super::hot::{kinds, since};
 use super::open_loop::{Due, OpenLoop, Sample, Seen, schedule};
 use super::plot::{Chart, Scale, Series};
-use super::proxy::{MARK, RunSeen};
-use super::scene::{Origin, Plan, Scene, login, post};
+use super::proxy::MARK;
+use super::scene::{Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use super::{Common, Output, turns};
+use crate::bolt_proxy::RunSeen;
+use crate::load::post;
 use crate::report::Spread;
 
 /// Options of the keys loaded together.
@@ -133,7 +135,7 @@ async fn measure(options: &Options, jitter: f64, round: usize) -> anyhow::Result
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &due, threads: common.threads };
     let seen = tokio::task::block_in_place(|| load.run())?;
     let proxy = scene.proxy.as_ref().context("there is a proxy")?;
-    let mut runs = proxy.runs();
+    let mut runs = proxy.seen(MARK);
     runs.retain(|run| since(seen.start, run.arrived) >= 0);
     round_of(options, &seen, &runs)
 }

@@ -11,11 +11,12 @@ use super::graph::{Graph, Hints, Loaded, Names};
 use super::hot::{kinds, mean_age_s, since};
 use super::lives::signed;
 use super::open_loop::{OpenLoop, Sample, schedule};
-use super::proxy::RunSeen;
+use super::proxy::MARK;
 use super::scene::{Origin, Plan, Scene};
 use super::strategy::Strategy;
 use super::told::Kind;
 use super::{Common, Output, turns};
+use crate::bolt_proxy::RunSeen;
 use crate::report::Spread;
 
 /// Options of the Zipf mix.
@@ -167,7 +168,7 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
     let runs_after = scene.counter("hopcache_origin_runs_total").await?.unwrap_or(0);
     let distinct: HashSet<usize> = seen.samples.iter().map(|sample| sample.key).collect();
     let runs = match &scene.proxy {
-        Some(proxy) => Runs::of(&proxy.runs(), seen.start),
+        Some(proxy) => Runs::of(&proxy.seen(MARK), seen.start),
         None => Runs {
             count: usize::try_from(runs_after - runs_before).unwrap_or(0),
             keys: distinct.len(),

@@ -8,12 +8,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use base64::Engine as _;
 
 use crate::bolt_proxy::BoltProxy;
-use crate::cold_clients::password;
 use crate::hit::tempdir;
 use crate::load::Connection;
+use crate::neo4j;
 use crate::process::{
     ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis, start_redis_at,
     wait_for_members, wait_until,
@@ -53,15 +52,8 @@ pub(super) struct Alive {
 
 impl Scene {
     pub(super) async fn start() -> anyhow::Result<Self> {
-        let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
-        let upstream = variable("HOPCACHE_TEST_NEO4J_BOLT")?;
-        let http = variable("HOPCACHE_TEST_NEO4J_HTTP")?;
-        let neo4j = std::net::ToSocketAddrs::to_socket_addrs(
-            http.trim_start_matches("http://").trim_end_matches('/'),
-        )?
-        .next()
-        .context("HOPCACHE_TEST_NEO4J_HTTP names no address")?;
-        let proxy = BoltProxy::start(upstream.trim_start_matches("bolt://").trim_end_matches('/')).await?;
+        let neo4j = neo4j::http()?;
+        let proxy = BoltProxy::start(&neo4j::bolt()?).await?;
         let dir = tempdir()?;
         let (redis, redis_addr) = start_redis(&dir)?;
         // Lives and memory are short and small, so that the caches turn over many times within the soak.
@@ -97,14 +89,14 @@ impl Scene {
     /// `Authorization` of the first or the second principal, with its line end.
     pub(super) fn login(&self, principal: usize) -> anyhow::Result<String> {
         Ok(match principal {
-            0 => basic("neo4j", &password()?),
-            _ => basic(&self.label, SECOND_PASSWORD),
+            0 => neo4j::basic("neo4j", &neo4j::password()?),
+            _ => neo4j::basic(&self.label, SECOND_PASSWORD),
         })
     }
 
     /// One of nobody: a user that Neo4j does not have, so that nobody is locked out.
     pub(super) fn wrong_login(&self) -> String {
-        basic(&format!("{}Nobody", self.label), "wrong-password")
+        neo4j::basic(&format!("{}Nobody", self.label), "wrong-password")
     }
 
     pub(super) fn alive(&self, node: usize) -> Option<Alive> {
@@ -197,11 +189,6 @@ impl Scene {
 /// Descriptors that a process has open.
 pub(super) fn descriptors(pid: u32) -> anyhow::Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
-}
-
-fn basic(user: &str, password: &str) -> String {
-    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-    format!("authorization: Basic {pair}\r\n")
 }
 
 fn signal(pid: u32, name: &str) -> anyhow::Result<()> {
