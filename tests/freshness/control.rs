@@ -42,6 +42,8 @@ async fn row(place: &Place, statement: &str, control: &str, expected: Expected) 
         {
             NotCached
         }
+        // The origin's words with its status, or ours while the key is held back.
+        400 if reply.json()["errors"][0]["code"] == TRANSIENT => Trouble,
         503 => Trouble,
         _ => panic!("\"{control}\": {reply}"),
     };

@@ -14,7 +14,7 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use hopcache_core::limits::SEND_BUFFER_BYTES;
+use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
@@ -259,13 +259,19 @@ where
     let is_unreadable = {
         tokio::pin!(connection);
         let ended = tokio::select! {
-            // First what is there to be read: hyper closes a connection that waits for a request without a
-            // look at the socket, and a request that is in it already would be cut.
+            // A connection that waits for a request is closed by hyper without a look at the socket. So first what
+            // is there to be read is read; and what its client sent before it could know, just connected or just
+            // answered, has a last call's time to come in. Each answer says `close` by then.
             biased;
             ended = connection.as_mut() => ended,
             () = house.stop.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                match tokio::time::timeout(Duration::from_millis(LAST_CALL_MS), connection.as_mut()).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
             }
         };
         if let Err(error) = &ended {
