@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::cluster::Cluster;
 use crate::support::http::{self, Reply};
-use crate::support::say;
+use crate::support::{say, size};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How much later than the origin's answer the slowest client may have its own, on a machine that does other
@@ -55,7 +55,7 @@ async fn three_thousand_clients_cost_one_run() {
 /// Keys asked at the same moment; `HOPCACHE_TEST_KEYS=300` asks for all at once. A debug build on a busy
 /// machine is starved by that for longer than the store's deadlines, and then I2 holds and no longer I1.
 fn keys_at_a_time() -> usize {
-    std::env::var("HOPCACHE_TEST_KEYS").map_or(50, |keys| keys.parse().expect("a number of keys"))
+    size("HOPCACHE_TEST_KEYS", 50)
 }
 
 /// I1: 300 keys, ten clients each, spread over the nodes.

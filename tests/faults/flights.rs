@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::http::{self, Reply};
 use crate::support::process::NodeProcess;
-use crate::support::{say, until};
+use crate::support::{say, size, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// F5.
@@ -112,7 +112,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
 }
 
 fn waiters() -> usize {
-    std::env::var("HOPCACHE_TEST_WAITERS").map_or(3_000, |count| count.parse().expect("a number of clients"))
+    size("HOPCACHE_TEST_WAITERS", 3_000)
 }
 
 /// F5, I1, I9: thousands of clients of all nodes wait for one key.

@@ -22,7 +22,7 @@ use self::rows::{
 };
 use crate::support::cluster::{Cluster, OwnLabel, at_neo4j, neo4j_http};
 use crate::support::http::{self, Reply};
-use crate::support::{environment, say};
+use crate::support::{environment, say, size};
 
 /// Stored before anything bad is sent: no error may show it.
 const CANARY: &str = "canary-9b1f";
@@ -219,7 +219,7 @@ async fn what_is_only_odd_is_read_as_neo4j_reads_it() {
 /// Good bodies with a few bytes changed, from a seed: an answer each time, never a failure of ours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mutated_bodies_are_answered() {
-    let count: u64 = std::env::var("HOPCACHE_TEST_GARBAGE").map_or(600, |count| count.parse().unwrap());
+    let count: u64 = size("HOPCACHE_TEST_GARBAGE", 600);
     let (cluster, _) = start().await;
     let body = json!({"statement": "RETURN $p AS p", "parameters": {"p": [1, 1.5, "x", {"a": null}]},
         "accessMode": "READ", "includeCounters": true, "maxExecutionTime": 3});

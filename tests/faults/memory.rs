@@ -9,16 +9,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::{http, say};
+use crate::support::{http, say, size};
 
 /// What a node may take for large results (`RESULT_ROOM_BYTES`), its copies (`node.memory`) + 20 %, and what
 /// an idle debug build takes.
 const ROOM_MIB: u64 = 384 + 64;
 const MEMORY_MIB: u64 = 256 * 12 / 10;
-
-fn size(name: &str, usual: usize) -> usize {
-    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_large_results_at_once_neither_fill_memory_nor_stop_hits() {

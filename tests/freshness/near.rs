@@ -23,7 +23,7 @@ async fn forwards(place: &Place) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
-    let ttls = size("HOPCACHE_TEST_TTLS", 2) as usize;
+    let ttls = size("HOPCACHE_TEST_TTLS", 2_usize);
     let place = Place::start(3, lines("3s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
     let (statement, request) = versioned("near");
     place.neo4j.orders().set_version(1);

@@ -26,7 +26,7 @@ const PEAK_MAX_SMALL: f64 = 12.0;
 
 /// The busiest bin's rate of refreshes ÷ one refresh of each key in each TTL; and runs at a time.
 async fn peak(jitter: f64) -> (f64, usize) {
-    let keys = size("HOPCACHE_TEST_KEYS", 300) as usize;
+    let keys = size("HOPCACHE_TEST_KEYS", 300_usize);
     let ttl = Duration::from_secs(size("HOPCACHE_TEST_TTL_S", 3));
     let refresh = format!("[refresh]\nmin_ttl = \"1s\"\nworkers = {WORKERS}\nqueue_size = 20000");
     let entry = lines(&format!("{}s", ttl.as_secs()), 0.5, "10m", &refresh);

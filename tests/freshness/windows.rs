@@ -17,7 +17,7 @@ const STATEMENT: &str = "RETURN 'freshness windows' AS what";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_run_in_each_window_and_nobody_waits_for_it() {
-    let windows = size("HOPCACHE_TEST_TTLS", 4) as usize;
+    let windows = size("HOPCACHE_TEST_TTLS", 4_usize);
     let ttl = Duration::from_secs(size("HOPCACHE_TEST_TTL_S", 2));
     let entry = lines(&format!("{}s", ttl.as_secs()), 0.5, "10m", "[refresh]\nmin_ttl = \"1s\"");
     let cluster = Cluster::of(Plan { entry, ..Plan::default() }).await;

@@ -13,6 +13,7 @@ pub mod scripted_orders;
 pub mod tcp_proxy;
 
 use std::io::Write;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// A variable that names a service. A test never skips what it lacks.
@@ -22,7 +23,7 @@ pub fn environment(name: &str) -> String {
 
 /// Rounds of the tests that repeat a fault; `HOPCACHE_TEST_ROUNDS` asks for more.
 pub fn rounds() -> usize {
-    std::env::var("HOPCACHE_TEST_ROUNDS").map_or(3, |rounds| rounds.parse().expect("a number of rounds"))
+    size("HOPCACHE_TEST_ROUNDS", 3)
 }
 
 /// Waits until something is so; fails when it is not within the time.
@@ -44,8 +45,11 @@ pub async fn value_within<T>(what: &str, within: Duration, mut look: impl AsyncF
 }
 
 /// A size that a variable may change: a number, or its usual one.
-pub fn size(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}: a number")))
+pub fn size<T: FromStr>(name: &str, usual: T) -> T {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}: a number, not {text:?}")),
+        Err(_) => usual,
+    }
 }
 
 /// Says a measured figure beside the test's result.

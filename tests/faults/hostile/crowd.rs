@@ -7,13 +7,13 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::super::support::http::{self, Talk, connect, exchange, talk};
-use super::super::support::{say, until};
+use super::super::support::{say, size, until};
 use super::{Alone, assert_error};
 
 const PLACES: usize = 100;
 
 fn over_the_limit() -> usize {
-    std::env::var("HOPCACHE_TEST_CONNECTIONS").map_or(500, |count| count.parse().expect("a number"))
+    size("HOPCACHE_TEST_CONNECTIONS", 500)
 }
 
 async fn silent(alone: &Alone, count: usize) -> Vec<TcpStream> {

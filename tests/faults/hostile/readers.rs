@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
-use super::super::support::{http, say, until};
+use super::super::support::{http, say, size, until};
 use super::Alone;
 
 /// `ANSWER_ROOM_BYTES`.
@@ -51,8 +51,7 @@ async fn read_slowly(alone: &Alone, k: usize, readers: &mut JoinSet<()>) -> Stri
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_readers_of_large_answers_are_bounded() {
-    let count =
-        std::env::var("HOPCACHE_TEST_SLOW_READERS").map_or(60, |text| text.parse().expect("a number"));
+    let count = size("HOPCACHE_TEST_SLOW_READERS", 60);
     let alone = Alone::start("").await;
     let hit = alone.warm("RETURN 'a hit beside slow readers' AS x").await;
     let before = alone.node.resident_bytes();

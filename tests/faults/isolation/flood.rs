@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::place::{Lines, Place};
 use crate::support::http::{Connection, Reply, basic, crowd, post};
-use crate::support::{say, until};
+use crate::support::{say, size, until};
 
 const CALM: (&str, &str) = ("calm", "the-password-of-calm");
 const FLOOD: (&str, &str) = ("flood", "the-password-of-flood");
@@ -130,7 +130,7 @@ fn percentile<T: Ord + Copy>(of: impl Iterator<Item = T>, percent: usize) -> T {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
-    let seconds = std::env::var("HOPCACHE_TEST_FLOOD_S").map_or(6, |text| text.parse().unwrap());
+    let seconds = size("HOPCACHE_TEST_FLOOD_S", 6);
     let lines = Lines { node: "memory = \"2MiB\"", origin: "max_concurrent = 4", entry: "ttl = \"10m\"" };
     let place = Place::start(&[CALM, FLOOD], RUN, lines).await;
     let all = (0..KEYS).map(|k| (place.nodes[k % 3].addrs.client, request(CALM, &k.to_string(), 0)));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::place::{Dice, Lines, Place};
 use crate::support::http::{Connection, Reply, basic, get, post};
-use crate::support::{http, say};
+use crate::support::{http, say, size};
 
 /// Stands in every statement and parameter; must stand in no log and no metric.
 const CANARY: &str = "canary7f3a";
@@ -190,7 +190,7 @@ async fn client(place: &Place, seed: usize) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_principal_sees_only_its_own_bytes() {
-    let requests = std::env::var("HOPCACHE_TEST_REQUESTS").map_or(10_000, |text| text.parse().unwrap());
+    let requests = size("HOPCACHE_TEST_REQUESTS", 10_000);
     let lines = Lines { node: "", origin: "", entry: "ttl = \"1s\"\ngrace = 1.0" };
     let place = Place::start(&USERS, Duration::from_millis(10), lines).await;
     let began = Instant::now();

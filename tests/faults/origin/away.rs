@@ -11,7 +11,7 @@ use super::{ask, assert_failed, counted, crowd_of, degraded, one_node, slowest, 
 use crate::support::bolt_proxy::Manner;
 use crate::support::cluster::Cluster;
 use crate::support::http::{self, Reply};
-use crate::support::{say, until};
+use crate::support::{say, size, until};
 
 const UNREACHABLE: &str = "Hopcache.TransientError.OriginUnreachable";
 const MOVES: &str = "hopcache_breaker_transitions_total";
@@ -23,8 +23,7 @@ const WITHIN_GRACE: Duration = Duration::from_secs(10);
 const FOUND_AGAIN: Duration = Duration::from_secs(10);
 
 fn absence() -> Duration {
-    let seconds = std::env::var("HOPCACHE_TEST_AWAY_SECONDS");
-    Duration::from_secs(seconds.map_or(3, |seconds| seconds.parse().expect("a number of seconds")))
+    Duration::from_secs(size("HOPCACHE_TEST_AWAY_SECONDS", 3))
 }
 
 /// 200 clients: half ask for what was kept, half each for a key of its own that nobody has.

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{BREAKER, COMMITS, asks};
 use crate::support::bolt_proxy::RunSeen;
 use crate::support::cluster::{Cluster, Plan};
-use crate::support::{http, say, until};
+use crate::support::{http, say, size, until};
 
 /// Between two requests; 100 a second.
 const TICK: Duration = Duration::from_millis(10);
@@ -31,8 +31,7 @@ const DEGRADED_TTL: Duration = Duration::from_secs(2);
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
 fn fault_lasts() -> Duration {
-    let seconds = std::env::var("HOPCACHE_TEST_STORE_SECONDS");
-    Duration::from_secs(seconds.map_or(2, |seconds| seconds.parse().expect("a number of seconds")))
+    Duration::from_secs(size("HOPCACHE_TEST_STORE_SECONDS", 2))
 }
 
 struct Asked {

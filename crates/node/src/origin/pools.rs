@@ -266,4 +266,4 @@ impl Drop for Lent {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::origin::pools::tests::read_request;
 
 #[derive(Default)]
 struct Server {
@@ -92,19 +93,6 @@ async fn write(socket: &mut TcpStream, tag: u8, part: Value) -> std::io::Result<
     let len = u16::try_from(body.len() + 2).unwrap();
     let framed = [&len.to_be_bytes()[..], &[0xB1, tag], &body, &[0, 0]].concat();
     socket.write_all(&framed).await
-}
-
-async fn read_request(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    loop {
-        let chunk = usize::from(socket.read_u16().await?);
-        if chunk == 0 {
-            return Ok(request);
-        }
-        let start = request.len();
-        request.resize(start + chunk, 0);
-        socket.read_exact(&mut request[start..]).await?;
-    }
 }
 
 fn identity() -> Arc<Identity> {

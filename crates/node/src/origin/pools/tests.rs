@@ -64,7 +64,8 @@ async fn greet(mut socket: TcpStream) -> std::io::Result<bool> {
     Ok(last == [0xB0, 0x02])
 }
 
-async fn read_request(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+/// A message out of its chunks.
+pub(in crate::origin) async fn read_request(socket: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     let mut request = Vec::new();
     loop {
         let chunk = usize::from(socket.read_u16().await?);
