@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-queryapi", &["hopcache-packstream"]),
     ("hopcache-core", &["hopcache-packstream"]),
     ("hopcache-engine", &["hopcache-core", "hopcache-packstream", "hopcache-queryapi"]),
+    ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),
     (
         "hopcache",
@@ -25,9 +26,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-core",
             "hopcache-engine",
             "hopcache-embedded",
+            "hopcache-gossip",
         ],
     ),
-    ("hopcache-sim", &["hopcache-core", "hopcache-engine", "hopcache-packstream", "hopcache-queryapi"]),
+    (
+        "hopcache-sim",
+        &["hopcache-core", "hopcache-engine", "hopcache-gossip", "hopcache-packstream", "hopcache-queryapi"],
+    ),
     (
         "hopcache-fuzzing",
         &[
