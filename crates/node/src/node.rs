@@ -14,6 +14,7 @@ use futures_util::TryFutureExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
+use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -139,9 +140,10 @@ impl Node {
         let key = cluster_key(settings)?;
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
-        let members = Members::new(me.node.clone(), peer_addr, me.incarnation, move |names, _| {
-            ring_of(names, virtual_nodes)
-        });
+        let members = Members::new(
+            Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Ready),
+            move |members, _| ring_of(members, virtual_nodes),
+        );
         let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
@@ -267,8 +269,11 @@ impl Node {
             stop,
         ));
 
-        let desk =
-            PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
+        let desk = PeerDesk {
+            meters: Arc::clone(&self.standing.meters),
+            members: Arc::clone(&self.standing.members),
+            engine: Arc::clone(&self.standing.engine),
+        };
         let peers = crate::peer::server::service(Arc::new(desk), key);
         let stop = self.stop_peers.clone();
         let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
