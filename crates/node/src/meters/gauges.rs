@@ -3,6 +3,7 @@
 use metrics::Gauge;
 
 use super::definitions as defined;
+use crate::words;
 
 /// What the gauges show.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,10 +28,8 @@ pub struct Readings {
     pub leases: usize,
     /// Tasks of the process that have not ended.
     pub tasks: usize,
-    /// The store cannot be reached.
-    pub is_store_degraded: bool,
-    /// The origin cannot be reached.
-    pub is_origin_degraded: bool,
+    /// Which of [`words::PARTS`] are degraded.
+    pub degraded: [bool; words::PARTS.len()],
 }
 
 pub(super) struct Gauges {
@@ -44,8 +43,7 @@ pub(super) struct Gauges {
     active_refreshes: Gauge,
     active_locks: Gauge,
     tasks: Gauge,
-    degraded_store: Gauge,
-    degraded_origin: Gauge,
+    degraded: [Gauge; words::PARTS.len()],
 }
 
 impl Gauges {
@@ -61,8 +59,7 @@ impl Gauges {
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
             active_locks: defined::ACTIVE_LOCKS.gauge(),
             tasks: defined::TASKS.gauge(),
-            degraded_store: defined::DEGRADED.gauge_of("part", "store"),
-            degraded_origin: defined::DEGRADED.gauge_of("part", "origin"),
+            degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
     }
 
@@ -78,7 +75,8 @@ impl Gauges {
         self.active_refreshes.set(now.refreshes as f64);
         self.active_locks.set(now.leases as f64);
         self.tasks.set(now.tasks as f64);
-        self.degraded_store.set(f64::from(u8::from(now.is_store_degraded)));
-        self.degraded_origin.set(f64::from(u8::from(now.is_origin_degraded)));
+        for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
+            gauge.set(f64::from(u8::from(is_degraded)));
+        }
     }
 }
