@@ -47,6 +47,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         refreshes_waiting: standing.engine.refreshes_waiting(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        log_lines_dropped: crate::logging::lines_dropped(),
         degraded: words::PARTS.map(is_degraded),
     });
     let mut response = Response::new(Body::from(text));

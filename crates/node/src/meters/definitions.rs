@@ -79,6 +79,7 @@ metrics! {
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";
     STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
+    LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost: the queue was full, or they could not be written.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
     RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
     REFRESH_TIMES = "xfetch_refresh_duration_seconds": "What refreshes took from their trigger to their end, with retries and the waits between; completed + failed.";

@@ -1,6 +1,6 @@
 //! What is read when somebody asks, and the gauges that show it. Reads nothing itself.
 
-use metrics::Gauge;
+use metrics::{Counter, Gauge};
 
 use super::definitions as defined;
 use crate::words;
@@ -28,6 +28,8 @@ pub struct Readings {
     pub leases: usize,
     /// Tasks of the process that have not ended.
     pub tasks: usize,
+    /// Log lines lost so far.
+    pub log_lines_dropped: u64,
     /// Which of [`words::PARTS`] are degraded.
     pub degraded: [bool; words::PARTS.len()],
 }
@@ -43,6 +45,7 @@ pub(super) struct Gauges {
     active_refreshes: Gauge,
     active_locks: Gauge,
     tasks: Gauge,
+    log_lines_dropped: Counter,
     degraded: [Gauge; words::PARTS.len()],
 }
 
@@ -59,6 +62,7 @@ impl Gauges {
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
             active_locks: defined::ACTIVE_LOCKS.gauge(),
             tasks: defined::TASKS.gauge(),
+            log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
     }
@@ -75,6 +79,7 @@ impl Gauges {
         self.active_refreshes.set(now.refreshes as f64);
         self.active_locks.set(now.leases as f64);
         self.tasks.set(now.tasks as f64);
+        self.log_lines_dropped.absolute(now.log_lines_dropped);
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));
         }
