@@ -1,1 +1,153 @@
-//! To come.
+//! A cluster that is degraded: a peer that is there and no use, too many retries, more load than the origin can do, one
+//! principal that asks for all of it, names without end, and a log that nobody reads. What still works has to go on
+//! working, what cannot be done has to be refused quickly, and both have to be seen (`readyz`, metrics, `status`).
+//!
+//! | module | faults |
+//! |---|---|
+//! | `peers` | half-dead, stopped and babbling peers: breakers, the budget of retries, F10 |
+//! | `load` | F42 (5 × overload, refreshes give way), F37 (many principals) |
+//! | `names` | F36 |
+//! | `logs` | F38 |
+//!
+//! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 20,000 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 5 s),
+//! `HOPCACHE_TEST_BINARY` (another build, for figures).
+
+mod ask_proxy;
+mod load;
+mod logs;
+mod names;
+mod peers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
+
+use crate::support::cluster::ONE_AT_A_TIME;
+use crate::support::http::{basic, post};
+use crate::support::process::{Addrs, NodeProcess, raise_open_files};
+use crate::support::redis::RedisServer;
+use crate::support::scripted_neo4j::ScriptedNeo4j;
+use ask_proxy::AskProxy;
+
+/// User and password.
+type Who = (&'static str, &'static str);
+const ANN: Who = ("ann", "the-password-of-ann");
+
+/// Nodes on a scripted Neo4j and a Redis of their own. The last node's peers reach it by way of a proxy.
+struct Scene {
+    nodes: Vec<NodeProcess>,
+    neo4j: ScriptedNeo4j,
+    /// Before the last node.
+    proxy: AskProxy,
+    _redis: RedisServer,
+    _dir: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What a scene is started with.
+struct Plan {
+    nodes: usize,
+    users: &'static [Who],
+    /// Of one run.
+    delay: Duration,
+    /// Lines of `[node]`, `[origin]`, `[entry]` and what stands behind.
+    node: &'static str,
+    origin: &'static str,
+    entry: &'static str,
+}
+
+const PLAN: Plan = Plan {
+    nodes: 3,
+    users: &[ANN],
+    delay: Duration::ZERO,
+    node: "drain = \"2s\"",
+    origin: "",
+    entry: "ttl = \"10m\"",
+};
+
+impl Scene {
+    async fn start(plan: Plan) -> Self {
+        let turn = ONE_AT_A_TIME.lock().await;
+        raise_open_files();
+        let neo4j = ScriptedNeo4j::start(plan.users, plan.delay).await;
+        let redis = RedisServer::start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let addrs = Addrs::free(plan.nodes);
+        let proxy = AskProxy::start(addrs.last().unwrap().peer).await;
+        let peer = |place: usize| if place + 1 == plan.nodes { proxy.addr() } else { addrs[place].peer };
+        let seeds: Vec<String> = (0..plan.nodes).map(|place| format!("\"{}\"", peer(place))).collect();
+        let config = |place: usize| {
+            format!(
+                "peer_advertise = \"{}\"\n{}\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"{}\"\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+                peer(place),
+                plan.node,
+                seeds.join(", "),
+                neo4j.uri(),
+                plan.origin,
+                redis.uri(),
+                plan.entry
+            )
+        };
+        let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
+        let nodes = addrs.iter().enumerate();
+        let nodes = nodes.map(|(place, addrs)| {
+            NodeProcess::new(dir.path(), &name(place), *addrs, &config(place))
+        });
+        let mut nodes: Vec<_> = nodes.collect();
+        nodes.iter_mut().for_each(NodeProcess::start);
+        for node in &nodes {
+            node.wait_for_members(plan.nodes).await;
+        }
+        Self { nodes, neo4j, proxy, _redis: redis, _dir: dir, _turn: turn }
+    }
+
+    /// The first node, which the tests' clients ask.
+    fn entry(&self) -> &NodeProcess {
+        &self.nodes[0]
+    }
+
+    fn client(&self) -> SocketAddr {
+        self.entry().addrs.client
+    }
+
+    /// Names that begin so, of keys that belong to the node at `place`.
+    async fn keys_of(&self, place: usize, prefix: &str, count: usize) -> Vec<String> {
+        let mut keys = Vec::new();
+        for number in 0.. {
+            let key = format!("{prefix}-{number}");
+            let question = json!({"principal": ANN.0, "statement": STATEMENT, "parameters": {"k": key}});
+            let told = self.entry().order("/admin/v1/explain", &question).await;
+            if told["owner"] == self.nodes[place].name.as_str() {
+                keys.push(key);
+            }
+            if keys.len() == count {
+                break;
+            }
+        }
+        keys
+    }
+
+    async fn count(&self, name: &str, labels: &str) -> f64 {
+        self.entry().metric(name, labels).await.unwrap_or(0.0)
+    }
+
+    async fn degraded(&self) -> Value {
+        self.entry().admin("/readyz").await.unwrap().json()
+    }
+}
+
+const STATEMENT: &str = "RETURN $k AS k";
+
+fn read(who: Who, key: &str) -> Arc<[u8]> {
+    let body = json!({"statement": STATEMENT, "parameters": {"k": key}});
+    post("/db/neo4j/query/v2", &basic(who.0, who.1), &body.to_string())
+}
+
+fn percentile(of: &[Duration], percent: usize) -> Duration {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() - 1) * percent / 100]
+}

@@ -17,6 +17,7 @@ pub mod near;
 pub mod node;
 pub mod refresh;
 pub mod result;
+pub mod retries;
 pub mod ring;
 #[cfg(hopcache_seeded)]
 pub mod seeded;

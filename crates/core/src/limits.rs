@@ -353,6 +353,36 @@ pub const HOLDER_PROBE_PAUSE_MS: u64 = 500;
 pub const STORE_SILENCES_MAX: u32 = 3;
 /// Failures of store commands closer together than this count as one towards opening the breaker.
 pub const STORE_BREAKER_APART_MS: u64 = 50;
+/// Forwards in a row that a peer failed (silent to the deadline, refused, or no answer of ours) before requests leave it
+/// out. Fewer would take one slow request for a sick node; each more costs a request its deadline.
+pub const PEER_BREAKER_FAILURES_MAX: u32 = 3;
+/// Failures of forwards to one peer closer together than this count as one: they were under way together.
+pub const PEER_BREAKER_APART_MS: u64 = 50;
+/// From the opening of a peer's breaker to its first probe, and between two probes: as the store's.
+pub const PEER_BREAKER_OPEN_MS: u64 = 500;
+/// A question that a peer answers from memory alone is answered within this time, or its probe has failed.
+pub const PEER_BREAKER_PROBE_MS: u64 = 500;
+/// How long a probe's report may be missing before another is sent.
+pub const PEER_BREAKER_PROBE_MS_MAX: u64 = 2 * PEER_BREAKER_PROBE_MS;
+/// A peer that has been out of the ring for so long is not said to be degraded any more, and forgotten: it has left.
+pub const PEER_BREAKER_FORGET_MS: u64 = 60_000;
+/// Retries for each hundred requests of the last [`RETRY_WINDOW_S`] seconds (Finagle's `percentCanRetry`, linkerd's
+/// `retryRatio`: 0.2).
+pub const RETRY_PERCENT: i64 = 20;
+/// Retries that there may be each second however few requests there are (Finagle, linkerd: 10), so that a quiet node
+/// can retry at all.
+pub const RETRIES_PER_S_MIN: i64 = 10;
+/// For how long a request pays for retries, in seconds (Finagle, linkerd: `ttl`, 10 s).
+pub const RETRY_WINDOW_S: usize = 10;
+/// For so long after the last shed run, or refused retry, `readyz` names it: longer than two scrapes of a balancer's
+/// probe, and short enough to say what is so now.
+pub const DEGRADED_SAID_MS: u64 = 5_000;
+/// For so long after two principals asked the origin, each may take its equal part of the line only, once the line is
+/// longer than can be served in time: as long as a run may wait ([`ORIGIN_WAIT_MS_MAX`]), so that who asks one
+/// thing at a time is not forgotten between two answers.
+pub const PRINCIPAL_SEEN_MS: u64 = ORIGIN_WAIT_MS_MAX;
+/// Weight of the newest run in the smoothed time that runs hold a slot: the last ten or so count.
+pub const SLOT_TIME_SMOOTHING: f64 = 0.1;
 /// For how long Neo4j's no to credentials, or its word that the user is locked out, is remembered: how often it
 /// is asked about them at all is bounded by [`STRANGERS_ASKED_PER_USER_MAX`].
 pub const CREDENTIALS_REFUSED_MS: u64 = 2_000;

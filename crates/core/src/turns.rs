@@ -1,22 +1,47 @@
-//! Whose run is next: a fixed number of slots, shared by principals in turn.
+//! Whose run is next: a fixed number of slots, shared by principals in turn and by classes in order.
 //!
 //! A free slot is taken at once, whoever asks, so one principal alone has all of them (work-conserving).
 //! Once runs wait, each slot that becomes free goes to the next principal in a circle, to the run of it
 //! that has waited longest. So with P principals waiting, the first run of any of them starts after at
-//! most P − 1 others have started, however many runs the others queue (F37). Never decides how long
-//! anybody waits, runs nothing and wakes nobody: tickets go in and out.
+//! most P − 1 others have started, however many runs the others queue (F37).
+//!
+//! Misses and bypasses have a line each and take turns, so that neither is shed for the other's queue. Refreshes
+//! come after both: somebody has an answer already where a refresh waits, and nobody where a miss does (F42).
+//!
+//! **What is shed before it waits.** A run that would wait for longer than it may, by what the runs before it
+//! have taken, is told so at once ([`Asked::WouldBeLate`]): queued it would cost a place and come to the same.
+//! Where others use the origin as well, a principal over its equal part of the line is told that it is its own
+//! ([`Asked::PrincipalFull`]): that is a budget of misses for each principal, reckoned in slot time instead of in requests per
+//! second, so there is no rate to configure, and a principal that is alone has every slot and the whole line.
+//!
+//! Never decides how long anybody may wait, runs nothing, wakes nobody and reads no clock: tickets go in and out.
 
 use std::collections::{BTreeMap, VecDeque};
+
+use crate::limits::{PRINCIPAL_SEEN_MS, SLOT_TIME_SMOOTHING};
+use crate::time::{Millis, MonoTime};
 
 /// Sizes of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnBounds {
     /// Runs at a time; 0 counts as 1.
     pub slots: usize,
-    /// Runs of one principal that may wait.
+    /// Runs of one principal that may wait in one line.
     pub waiting_per_principal: usize,
-    /// Runs that may wait altogether.
+    /// Runs that may wait in one line altogether.
     pub waiting: usize,
+}
+
+/// What a run is for, as far as its place matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunClass {
+    /// Clients wait for it, and others may share it.
+    #[default]
+    Miss,
+    /// One client waits for it; writes among them.
+    Bypass,
+    /// Nobody waits: a value is there already. What is asked in the background counts as one.
+    Refresh,
 }
 
 /// A run that waits.
@@ -30,10 +55,12 @@ pub enum Asked {
     Runs,
     /// It waits: until [`Turns::done`] or [`Turns::leave`] names its ticket.
     Waits(Ticket),
-    /// As many runs of this principal wait as may.
+    /// As many runs of this principal wait as may, or as can begin in time in its turns.
     PrincipalFull,
     /// As many runs wait altogether as may.
     Full,
+    /// It would wait for longer than it may.
+    WouldBeLate,
 }
 
 /// What became of a waiting run that was given up.
@@ -45,6 +72,15 @@ pub enum Left {
     Slot(Option<Ticket>),
 }
 
+/// Those of one class who wait.
+#[derive(Debug, Clone)]
+struct Line<P> {
+    queues: BTreeMap<P, VecDeque<Ticket>>,
+    /// Each principal with a queue, once; the next one first.
+    circle: VecDeque<P>,
+    waiting: usize,
+}
+
 /// The slots and who waits for one.
 ///
 /// Held between calls: somebody waits only while every slot is taken.
@@ -52,68 +88,85 @@ pub enum Left {
 pub struct Turns<P> {
     bounds: TurnBounds,
     running: usize,
-    waiting: usize,
-    queues: BTreeMap<P, VecDeque<Ticket>>,
-    /// Each principal with a queue, once; the next one first.
-    circle: VecDeque<P>,
+    misses: Line<P>,
+    bypasses: Line<P>,
+    refreshes: Line<P>,
+    /// Whether the next slot is the bypasses', if one waits.
+    is_bypasses_turn: bool,
     tickets: u64,
+    /// How long a run holds its slot, smoothed, in milliseconds; nothing before the first has ended.
+    held_ms: Option<f64>,
+    seen: Seen<P>,
+}
+
+/// The last principal that asked, and the last other one.
+#[derive(Debug, Clone)]
+struct Seen<P> {
+    last: Option<(P, MonoTime)>,
+    before: Option<(P, MonoTime)>,
 }
 
 impl<P: Ord + Clone> Turns<P> {
     /// Nobody runs.
     #[must_use]
     pub fn new(bounds: TurnBounds) -> Self {
-        let bounds = TurnBounds { slots: bounds.slots.max(1), ..bounds };
-        Self { bounds, running: 0, waiting: 0, queues: BTreeMap::new(), circle: VecDeque::new(), tickets: 0 }
+        Self {
+            bounds: TurnBounds { slots: bounds.slots.max(1), ..bounds },
+            running: 0,
+            misses: Line::new(),
+            bypasses: Line::new(),
+            refreshes: Line::new(),
+            is_bypasses_turn: false,
+            tickets: 0,
+            held_ms: None,
+            seen: Seen { last: None, before: None },
+        }
     }
 
-    /// A run of `principal` wants a slot.
+    /// A run of `principal` wants a slot, and waits however long it takes.
     pub fn ask(&mut self, principal: &P) -> Asked {
-        if self.running < self.bounds.slots {
-            self.running += 1;
+        if self.takes_free_slot() {
             return Asked::Runs;
         }
-        let queued = self.queues.get(principal).map_or(0, VecDeque::len);
-        if queued >= self.bounds.waiting_per_principal {
-            return Asked::PrincipalFull;
+        self.queue(principal, RunClass::Miss)
+    }
+
+    /// A run of `principal` wants a slot within `patience`.
+    pub fn ask_within(&mut self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Asked {
+        self.seen.note(principal, now);
+        if self.takes_free_slot() {
+            return Asked::Runs;
         }
-        if self.waiting >= self.bounds.waiting {
-            return Asked::Full;
+        match self.judge(principal, class, now, patience) {
+            Some(refusal) => refusal,
+            None => self.queue(principal, class),
         }
-        let ticket = Ticket(self.tickets);
-        self.tickets += 1;
-        self.waiting += 1;
-        if queued == 0 {
-            self.circle.push_back(principal.clone());
-        }
-        self.queues.entry(principal.clone()).or_default().push_back(ticket);
-        Asked::Waits(ticket)
     }
 
     /// A run has ended. Its slot belongs to the run that is named, or to nobody.
     pub fn done(&mut self) -> Option<Ticket> {
         let called = self.next();
-        match called {
-            Some(_) => self.waiting -= 1,
-            None => self.running = self.running.saturating_sub(1),
+        if called.is_none() {
+            self.running = self.running.saturating_sub(1);
         }
         called
     }
 
+    /// The same of a run that held its slot for so long, by which the next waits are foreseen.
+    pub fn done_after(&mut self, held: Millis) -> Option<Ticket> {
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run are far below 2^53")]
+        let held_ms = held.0 as f64;
+        self.held_ms =
+            Some(self.held_ms.map_or(held_ms, |mean| mean + (held_ms - mean) * SLOT_TIME_SMOOTHING));
+        self.done()
+    }
+
     /// A waiting run is given up, whether it has been called or not.
     pub fn leave(&mut self, principal: &P, ticket: Ticket) -> Left {
-        let place = self
-            .queues
-            .get_mut(principal)
-            .and_then(|queue| Some((queue.iter().position(|each| *each == ticket)?, queue)));
-        let Some((place, queue)) = place else { return Left::Slot(self.done()) };
-        queue.remove(place);
-        self.waiting -= 1;
-        if queue.is_empty() {
-            self.queues.remove(principal);
-            self.circle.retain(|each| each != principal);
-        }
-        Left::Queue
+        let was_waiting = [&mut self.misses, &mut self.bypasses, &mut self.refreshes]
+            .into_iter()
+            .any(|line| line.remove(principal, ticket));
+        if was_waiting { Left::Queue } else { Left::Slot(self.done()) }
     }
 
     /// Runs under way.
@@ -125,18 +178,130 @@ impl<P: Ord + Clone> Turns<P> {
     /// Runs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting
+        self.misses.waiting + self.bypasses.waiting + self.refreshes.waiting
+    }
+
+    fn takes_free_slot(&mut self) -> bool {
+        let is_free = self.running < self.bounds.slots;
+        self.running += usize::from(is_free);
+        is_free
+    }
+
+    fn line(&mut self, class: RunClass) -> &mut Line<P> {
+        match class {
+            RunClass::Miss => &mut self.misses,
+            RunClass::Bypass => &mut self.bypasses,
+            RunClass::Refresh => &mut self.refreshes,
+        }
+    }
+
+    /// Why this run had better not wait. Behind fewer runs than there are slots it always may: what the last runs took
+    /// says too little of the next one.
+    fn judge(&mut self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Option<Asked> {
+        let is_shared = self.seen.has_other(principal, now);
+        let (others, held_ms, slots) = (self.waiting(), self.held_ms?, self.bounds.slots);
+        let line = self.line(class);
+        let own = line.queues.get(principal).map_or(0, VecDeque::len);
+        let joining = usize::from(own == 0);
+        let principals = (line.circle.len() + joining).max(1 + usize::from(is_shared));
+        // Runs that are called before it: in a line of several no more than one for each principal and turn; of other
+        // lines every second one, and all of them before a refresh.
+        let in_line =
+            if is_shared || line.circle.len() + joining > 1 { (own + 1) * principals - 1 } else { own };
+        let elsewhere = others - line.waiting;
+        let before = match class {
+            RunClass::Refresh => others,
+            RunClass::Miss | RunClass::Bypass => in_line + elsewhere.min(in_line + 1),
+        };
+        #[expect(clippy::cast_precision_loss, reason = "runs, slots and milliseconds are far below 2^53")]
+        let is_late = held_ms * (before + 1) as f64 / slots as f64 > patience.0 as f64;
+        if before < slots || !is_late {
+            return None;
+        }
+        let is_over_its_part = principals > 1 && (own + 1) * principals > line.waiting + 1;
+        Some(if is_over_its_part { Asked::PrincipalFull } else { Asked::WouldBeLate })
+    }
+
+    fn queue(&mut self, principal: &P, class: RunClass) -> Asked {
+        let (bounds, ticket) = (self.bounds, Ticket(self.tickets));
+        let line = self.line(class);
+        let queued = line.queues.get(principal).map_or(0, VecDeque::len);
+        if queued >= bounds.waiting_per_principal {
+            return Asked::PrincipalFull;
+        }
+        if line.waiting >= bounds.waiting {
+            return Asked::Full;
+        }
+        line.push(principal, ticket);
+        self.tickets += 1;
+        Asked::Waits(ticket)
     }
 
     fn next(&mut self) -> Option<Ticket> {
+        self.is_bypasses_turn = !self.is_bypasses_turn;
+        let (first, second) = if self.is_bypasses_turn {
+            (&mut self.bypasses, &mut self.misses)
+        } else {
+            (&mut self.misses, &mut self.bypasses)
+        };
+        first.pop().or_else(|| second.pop()).or_else(|| self.refreshes.pop())
+    }
+}
+
+impl<P: Ord + Clone> Line<P> {
+    const fn new() -> Self {
+        Self { queues: BTreeMap::new(), circle: VecDeque::new(), waiting: 0 }
+    }
+
+    fn push(&mut self, principal: &P, ticket: Ticket) {
+        let queue = self.queues.entry(principal.clone()).or_default();
+        if queue.is_empty() {
+            self.circle.push_back(principal.clone());
+        }
+        queue.push_back(ticket);
+        self.waiting += 1;
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
         let principal = self.circle.pop_front()?;
         let queue = self.queues.get_mut(&principal)?;
-        let ticket = queue.pop_front();
+        let ticket = queue.pop_front()?;
         if queue.is_empty() {
             self.queues.remove(&principal);
         } else {
             self.circle.push_back(principal);
         }
-        ticket
+        self.waiting -= 1;
+        Some(ticket)
+    }
+
+    fn remove(&mut self, principal: &P, ticket: Ticket) -> bool {
+        let Some(queue) = self.queues.get_mut(principal) else { return false };
+        let Some(place) = queue.iter().position(|each| *each == ticket) else { return false };
+        queue.remove(place);
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.queues.remove(principal);
+            self.circle.retain(|each| each != principal);
+        }
+        true
+    }
+}
+
+impl<P: Ord + Clone> Seen<P> {
+    fn note(&mut self, principal: &P, now: MonoTime) {
+        match &mut self.last {
+            Some((last, at)) if last == principal => *at = now,
+            last => self.before = last.replace((principal.clone(), now)),
+        }
+    }
+
+    /// Whether somebody else has asked lately.
+    fn has_other(&self, principal: &P, now: MonoTime) -> bool {
+        let is_other = |seen: &Option<(P, MonoTime)>| {
+            seen.as_ref()
+                .is_some_and(|(who, at)| who != principal && now.since(*at) < Millis(PRINCIPAL_SEEN_MS))
+        };
+        is_other(&self.last) || is_other(&self.before)
     }
 }

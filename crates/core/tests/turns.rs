@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::turns::{Asked, Left, Ticket, TurnBounds, Turns};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
 use proptest::prelude::*;
 
 const BOUNDS: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 3, waiting: 5 };
@@ -48,6 +49,97 @@ fn all_queues_together_are_bounded() {
         turns.ask(&principal);
     }
     assert_eq!((turns.ask(&8), turns.waiting()), (Asked::Full, 5));
+}
+
+const WIDE: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 1_000, waiting: 1_000 };
+const PATIENCE: Millis = Millis(1_000);
+
+fn at(ms: u64) -> MonoTime {
+    MonoTime(ms * 1_000)
+}
+
+/// Two slots, both taken, that runs have held for 100 ms each so far.
+fn taken() -> Turns<char> {
+    let mut turns = Turns::new(WIDE);
+    assert_eq!([turns.ask(&'x'), turns.ask(&'x')], [Asked::Runs; 2]);
+    for _ in 0..100 {
+        assert_eq!(turns.done_after(Millis(100)), None);
+        assert_eq!(turns.ask(&'x'), Asked::Runs);
+    }
+    turns
+}
+
+fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
+    (0..1_000)
+        .map(|count| (count, turns.ask_within(&'f', class, at(ms), PATIENCE)))
+        .find(|(_, asked)| !matches!(asked, Asked::Waits(_)))
+        .unwrap()
+}
+
+/// F42: two slots and 100 ms a run are 20 runs in a second; who would come later is told now.
+#[test]
+fn a_run_that_would_come_too_late_is_not_queued() {
+    let mut turns = taken();
+    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, Asked::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10, "a line of its own, every second turn");
+}
+
+/// What the last runs took says little of the next ones, so a short line is never refused.
+#[test]
+fn behind_fewer_runs_than_slots_everybody_may_wait() {
+    let mut turns = taken();
+    for _ in 0..100 {
+        assert_eq!(turns.done_after(Millis(60_000)), None);
+        assert_eq!(turns.ask(&'x'), Asked::Runs);
+    }
+    assert_eq!(flood(&mut turns, RunClass::Miss, 0).0, 2);
+}
+
+/// F37: the budget binds where others use the origin too, and whoever is within it is not refused.
+#[test]
+fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
+    let mut turns = taken();
+    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
+    let (queued, refused) = flood(&mut turns, RunClass::Miss, 1);
+    assert_eq!(
+        (queued, refused),
+        (10, Asked::PrincipalFull),
+        "its half of 20, and told that it is its own doing"
+    );
+    assert_eq!(turns.leave(&'c', calm), Left::Queue);
+    assert_eq!(
+        flood(&mut turns, RunClass::Miss, 9_000),
+        (0, Asked::PrincipalFull),
+        "the other may come again"
+    );
+    waits(turns.ask_within(&'c', RunClass::Miss, at(9_500), PATIENCE));
+    assert!(matches!(turns.ask_within(&'d', RunClass::Miss, at(9_500), PATIENCE), Asked::Waits(_)));
+}
+
+/// A principal that has been alone for a while has the whole line.
+#[test]
+fn nobody_is_limited_for_others_that_are_gone() {
+    let mut turns = taken();
+    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
+    assert_eq!(turns.leave(&'c', calm), Left::Queue);
+    assert_eq!(flood(&mut turns, RunClass::Miss, 20_000), (20, Asked::WouldBeLate));
+}
+
+/// F42: a refresh has a slot that is free, and none that a miss or a write waits for.
+#[test]
+fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
+    let mut turns = taken();
+    let mut ask = |who, class| waits(turns.ask_within(&who, class, at(0), PATIENCE));
+    let refresh = ask('r', RunClass::Refresh);
+    let misses = [ask('m', RunClass::Miss), ask('m', RunClass::Miss), ask('m', RunClass::Miss)];
+    let write = ask('w', RunClass::Bypass);
+    let order: Vec<_> = (0..5).map(|_| turns.done().unwrap()).collect();
+    let place = |ticket| order.iter().position(|each| *each == ticket).unwrap();
+    assert!(place(write) <= 1, "{order:?}");
+    assert_eq!(place(refresh), 4, "{order:?}");
+    assert!(misses.map(place).is_sorted());
+    assert_eq!(turns.done(), None);
+    assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), PATIENCE), Asked::Runs);
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +201,7 @@ proptest! {
                         prop_assert_eq!(own, per_principal);
                     }
                     Asked::Full => prop_assert_eq!(notes.waiting.len(), waiting),
+                    Asked::WouldBeLate => prop_assert!(false, "who waits for ever is never late"),
                 },
                 Step::Done if running > 0 => match turns.done() {
                     Some(ticket) => notes.called(ticket, 6),

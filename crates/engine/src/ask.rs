@@ -10,6 +10,7 @@ use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, QueryKey};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::RunClass;
 use hopcache_queryapi::render::Form;
 
 use crate::identity::Identity;
@@ -95,6 +96,7 @@ impl Query {
             timeout_ms: bounds.timeout_ms,
             bytes_max: bounds.bytes_max,
             traceparent,
+            class: RunClass::Miss,
         }
     }
 }

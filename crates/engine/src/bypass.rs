@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::turns::RunClass;
 
 use crate::ask::{Ask, RequestBypass, RunBounds};
 use crate::copy::body_of;
@@ -31,6 +32,7 @@ impl Engine {
                 engine.note(Event::OriginRun { cause, took_ms });
             }
             if let Err(error) = &ended {
+                engine.note_shed(run.class, &error.kind, error.was_sent);
                 engine.note(Event::OriginFault(FaultWord::from(&error.kind)));
             }
             let result = ended.map_err(Failure::from)?;
@@ -54,6 +56,7 @@ impl Engine {
         let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
         run.mode = ask.mode;
+        run.class = RunClass::Bypass;
         if let Some(RequestBypass::Bookmarks(bookmarks)) = &ask.bypass {
             run.bookmarks.clone_from(bookmarks);
         }

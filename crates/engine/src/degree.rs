@@ -15,6 +15,7 @@ use hopcache_core::limits;
 use hopcache_core::refresh::{KeyFacts, Mode};
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::RunClass;
 use hopcache_packstream::{Reader, Token};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -329,6 +330,7 @@ impl Question {
             timeout_ms: Millis(limits::DEGREE_TIMEOUT_MS),
             bytes_max: limits::DEGREE_RESULT_BYTES_MAX,
             traceparent: None,
+            class: RunClass::Refresh,
         }
     }
 }

@@ -26,8 +26,10 @@ use crate::holdings::Holdings;
 use crate::lead::Landed;
 use crate::outcome::Event;
 use crate::pause::Awake;
+use crate::peer_breakers::PeerBreakers;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
 use crate::refresh::Queue;
+use crate::restraint::Restraint;
 use crate::route::SharedHop;
 use crate::setbacks::Setbacks;
 use crate::spares::Spares;
@@ -139,6 +141,8 @@ pub struct Engine {
     pub(crate) awake: Awake,
     /// Flights that tell other nodes of a refusal.
     pub(crate) refusals: Semaphore,
+    pub(crate) peer_breakers: PeerBreakers,
+    pub(crate) restraint: Restraint,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -193,6 +197,8 @@ impl Engine {
             spares: Spares::default(),
             awake: Awake::default(),
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
+            peer_breakers: PeerBreakers::default(),
+            restraint: Restraint::default(),
             store_trouble: Mutex::default(),
         })
     }

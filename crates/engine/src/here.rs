@@ -13,7 +13,7 @@ use crate::ask::{Ask, Hints};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
-use crate::lead::{Errand, Landing, StaleUse};
+use crate::lead::{Errand, Landed, Landing, StaleUse};
 use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
@@ -92,7 +92,9 @@ impl Engine {
     }
 
     async fn compete(self: &Arc<Self>, ask: &Ask) -> Here {
-        let mut retried = false;
+        self.pay_for_retries();
+        // How the flight ended after which this request tries again.
+        let mut before: Option<Arc<Landed>> = None;
         for _ in 0..COMPETE_ROUNDS_MAX {
             let joined = self.now();
             let (follower, role) = match self.flights.join(&ask.query.key) {
@@ -102,6 +104,12 @@ impl Engine {
                     (follower, Role::Joined)
                 }
                 Seat::Lead(leader) => {
+                    if let Some(landed) = &before
+                        && !self.may_retry()
+                    {
+                        leader.land(Arc::clone(landed));
+                        return self.of_landing(ask, &landed.landing, Role::Joined);
+                    }
                     let follower = leader.follow();
                     #[cfg(hopcache_seeded)]
                     let leader = self.seeded_lead(leader, ask).await;
@@ -133,11 +141,11 @@ impl Engine {
             // time. Any other failure was the leader's luck: a follower tries once more before it takes it for
             // its own, unless such tries have left the key held back.
             if role == Role::Joined
-                && !retried
+                && before.is_none()
                 && is_leaders_luck(landing)
                 && self.held_back(&ask.query.key).is_none()
             {
-                retried = true;
+                before = Some(landed);
                 continue;
             }
             if self.is_holder_too_old(ask, landing, (role, joined)) {

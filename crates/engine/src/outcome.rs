@@ -295,6 +295,12 @@ pub enum Event {
     },
     /// The store failed a command.
     StoreFault,
+    /// The breaker of a peer came into a state.
+    PeerBreaker(hopcache_core::breaker::BreakerState),
+    /// A second try was over the budget and left out.
+    RetryRefused,
+    /// A run was never sent, for want of a place at the origin.
+    Shed(hopcache_core::turns::RunClass),
     /// A flight, or a read of one request's own, ended without a run: its key is held back.
     HeldBack,
     /// A stale copy was served.
@@ -378,6 +384,8 @@ pub enum ForwardWord {
     TimedOut,
     /// With a refusal.
     Refused,
+    /// Not at all: the peer is left out for now.
+    LeftOut,
 }
 
 /// How a refresh went. What was triggered is what was completed, what failed, and what is under way (waits for a

@@ -16,6 +16,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::RunClass;
 
 use crate::copy::{MemoryCopy, SharedCopy};
 use crate::identity::Identity;
@@ -161,6 +162,8 @@ pub struct OriginRun {
     pub bytes_max: usize,
     /// W3C `traceparent`, for the transaction's metadata.
     pub traceparent: Option<String>,
+    /// What it is for, where places are scarce.
+    pub class: RunClass,
 }
 
 /// Access mode of a run.

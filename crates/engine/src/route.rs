@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use hopcache_core::breaker::{Admission, CallReport};
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -19,6 +20,7 @@ use crate::here::Here;
 use crate::message::{self, Reply};
 use crate::near::{self, Permission};
 use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, How, Outcome, Role};
+use crate::peer_breakers::report_of;
 use crate::ports::PeerError;
 
 /// How a forward ended.
@@ -74,13 +76,23 @@ impl Engine {
         }
         let failed =
             |kind: FailureKind, role| Hop::Answered(Here::Answered(self.failed(ask, kind.into(), role)));
-        let mut is_second = false;
+        self.pay_for_retries();
+        // How the first shared forward ended, for who tries again.
+        let mut first: Option<Arc<SharedHop>> = None;
         loop {
             let joined = self.now();
             let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
                 Seat::Follow(follower) => (follower, Role::Joined),
-                Seat::Lead(leader) => (self.lead_forward(leader, ask, to), Role::Led),
+                Seat::Lead(leader) => {
+                    if let Some(shared) = &first
+                        && !self.may_retry()
+                    {
+                        leader.land(Arc::clone(shared));
+                        return self.as_role(&shared.hop, Role::Joined);
+                    }
+                    (self.lead_forward(leader, ask, to), Role::Led)
+                }
             };
             let left = ask.deadline.since(self.now());
             let end = tokio::select! {
@@ -92,7 +104,7 @@ impl Engine {
             match self.share(ask, &shared, joined) {
                 _ if role == Role::Led => return self.as_role(&shared.hop, role),
                 Share::Everybodys => return self.as_role(&shared.hop, role),
-                Share::Luck | Share::TooOld if !is_second => is_second = true,
+                Share::Luck | Share::TooOld if first.is_none() => first = Some(shared),
                 // A second failure is everybody's.
                 Share::Luck => return self.as_role(&shared.hop, role),
                 Share::TooOld | Share::Leaders => return self.ask_alone(ask, to).await,
@@ -172,19 +184,31 @@ impl Engine {
     /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process
     /// keeps its connections open and would be waited for until the request's own deadline (I7).
     async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> Reached {
+        let Some(call) = self.may_ask(to) else {
+            self.note(Event::Forward(ForwardWord::LeftOut));
+            return Hop::NextNode.into();
+        };
+        let mut asked = Asked { engine: self, to, call, report: CallReport::Abandoned };
         let left_ms = ask.deadline.since(self.now());
         let epoch = self.ports.routing.view().epoch();
         let message = message::encode_ask(ask, left_ms, epoch, near_hits);
         // The owner answers a passed deadline itself; the margin is for its answer's way back.
         let timeout_ms = Millis(left_ms.0.saturating_add(500));
+        let mut is_lost = false;
         let answer = tokio::select! {
             biased;
             answer = self.ports.peers.forward(to, message, timeout_ms) => answer,
-            () = self.ports.routing.lost(to) => Err(PeerError::TimedOut),
+            () = self.ports.routing.lost(to) => {
+                is_lost = true;
+                self.peer_was_lost(to);
+                Err(PeerError::TimedOut)
+            }
         };
         let reply = answer.and_then(|bytes| {
             message::decode_reply(&bytes).map_err(|why| PeerError::Refused(why.to_string()))
         });
+        asked.report = report_of(&reply);
+        drop(asked);
         self.note(Event::Forward(match &reply {
             Ok(_) => ForwardWord::Answered,
             Err(PeerError::Gone(_)) => ForwardWord::Gone,
@@ -197,7 +221,14 @@ impl Engine {
             Ok(Reply::NotARead(reason)) => return Hop::Answered(Here::NotARead(reason)).into(),
             Err(error) => {
                 self.ports.routing.report(to, &error);
-                return Hop::NextNode.into();
+                // Nobody lives there, or not in the ring any more: whoever is asked instead is the owner now, so nothing is
+                // asked twice. A peer that stays and fails is what retries multiply.
+                let is_out = is_lost || matches!(error, PeerError::Gone(_));
+                if is_out || self.may_retry() {
+                    return Hop::NextNode.into();
+                }
+                let failed = self.failed(ask, FailureKind::Overloaded.into(), Role::Led);
+                return Hop::Answered(Here::Answered(self.from_memory(ask).unwrap_or(failed))).into();
             }
         };
         outcome.key = ask.query.key;
@@ -274,6 +305,20 @@ impl Engine {
             self.note(Event::Joined);
         }
         hop
+    }
+}
+
+/// A question under way: dropped with its request it says nothing of the peer.
+struct Asked<'a> {
+    engine: &'a Engine,
+    to: &'a NodeName,
+    call: Admission,
+    report: CallReport,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.engine.peer_answered(self.to, self.call, self.report);
     }
 }
 

@@ -21,6 +21,7 @@ use crate::holdings::Held;
 use crate::lead::{Errand, Landing};
 use crate::outcome::{Detail, Event, FaultWord, Kept, Reason};
 use crate::ports::{OriginError, OriginFault, StoreError};
+use crate::restraint::class_of;
 use crate::span::{jittered_ttl, scaled};
 
 impl Engine {
@@ -75,6 +76,7 @@ impl Engine {
             }
             Err(error) => {
                 self.note_end(&query.key, asked_at, Some(&error.kind));
+                self.note_shed(class_of(errand.cause), &error.kind, error.was_sent);
                 self.note(Event::OriginFault(FaultWord::from(&error.kind)));
                 self.mark_origin_failed(&query.key, &error.kind);
                 return self.land_without(query, token, Landing::Failed(error)).await;
@@ -104,7 +106,9 @@ impl Engine {
     ) -> (Result<ResultSet, OriginError>, Reading) {
         let read_started = self.now();
         let under_way = UnderWay { engine: self, errand, bounds, read_started, is_ended: false };
-        let ended = self.ports.origin.run(&errand.query.reading(bounds, errand.traceparent.clone())).await;
+        let mut run = errand.query.reading(bounds, errand.traceparent.clone());
+        run.class = class_of(errand.cause);
+        let ended = self.ports.origin.run(&run).await;
         let took_ms = under_way.ended(&ended);
         (ended, Reading { read_started, took_ms })
     }
@@ -329,6 +333,7 @@ impl UnderWay<'_> {
             engine.note_end(&errand.query.key, read_started, fault);
         }
         if let Some(fault) = fault {
+            engine.note_shed(class_of(errand.cause), fault, was_sent);
             engine.note(Event::OriginFault(FaultWord::from(fault)));
             engine.mark_origin_failed(&errand.query.key, fault);
         }

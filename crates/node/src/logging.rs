@@ -2,7 +2,9 @@
 //! or a full disk never holds up a request (fault F38): lines are dropped and counted. Decides
 //! nothing about what is logged, except that query texts stay out unless asked for.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Deserializer};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -17,6 +19,34 @@ pub const QUEUED_LINES_MAX: usize = 8_192;
 /// Whether `log.queries` is on. One flag for the process, like the subscriber itself.
 static QUERIES: AtomicBool = AtomicBool::new(false);
 
+/// Lines that were written and failed (a full disk). One count for the process, like the subscriber itself.
+static FAILED: AtomicU64 = AtomicU64::new(0);
+/// Lines that found the queue full.
+static UNQUEUED: OnceLock<ErrorCounter> = OnceLock::new();
+
+/// Lines of this process that nobody can read: there was no place in the queue, or writing failed.
+#[must_use]
+pub fn lines_dropped() -> u64 {
+    let unqueued = UNQUEUED.get().map_or(0, ErrorCounter::dropped_lines);
+    FAILED.load(Ordering::Relaxed).saturating_add(unqueued as u64)
+}
+
+/// Counts what could not be written, and says that it was: nobody would try again.
+struct Counting<W>(W);
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        if self.0.write_all(line).is_err() {
+            FAILED.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Keep it for as long as the process logs: its drop writes what is queued.
 #[must_use = "dropping it ends logging"]
 pub struct Logging {
@@ -29,12 +59,6 @@ impl Logging {
     #[must_use]
     pub fn dropped_lines(&self) -> u64 {
         self.dropped.dropped_lines() as u64
-    }
-
-    /// The counter of dropped lines, for the metrics.
-    #[must_use]
-    pub fn dropped_counter(&self) -> ErrorCounter {
-        self.dropped.clone()
     }
 }
 
@@ -52,7 +76,8 @@ pub fn start(log: &LogSection) -> anyhow::Result<Logging> {
 /// When a subscriber is set already.
 pub fn start_on(log: &LogSection, out: impl std::io::Write + Send + 'static) -> anyhow::Result<Logging> {
     QUERIES.store(log.queries, Ordering::Relaxed);
-    let (writer, logging) = queue(out);
+    let (writer, logging) = queue(Counting(out));
+    let _ = UNQUEUED.set(logging.dropped.clone());
     let filter = EnvFilter::try_new(&log.level)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     match log.format {
@@ -88,7 +113,6 @@ pub(crate) fn deserialize_level<'de, D: Deserializer<'de>>(input: D) -> Result<S
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::sync::mpsc::{Receiver, sync_channel};
 
     use super::*;
@@ -117,6 +141,16 @@ mod tests {
         }
         assert!(logging.dropped_lines() >= surplus as u64, "{}", logging.dropped_lines());
         drop(release);
+    }
+
+    /// F38: a disk that is full is no reason to stop, and what is lost on it is counted.
+    #[test]
+    fn lines_that_cannot_be_written_are_counted() {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let before = lines_dropped();
+        let mut log = Counting(full);
+        assert_eq!(log.write(b"line\n").unwrap(), 5);
+        assert_eq!(lines_dropped(), before + 1);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
+use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
     Cause, Class, Detail, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
 };
@@ -53,6 +54,9 @@ pub struct Meters {
     refresh: Refreshes,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
     origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
+    peer_breaker: Family<{ words::BREAKER_STATES.len() }>,
+    retries_refused: Counter,
+    shed: Family<{ words::SHED.len() }>,
     held_back: Counter,
     strangers: Family<{ words::STRANGERS.len() }>,
     unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
@@ -132,6 +136,9 @@ impl Meters {
             contention: defined::CONTENTION.counter(),
             breaker: breaker_moves("store"),
             origin_breaker: breaker_moves("origin"),
+            peer_breaker: breaker_moves("peer"),
+            retries_refused: defined::RETRIES_REFUSED.counter(),
+            shed: Family::new(defined::SHED, "class", &words::SHED),
             held_back: defined::HELD_BACK.counter(),
             strangers: Family::new(defined::STRANGERS, "reason", &words::STRANGERS),
             unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
@@ -316,6 +323,9 @@ impl Observer for Meters {
                 self.stampedes.increment(1);
             }
             Event::Joined | Event::Landed { .. } | Event::StoreFault => {}
+            Event::PeerBreaker(to) => self.peer_breaker.add(breaker_place(to)),
+            Event::RetryRefused => self.retries_refused.increment(1),
+            Event::Shed(class) => self.shed.add(class_place(class)),
             Event::HeldBack => self.held_back.increment(1),
             Event::StaleServed => self.refresh.stale_served.add(),
             Event::Refresh(word) => self.refresh.count(word),
@@ -332,6 +342,14 @@ const fn breaker_place(to: BreakerState) -> usize {
         BreakerState::Closed => 0,
         BreakerState::Open => 1,
         BreakerState::HalfOpen => 2,
+    }
+}
+
+const fn class_place(class: RunClass) -> usize {
+    match class {
+        RunClass::Miss => 0,
+        RunClass::Bypass => 1,
+        RunClass::Refresh => 2,
     }
 }
 
@@ -380,5 +398,6 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::Gone => 1,
         ForwardWord::TimedOut => 2,
         ForwardWord::Refused => 3,
+        ForwardWord::LeftOut => 4,
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing is decided here but the order in which things start and stop. Every task belongs to one
 //! of the trackers of [`Node`], and none outlives it.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase};
-use hopcache_core::node::{Holder, Incarnation};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
@@ -94,13 +95,27 @@ impl Standing {
 
     /// What works less well than it should, and why; the node serves all the same.
     #[must_use]
-    pub fn degraded(&self) -> Vec<(&'static str, &'static str)> {
+    pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
         let mut parts = Vec::new();
         if let Some(error) = self.engine.store_trouble() {
-            parts.push(("store", Trouble::of(&error).advice()));
+            parts.push(("store", Trouble::of(&error).advice().into()));
         }
         if let Some(advice) = own_login::trouble(&*self.origin) {
-            parts.push(("origin", advice));
+            parts.push(("origin", advice.into()));
+        }
+        let left_out = self.engine.peers_left_out();
+        if !left_out.is_empty() {
+            let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
+            parts.push(("peer", format!("requests leave out {}: it failed them", names.join(", ")).into()));
+        }
+        if self.engine.is_shedding() {
+            parts.push((
+                "load",
+                "runs are refused: more is asked of Neo4j than origin.max_concurrent does".into(),
+            ));
+        }
+        if self.engine.is_short_of_retries() {
+            parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
         }
         parts
     }
@@ -244,6 +259,8 @@ impl Node {
         self.spawn(async move { prober.run().await });
         let engine = Arc::clone(&self.standing.engine);
         self.spawn(async move { match engine.follow_invalidations().await {} });
+        let engine = Arc::clone(&self.standing.engine);
+        self.spawn(async move { match engine.look_after_peers().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { watch_ring(&standing).await });
         let standing = Arc::clone(&self.standing);

@@ -27,7 +27,11 @@ pub const FAULTS: [&str; 9] = [
     "too_many_runs",
 ];
 /// Labels of `hopcache_forwards_total`.
-pub const FORWARDS: [&str; 4] = ["answered", "gone", "timed_out", "refused"];
+pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
+/// Labels of `hopcache_shed_total`, in the order in which they are shed least.
+pub const SHED: [&str; 3] = ["miss", "bypass", "refresh"];
+/// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
+pub const PARTS: [&str; 5] = ["store", "origin", "peer", "load", "retries"];
 /// Labels of `hopcache_commits_total`.
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.

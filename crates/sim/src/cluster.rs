@@ -81,6 +81,9 @@ impl Cluster {
         let engine = Arc::clone(&handle.engine);
         let follows = tokio::spawn(async move { engine.follow_invalidations().await }).abort_handle();
         self.tasks.push((life, follows));
+        let engine = Arc::clone(&handle.engine);
+        let looks = tokio::spawn(async move { engine.look_after_peers().await }).abort_handle();
+        self.tasks.push((life, looks));
         for other in (0..self.profile.nodes).filter(|other| *other != life.node) {
             let Some(name) = node_name(other) else { continue };
             let (routing, port) = (Arc::clone(&handle.routing), handle.peers.clone());

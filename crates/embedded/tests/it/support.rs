@@ -39,6 +39,7 @@ pub(crate) fn run_of(statement: &str, params: &[(&str, Value)], mode: AccessMode
         timeout_ms: Millis(60_000),
         bytes_max: 16 << 20,
         traceparent: None,
+        class: hopcache_core::turns::RunClass::Miss,
     }
 }
 

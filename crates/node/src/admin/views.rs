@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{Admin, json as answer};
 use crate::meters::Readings;
+use crate::words;
 
 /// Lives as long as it answers; never looks at other systems.
 pub(super) async fn livez() -> Response {
@@ -25,7 +26,7 @@ pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let word = if reasons.is_empty() { "ready" } else { "not ready" };
     let degraded = admin.standing.degraded();
     let parts: Vec<&str> = degraded.iter().map(|(part, _)| *part).collect();
-    let why: BTreeMap<&str, &str> = degraded.into_iter().collect();
+    let why: BTreeMap<&str, &str> = degraded.iter().map(|(part, why)| (*part, why.as_ref())).collect();
     answer(status, &json!({"status": word, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
@@ -46,8 +47,8 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         refreshes_waiting: standing.engine.refreshes_waiting(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
-        is_store_degraded: is_degraded("store"),
-        is_origin_degraded: is_degraded("origin"),
+        log_lines_dropped: crate::logging::lines_dropped(),
+        degraded: words::PARTS.map(is_degraded),
     });
     let mut response = Response::new(Body::from(text));
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4");

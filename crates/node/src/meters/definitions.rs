@@ -60,7 +60,7 @@ metrics! {
     RUNS = "hopcache_origin_runs_total": "Runs of a statement at the origin that were sent, well or not; EXPLAIN is none.";
     RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, those that were never sent included.";
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
-    FORWARDS = "hopcache_forwards_total": "Hops to another node.";
+    FORWARDS = "hopcache_forwards_total": "Hops to another node; left_out is one that was not made, to a peer that had failed.";
     COMMITS = "hopcache_commits_total": "Results that runs of misses and refreshes brought, by what became of them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";
@@ -75,8 +75,11 @@ metrics! {
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
+    RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
+    SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";
     STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
+    LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost: the queue was full, or they could not be written.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
     RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
     REFRESH_TIMES = "xfetch_refresh_duration_seconds": "What refreshes took from their trigger to their end, with retries and the waits between; completed + failed.";
@@ -92,5 +95,5 @@ metrics! {
     ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
-    DEGRADED = "hopcache_degraded": "1 where a part cannot be used: the store, the origin.";
+    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
 }

@@ -1,8 +1,9 @@
 //! What is read when somebody asks, and the gauges that show it. Reads nothing itself.
 
-use metrics::Gauge;
+use metrics::{Counter, Gauge};
 
 use super::definitions as defined;
+use crate::words;
 
 /// What the gauges show.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,10 +28,10 @@ pub struct Readings {
     pub leases: usize,
     /// Tasks of the process that have not ended.
     pub tasks: usize,
-    /// The store cannot be reached.
-    pub is_store_degraded: bool,
-    /// The origin cannot be reached.
-    pub is_origin_degraded: bool,
+    /// Log lines lost so far.
+    pub log_lines_dropped: u64,
+    /// Which of [`words::PARTS`] are degraded.
+    pub degraded: [bool; words::PARTS.len()],
 }
 
 pub(super) struct Gauges {
@@ -44,8 +45,8 @@ pub(super) struct Gauges {
     active_refreshes: Gauge,
     active_locks: Gauge,
     tasks: Gauge,
-    degraded_store: Gauge,
-    degraded_origin: Gauge,
+    log_lines_dropped: Counter,
+    degraded: [Gauge; words::PARTS.len()],
 }
 
 impl Gauges {
@@ -61,8 +62,8 @@ impl Gauges {
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
             active_locks: defined::ACTIVE_LOCKS.gauge(),
             tasks: defined::TASKS.gauge(),
-            degraded_store: defined::DEGRADED.gauge_of("part", "store"),
-            degraded_origin: defined::DEGRADED.gauge_of("part", "origin"),
+            log_lines_dropped: defined::LINES_DROPPED.counter(),
+            degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
     }
 
@@ -78,7 +79,9 @@ impl Gauges {
         self.active_refreshes.set(now.refreshes as f64);
         self.active_locks.set(now.leases as f64);
         self.tasks.set(now.tasks as f64);
-        self.degraded_store.set(f64::from(u8::from(now.is_store_degraded)));
-        self.degraded_origin.set(f64::from(u8::from(now.is_origin_degraded)));
+        self.log_lines_dropped.absolute(now.log_lines_dropped);
+        for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
+            gauge.set(f64::from(u8::from(is_degraded)));
+        }
     }
 }

@@ -14,7 +14,7 @@ use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Option
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_core::turns::TurnBounds;
+use hopcache_core::turns::{RunClass, TurnBounds};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -139,7 +139,7 @@ impl BoltOrigin {
         // may have gone meanwhile; and so for this node's own log-on, or all who queue would try it in turn.
         self.check_own_login()?;
         self.gate.check()?;
-        let _slot = self.take(&whose, allowed).await?;
+        let _slot = self.take(&whose, run.class, allowed).await?;
         // Only now: a wait behind others is not this statement's slowness.
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
@@ -194,10 +194,11 @@ impl BoltOrigin {
     async fn take(
         &self,
         whose: &Fingerprint,
+        class: RunClass,
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let patience = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take(whose, patience).await.map_err(|why| match why {
+        self.slots.take_in_time(whose, class, patience).await.map_err(|why| match why {
             NoSlot::PrincipalFull => OriginFault::TooManyRuns,
             NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
         })

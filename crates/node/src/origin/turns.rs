@@ -8,7 +8,8 @@
 
 use std::collections::HashMap;
 
-use hopcache_core::turns::{Asked, Left, Ticket, TurnBounds, Turns};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -16,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 /// Slots, and who waits for one.
 pub(crate) struct Slots<P: Ord + Clone> {
     state: Mutex<State<P>>,
+    started: Instant,
 }
 
 struct State<P> {
@@ -31,29 +33,53 @@ pub(crate) enum NoSlot {
     PrincipalFull,
     /// As many runs wait altogether as may.
     Full,
-    /// None became free in time.
+    /// None became free in time, or would.
     Late,
 }
 
 /// A slot, free again when this is dropped.
 pub(crate) struct Slot<'a, P: Ord + Clone> {
     slots: &'a Slots<P>,
+    since: Instant,
 }
 
 impl<P: Ord + Clone> Slots<P> {
     /// All free.
     pub(crate) fn new(bounds: TurnBounds) -> Self {
-        Self { state: Mutex::new(State { turns: Turns::new(bounds), callers: HashMap::new() }) }
+        let state = State { turns: Turns::new(bounds), callers: HashMap::new() };
+        Self { state: Mutex::new(state), started: Instant::now() }
     }
 
     /// A slot for a run of `principal`, at the latest at `patience`.
     pub(crate) async fn take(&self, principal: &P, patience: Instant) -> Result<Slot<'_, P>, NoSlot> {
+        self.take_as(principal, patience, |turns, _| turns.ask(principal)).await
+    }
+
+    /// The same for a run of this class; at once refused where it would not come to its turn by then.
+    pub(crate) async fn take_in_time(
+        &self,
+        principal: &P,
+        class: RunClass,
+        patience: Instant,
+    ) -> Result<Slot<'_, P>, NoSlot> {
+        let span = Millis::from(patience.saturating_duration_since(Instant::now()));
+        self.take_as(principal, patience, |turns, now| turns.ask_within(principal, class, now, span)).await
+    }
+
+    async fn take_as(
+        &self,
+        principal: &P,
+        patience: Instant,
+        ask: impl FnOnce(&mut Turns<P>, MonoTime) -> Asked,
+    ) -> Result<Slot<'_, P>, NoSlot> {
         let mut place = {
             let mut state = self.state.lock();
-            match state.turns.ask(principal) {
-                Asked::Runs => return Ok(Slot { slots: self }),
+            let now = MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX));
+            match ask(&mut state.turns, now) {
+                Asked::Runs => return Ok(self.slot()),
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),
+                Asked::WouldBeLate => return Err(NoSlot::Late),
                 Asked::Waits(ticket) => {
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(ticket, caller);
@@ -65,6 +91,10 @@ impl<P: Ord + Clone> Slots<P> {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
+    }
+
+    fn slot(&self) -> Slot<'_, P> {
+        Slot { slots: self, since: Instant::now() }
     }
 
     /// Slots in use.
@@ -90,7 +120,7 @@ impl<P> State<P> {
 impl<P: Ord + Clone> Drop for Slot<'_, P> {
     fn drop(&mut self) {
         let mut state = self.slots.state.lock();
-        let next = state.turns.done();
+        let next = state.turns.done_after(self.since.elapsed().into());
         state.call(next);
     }
 }
@@ -107,7 +137,7 @@ struct Place<'a, 'p, P: Ord + Clone> {
 impl<'a, P: Ord + Clone> Place<'a, '_, P> {
     fn into_slot(mut self) -> Slot<'a, P> {
         self.has_ended = true;
-        Slot { slots: self.slots }
+        self.slots.slot()
     }
 }
 

@@ -33,6 +33,7 @@ pub fn reading(identity: &Arc<Identity>, statement: &str) -> OriginRun {
         timeout_ms: Millis(20_000),
         bytes_max: 1 << 20,
         traceparent: None,
+        class: hopcache_core::turns::RunClass::Miss,
     }
 }
 

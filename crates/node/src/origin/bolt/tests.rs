@@ -112,6 +112,7 @@ fn run_within(timeout_ms: u64) -> OriginRun {
         timeout_ms: Millis(timeout_ms),
         bytes_max: 1 << 20,
         traceparent: None,
+        class: hopcache_core::turns::RunClass::Miss,
     }
 }
 

@@ -1,0 +1,78 @@
+//! What this node does not do again, or at all, because there is too much of it: the budget of retries, and what was shed
+//! at the origin. Both are remembered for as long as `readyz` names them. Nothing here waits or sends.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hopcache_core::limits::DEGRADED_SAID_MS;
+use hopcache_core::retries::RetryBudget;
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::RunClass;
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::outcome::{Cause, Event};
+use crate::ports::OriginFault;
+
+/// The budget, and when something was refused last (in microseconds of this node's clock; 0 for never).
+#[derive(Default)]
+pub(crate) struct Restraint {
+    retries: Mutex<RetryBudget>,
+    retry_refused_at: AtomicU64,
+    shed_at: AtomicU64,
+}
+
+/// For a run's place at the origin, what it is for.
+pub(crate) const fn class_of(cause: Cause) -> RunClass {
+    match cause {
+        Cause::Miss => RunClass::Miss,
+        Cause::Refresh => RunClass::Refresh,
+        Cause::Write | Cause::Bypass => RunClass::Bypass,
+    }
+}
+
+impl Engine {
+    /// A request needs more than a hit: it pays in for retries.
+    pub(crate) fn pay_for_retries(&self) {
+        self.restraint.retries.lock().request(self.now());
+    }
+
+    /// Whether one more second try is within the budget.
+    pub(crate) fn may_retry(&self) -> bool {
+        let now = self.now();
+        let may = self.restraint.retries.lock().take(now);
+        if !may {
+            self.restraint.retry_refused_at.store(now.0.max(1), Ordering::Relaxed);
+            self.note(Event::RetryRefused);
+        }
+        may
+    }
+
+    /// Takes note of a run that was never sent for want of a place.
+    pub(crate) fn note_shed(&self, class: RunClass, fault: &OriginFault, was_sent: bool) {
+        if was_sent || !matches!(fault, OriginFault::Overloaded | OriginFault::TooManyRuns) {
+            return;
+        }
+        self.note(Event::Shed(class));
+        // That refreshes give way is meant, and nobody lacks an answer for it.
+        if class != RunClass::Refresh {
+            self.restraint.shed_at.store(self.now().0.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a client's run was shed lately.
+    #[must_use]
+    pub fn is_shedding(&self) -> bool {
+        self.was_lately(&self.restraint.shed_at)
+    }
+
+    /// Whether a retry was over the budget lately.
+    #[must_use]
+    pub fn is_short_of_retries(&self) -> bool {
+        self.was_lately(&self.restraint.retry_refused_at)
+    }
+
+    fn was_lately(&self, at: &AtomicU64) -> bool {
+        let at = at.load(Ordering::Relaxed);
+        at > 0 && self.now().since(MonoTime(at)) < Millis(DEGRADED_SAID_MS)
+    }
+}
