@@ -9,6 +9,7 @@ mod bench;
 mod command;
 mod deny;
 mod fuzz;
+mod images;
 mod services;
 mod sim;
 mod test_lane;
@@ -37,6 +38,11 @@ enum Task {
     Services {
         #[command(subcommand)]
         action: services::Action,
+    },
+    /// The node image, and stand-ins for images that cannot be pulled here; starts a Docker Engine when none runs.
+    Images {
+        /// Only these; all of them when none is named.
+        which: Vec<images::Which>,
     },
     /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, alert rules, simulator, tests.
     Test {
@@ -84,6 +90,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Alerts => alerts::run(&root),
         Task::Services { action } => services::run(&root, action),
+        Task::Images { which } => images::run(&root, &which),
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
             test_lane::run(&root, scope, &args)

@@ -3,8 +3,9 @@
 //! Everything lives under `target/services`. A service named by an environment variable is used as it is, and never
 //! started, changed or stopped. `down` stops exactly the processes that `up` started.
 
+pub(crate) mod engine;
 mod environment;
-mod install;
+pub(crate) mod install;
 mod neo4j;
 mod process;
 mod redis;
@@ -20,6 +21,8 @@ pub(crate) use environment::Environment;
 pub(crate) enum Action {
     /// Start what is not running yet; installs what is missing when root.
     Up,
+    /// Start a Docker Engine when none answers; `down` stops it.
+    Engine,
     /// Stop what `up` started.
     Down,
     /// Say what runs where.
@@ -32,7 +35,8 @@ pub(crate) fn run(root: &Path, action: Action) -> Result<()> {
     let folder = folder(root);
     match action {
         Action::Up => up(root).map(|_| ()),
-        Action::Down => down(root),
+        Action::Engine => engine::up(root).map(|_| ()),
+        Action::Down => down(root).and_then(|()| engine::down(root)),
         Action::Status => {
             for (name, pid_file) in [("redis", redis::pid_file(&folder)), ("neo4j", neo4j::pid_file(&folder))]
             {
@@ -82,6 +86,17 @@ pub(crate) fn down(root: &Path) -> Result<()> {
 pub(crate) fn any_running(root: &Path) -> bool {
     let folder = folder(root);
     [redis::pid_file(&folder), neo4j::pid_file(&folder)].iter().any(|file| process::running(file).is_some())
+}
+
+/// The folder with Neo4j's jars, fetched when they are not there yet.
+pub(crate) fn neo4j_jars(root: &Path) -> Result<PathBuf> {
+    let folder = folder(root);
+    if !neo4j::jars_complete(&folder) {
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        install::missing(&[install::MAVEN])?;
+        neo4j::fetch_jars(root, &folder)?;
+    }
+    Ok(folder.join("neo4j-lib"))
 }
 
 fn folder(root: &Path) -> PathBuf {
