@@ -6,7 +6,10 @@
 
 mod alerts;
 mod bench;
+mod cluster;
 mod command;
+mod compose;
+mod dashboard;
 mod deny;
 mod fuzz;
 mod images;
@@ -44,6 +47,13 @@ enum Task {
         /// Only these; all of them when none is named.
         which: Vec<images::Which>,
     },
+    /// A cluster to try faults on: plain processes, or containers with `up --compose`.
+    Cluster {
+        #[command(subcommand)]
+        action: cluster::Action,
+    },
+    /// Run every query of the Grafana dashboard at a real Prometheus and draw what comes back.
+    Dashboard(dashboard::Options),
     /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, alert rules, simulator, tests.
     Test {
         /// Only what needs no services: fmt, clippy, tidy and the unit tests of the libraries.
@@ -90,6 +100,8 @@ fn run(cli: Cli) -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Alerts => alerts::run(&root),
         Task::Services { action } => services::run(&root, action),
+        Task::Cluster { action } => cluster::run(&root, &action),
+        Task::Dashboard(options) => dashboard::run(&root, &options),
         Task::Images { which } => images::run(&root, &which),
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };

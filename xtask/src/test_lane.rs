@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::command::finish;
 use crate::services::engine;
-use crate::{alerts, deny, images, services, sim, tidy};
+use crate::{alerts, compose, deny, images, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -66,6 +66,9 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     steps.push(step("docker engine", || engine::up(root).map(|started| started_engine = started)));
     // Without them tests/containers fails and says so; all other tests still tell what they have to tell.
     steps.push(step("images", || images::make(root, images::FOR_TESTS)));
+    steps.push(step("compose file", || {
+        images::make(root, images::ALL).and_then(|()| compose::validate::validate(root))
+    }));
     // Without services every test that needs one would fail with the same words.
     if let Some(environment) = &environment {
         steps.push(step("tests", || {

@@ -21,6 +21,8 @@ pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-st
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", package: "haproxy" };
 pub(crate) const PROMETHEUS: Tool = Tool { program: "prometheus", package: "prometheus" };
 
+pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", package: "docker-compose" };
+
 /// Installs what is not there, or says what is missing and how to get it.
 pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
     let absent: Vec<&Tool> = tools.iter().filter(|tool| !on_path(tool.program)).collect();
@@ -68,12 +70,12 @@ fn apt(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

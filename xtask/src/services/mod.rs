@@ -7,7 +7,7 @@ pub(crate) mod engine;
 mod environment;
 pub(crate) mod install;
 mod neo4j;
-mod process;
+pub(crate) mod process;
 mod redis;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Subcommand;
 
-pub(crate) use environment::Environment;
+pub(crate) use environment::{Environment, Neo4jServer};
 
 #[derive(Subcommand, Clone, Copy)]
 pub(crate) enum Action {
@@ -86,6 +86,41 @@ pub(crate) fn down(root: &Path) -> Result<()> {
 pub(crate) fn any_running(root: &Path) -> bool {
     let folder = folder(root);
     [redis::pid_file(&folder), neo4j::pid_file(&folder)].iter().any(|file| process::running(file).is_some())
+}
+
+/// A Redis of the caller's own, in `folder`; its URL. Nothing that the user named is used.
+pub(crate) fn own_redis(folder: &Path) -> Result<String> {
+    install::missing(&[install::REDIS])?;
+    let mut started = Environment::read(folder)?;
+    redis::up(folder, &mut started)?;
+    started.redis.context("a started Redis has a URL")
+}
+
+/// Where the pid of [`own_redis`] stands.
+pub(crate) fn own_redis_pid_file(folder: &Path) -> PathBuf {
+    redis::pid_file(folder)
+}
+
+/// The Neo4j that the user named, else the one of `up`, and whether it was started by this call.
+pub(crate) fn neo4j_up(root: &Path) -> Result<(Neo4jServer, bool)> {
+    let named = Environment::from_process().neo4j;
+    if let Some(server) = named {
+        return Ok((server, false));
+    }
+    let folder = folder(root);
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut started = Environment::read(&folder)?;
+    let ran_before = process::running(&neo4j::pid_file(&folder)).is_some();
+    install::missing(&needed(&Environment { redis: Some(String::new()), neo4j: None }, &folder))?;
+    neo4j::up(root, &folder, &mut started)?;
+    Ok((started.neo4j.context("a started Neo4j has addresses")?, !ran_before))
+}
+
+/// Stops the Neo4j that [`neo4j_up`] started.
+pub(crate) fn neo4j_down(root: &Path) -> Result<()> {
+    let folder = folder(root);
+    process::stop("neo4j", &neo4j::pid_file(&folder))?;
+    Environment { neo4j: None, ..Environment::read(&folder)? }.write(&folder)
 }
 
 /// The folder with Neo4j's jars, fetched when they are not there yet.
