@@ -6,9 +6,13 @@
 
 mod alerts;
 mod bench;
+mod cluster;
 mod command;
+mod compose;
+mod dashboard;
 mod deny;
 mod fuzz;
+mod images;
 mod services;
 mod sim;
 mod test_lane;
@@ -38,6 +42,18 @@ enum Task {
         #[command(subcommand)]
         action: services::Action,
     },
+    /// The node image, and stand-ins for images that cannot be pulled here; starts a Docker Engine when none runs.
+    Images {
+        /// Only these; all of them when none is named.
+        which: Vec<images::Which>,
+    },
+    /// A cluster to try faults on: plain processes, or containers with `up --compose`.
+    Cluster {
+        #[command(subcommand)]
+        action: cluster::Action,
+    },
+    /// Run every query of the Grafana dashboard at a real Prometheus and draw what comes back.
+    Dashboard(dashboard::Options),
     /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, alert rules, simulator, tests.
     Test {
         /// Only what needs no services: fmt, clippy, tidy and the unit tests of the libraries.
@@ -84,6 +100,9 @@ fn run(cli: Cli) -> Result<()> {
         Task::Tidy => tidy::run(&root),
         Task::Alerts => alerts::run(&root),
         Task::Services { action } => services::run(&root, action),
+        Task::Cluster { action } => cluster::run(&root, &action),
+        Task::Dashboard(options) => dashboard::run(&root, &options),
+        Task::Images { which } => images::run(&root, &which),
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
             test_lane::run(&root, scope, &args)

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::command::finish;
-use crate::{alerts, deny, services, sim, tidy};
+use crate::services::engine;
+use crate::{alerts, compose, deny, images, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -61,6 +62,13 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     let ran_before = services::any_running(root);
     let mut environment = None;
     steps.push(step("services up", || services::up(root).map(|found| environment = Some(found))));
+    let mut started_engine = false;
+    steps.push(step("docker engine", || engine::up(root).map(|started| started_engine = started)));
+    // Without them tests/containers fails and says so; all other tests still tell what they have to tell.
+    steps.push(step("images", || images::make(root, images::FOR_TESTS)));
+    steps.push(step("compose file", || {
+        images::make(root, images::ALL).and_then(|()| compose::validate::validate(root))
+    }));
     // Without services every test that needs one would fail with the same words.
     if let Some(environment) = &environment {
         steps.push(step("tests", || {
@@ -70,6 +78,9 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
                 &environment.variables(),
             )
         }));
+    }
+    if started_engine {
+        steps.push(step("docker engine down", || engine::down(root)));
     }
     if !ran_before {
         steps.push(step("services down", || services::down(root)));

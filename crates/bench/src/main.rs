@@ -16,6 +16,7 @@ mod bolt_origin;
 mod bolt_proxy;
 mod cold;
 mod cold_clients;
+mod dashboard;
 mod expiry;
 mod hit;
 mod load;
@@ -57,6 +58,8 @@ enum Bench {
     Expiry(expiry::Options),
     /// Mixed load with faults on a timer; then the counters' identities.
     Soak(soak::Options),
+    /// The dashboard's queries at a real Prometheus, and a picture of them.
+    Dashboard(dashboard::Options),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -70,5 +73,6 @@ fn main() -> anyhow::Result<()> {
         Bench::Memory(options) => runtime.block_on(memory::run(&options)),
         Bench::Expiry(options) => runtime.block_on(expiry::run(&options)),
         Bench::Soak(options) => runtime.block_on(soak::run(&options)),
+        Bench::Dashboard(options) => runtime.block_on(dashboard::run(&options)),
     }
 }

@@ -1,4 +1,4 @@
-//! Programs the services need: found on the path, else installed by apt when root, else named to the user.
+//! Programs that services and images need: found on the path, else installed by apt when root, else named to the user.
 
 use std::process::{Command, Stdio};
 
@@ -6,17 +6,25 @@ use anyhow::{Context, Result, bail};
 
 /// A program and the distribution's package that brings it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tool {
+pub(crate) struct Tool {
     program: &'static str,
     package: &'static str,
 }
 
-pub(super) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
-pub(super) const JAVA: Tool = Tool { program: "java", package: "openjdk-17-jre-headless" };
-pub(super) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
+pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
+pub(crate) const JAVA: Tool = Tool { program: "java", package: "openjdk-17-jre-headless" };
+pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
+pub(crate) const DOCKER: Tool = Tool { program: "dockerd", package: "docker.io" };
+/// The engine makes its networks with it, and Debian's package only recommends it.
+pub(crate) const IPTABLES: Tool = Tool { program: "iptables", package: "iptables" };
+pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
+pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", package: "haproxy" };
+pub(crate) const PROMETHEUS: Tool = Tool { program: "prometheus", package: "prometheus" };
+
+pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", package: "docker-compose" };
 
 /// Installs what is not there, or says what is missing and how to get it.
-pub(super) fn missing(tools: &[Tool]) -> Result<()> {
+pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
     let absent: Vec<&Tool> = tools.iter().filter(|tool| !on_path(tool.program)).collect();
     if absent.is_empty() {
         return Ok(());
@@ -25,7 +33,7 @@ pub(super) fn missing(tools: &[Tool]) -> Result<()> {
     if !is_root() || !on_path("apt-get") {
         bail!("{}", instructions(&absent));
     }
-    println!("services: installing {}", packages.join(" "));
+    println!("installing {}", packages.join(" "));
     apt(&["update", "-qq"])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(packages);
@@ -62,12 +70,12 @@ fn apt(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

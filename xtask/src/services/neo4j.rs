@@ -59,7 +59,7 @@ pub(super) fn up(root: &Path, folder: &Path, environment: &mut Environment) -> R
 }
 
 /// Offline first: with a filled Maven repository that spares the round trips.
-fn fetch_jars(root: &Path, folder: &Path) -> Result<()> {
+pub(super) fn fetch_jars(root: &Path, folder: &Path) -> Result<()> {
     if jars_complete(folder) {
         return Ok(());
     }

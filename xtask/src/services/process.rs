@@ -22,7 +22,7 @@ done
 exec "$@""#;
 
 /// Starts `program` detached; its pid goes to `pid_file`, its output to `log`.
-pub(super) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &Path) -> Result<()> {
+pub(crate) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &Path) -> Result<()> {
     let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log file")?;
     remove(pid_file)?;
@@ -48,7 +48,7 @@ pub(super) fn start(program: &str, arguments: &[String], pid_file: &Path, log: &
 ///
 /// A pid is used again after a reboot or a wrap: the process counts only when its command line names the
 /// folder of the pid file, as all our services' arguments do.
-pub(super) fn running(pid_file: &Path) -> Option<u32> {
+pub(crate) fn running(pid_file: &Path) -> Option<u32> {
     let pid: u32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
     let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let folder = pid_file.parent()?.to_str()?;
@@ -56,7 +56,7 @@ pub(super) fn running(pid_file: &Path) -> Option<u32> {
 }
 
 /// Stops the process of `pid_file`: TERM, then KILL after a bounded wait. Nothing when it does not run.
-pub(super) fn stop(name: &str, pid_file: &Path) -> Result<()> {
+pub(crate) fn stop(name: &str, pid_file: &Path) -> Result<()> {
     let Some(pid) = running(pid_file) else {
         return remove(pid_file);
     };
@@ -71,7 +71,7 @@ pub(super) fn stop(name: &str, pid_file: &Path) -> Result<()> {
 }
 
 /// Polls `done` until it holds or `deadline` has passed.
-pub(super) fn wait_until(deadline: Duration, done: impl Fn() -> bool) -> Result<()> {
+pub(crate) fn wait_until(deadline: Duration, done: impl Fn() -> bool) -> Result<()> {
     let start = Instant::now();
     while !done() {
         if start.elapsed() > deadline {
@@ -84,20 +84,21 @@ pub(super) fn wait_until(deadline: Duration, done: impl Fn() -> bool) -> Result<
 
 /// A port nobody listens on now. Another process may take it before the service does; the service then fails to start
 /// and `up` can be run again.
-pub(super) fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on loopback")?;
     Ok(listener.local_addr()?.port())
 }
 
 /// The last lines of a log, for an error message.
-pub(super) fn log_tail(log: &Path) -> String {
+pub(crate) fn log_tail(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-fn signal(signal: &str, pid: u32) -> Result<()> {
+/// Sends `signal` (`-KILL`, `-STOP` …).
+pub(crate) fn signal(signal: &str, pid: u32) -> Result<()> {
     Command::new("kill").args([signal, &pid.to_string()]).status().context("could not run kill")?;
     Ok(())
 }

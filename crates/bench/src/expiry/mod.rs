@@ -21,7 +21,7 @@ mod graph;
 mod hot;
 mod lives;
 mod open_loop;
-mod plot;
+pub(crate) mod plot;
 mod proxy;
 mod scene;
 mod strategy;

@@ -13,7 +13,7 @@ const FONTS: [&str; 3] = [
     "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
 ];
 /// Told apart by people who see colours differently (Okabe and Ito, 2008).
-const COLOURS: [RGBColor; 6] = [
+pub(crate) const COLOURS: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
     RGBColor(0, 114, 178),
@@ -45,7 +45,7 @@ pub(super) struct Chart {
 }
 
 /// Makes a font known to the drawing; `given` goes before the usual places.
-pub(super) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
     let usual = FONTS.iter().map(PathBuf::from).find(|path| path.exists());
     let path = given.map(Path::to_path_buf).or(usual);
     let path =
@@ -54,6 +54,15 @@ pub(super) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
     // Registered fonts live as long as the process: that is what the drawing asks for.
     plotters::style::register_font("sans-serif", FontStyle::Normal, Vec::leak(bytes))
         .map_err(|_| anyhow!("{} is no font", path.display()))
+}
+
+/// Writes pixels of three bytes each.
+pub(crate) fn write_png(path: &Path, size: (u32, u32), pixels: &[u8]) -> anyhow::Result<()> {
+    let file = std::fs::File::create(path).with_context(|| format!("write {}", path.display()))?;
+    let mut encoder = png::Encoder::new(std::io::BufWriter::new(file), size.0, size.1);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    Ok(encoder.write_header()?.write_image_data(pixels)?)
 }
 
 impl Chart {
@@ -65,11 +74,7 @@ impl Chart {
         let mut pixels = vec![0; SIZE.0 as usize * SIZE.1 as usize * 3];
         self.draw(&BitMapBackend::with_buffer(&mut pixels, SIZE).into_drawing_area())
             .map_err(|error| anyhow!("{}: {error}", path.display()))?;
-        let png = std::fs::File::create(path.with_extension("png"))?;
-        let mut encoder = png::Encoder::new(std::io::BufWriter::new(png), SIZE.0, SIZE.1);
-        encoder.set_color(png::ColorType::Rgb);
-        encoder.set_depth(png::BitDepth::Eight);
-        Ok(encoder.write_header()?.write_image_data(&pixels)?)
+        write_png(&path.with_extension("png"), SIZE, &pixels)
     }
 
     fn up_of(&self, value: f64) -> f64 {

@@ -1,0 +1,162 @@
+//! The Grafana dashboard without a Grafana: every panel's queries are run at a real Prometheus, have to bring data, and
+//! are drawn into one picture. `load` makes a cluster do what the panels show.
+//!
+//! It reads the dashboard that is provisioned, so a panel cannot be shown here and be missing there. What a query
+//! means is not judged.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`panels`] | what of the dashboard's JSON is a panel with queries |
+//! | [`prometheus`] | how a query is run |
+//! | [`picture`] | what a panel looks like |
+//! | [`load`] | what clients ask while Prometheus scrapes |
+
+mod load;
+mod panels;
+mod picture;
+mod prometheus;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+
+use panels::{Panel, Target};
+use picture::Drawn;
+use prometheus::{Prometheus, Series, Window};
+
+/// Options of the dashboard.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Subcommand)]
+enum Work {
+    /// Run every panel's queries and draw them; fails and names the panels that have no data.
+    Draw(DrawOptions),
+    /// Clients of three nodes: hits, misses, writes, errors, stale answers.
+    Load(load::Options),
+}
+
+#[derive(clap::Args)]
+struct DrawOptions {
+    /// The dashboard's JSON.
+    #[arg(long, default_value = "cluster/grafana/dashboards/hopcache.json")]
+    dashboard: PathBuf,
+    /// Where Prometheus answers.
+    #[arg(long, default_value = "http://127.0.0.1:9090")]
+    prometheus: String,
+    /// How much of the past is drawn.
+    #[arg(long, default_value_t = 1_800)]
+    seconds: u32,
+    /// What stands for Grafana's `$__rate_interval`: four scrapes or more.
+    #[arg(long, default_value = "1m")]
+    rate_interval: String,
+    /// A panel, by its title, whose metric the scraped nodes do not have. It is told as left out.
+    #[arg(long)]
+    without: Vec<String>,
+    /// Folder for dashboard.png and queries.txt.
+    #[arg(long, default_value = "target/dashboard")]
+    out: PathBuf,
+    /// A font, where DejaVuSans.ttf is not in its usual places.
+    #[arg(long)]
+    font: Option<PathBuf>,
+}
+
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    match &options.work {
+        Work::Draw(options) => draw(options).await,
+        Work::Load(options) => load::run(options).await,
+    }
+}
+
+async fn draw(options: &DrawOptions) -> anyhow::Result<()> {
+    crate::expiry::plot::register_font(options.font.as_deref())?;
+    let text = std::fs::read_to_string(&options.dashboard)
+        .with_context(|| format!("read {}", options.dashboard.display()))?;
+    let panels = panels::read(&text)?;
+    if let Some(unknown) = options.without.iter().find(|title| !panels.iter().any(|p| &p.title == *title)) {
+        bail!("--without {unknown:?}: no panel has this title");
+    }
+    let prometheus = Prometheus::at(&options.prometheus)?;
+    let window = Window::until_now(f64::from(options.seconds))?;
+    let mut report = String::new();
+    let mut drawn = Vec::new();
+    let mut empty = Vec::new();
+    for panel in &panels {
+        if options.without.contains(&panel.title) {
+            writeln!(report, "{}\n  left out: --without", panel.title)?;
+            continue;
+        }
+        let series = ask(panel, &prometheus, &window, options, &mut report, &mut empty).await?;
+        drawn.push(Drawn { title: &panel.title, unit: &panel.unit, series });
+    }
+    std::fs::create_dir_all(&options.out)?;
+    std::fs::write(options.out.join("queries.txt"), &report)?;
+    picture::write(&drawn, &options.out.join("dashboard.png"))?;
+    print(&report);
+    if !empty.is_empty() {
+        bail!("no data: {}", empty.join("; "));
+    }
+    print(&format!("{} panels, each query with data: {}\n", drawn.len(), options.out.display()));
+    Ok(())
+}
+
+/// Runs a panel's queries, tells what they brought, and names those that brought nothing.
+async fn ask(
+    panel: &Panel,
+    prometheus: &Prometheus,
+    window: &Window,
+    options: &DrawOptions,
+    report: &mut String,
+    empty: &mut Vec<String>,
+) -> anyhow::Result<Vec<Series>> {
+    writeln!(report, "{}", panel.title)?;
+    let mut all = Vec::new();
+    for Target { query, legend } in &panel.targets {
+        let query = query.replace("$__rate_interval", &options.rate_interval);
+        let series = prometheus
+            .range(&query, legend, window)
+            .await
+            .with_context(|| format!("panel {:?}, query {query}", panel.title))?;
+        writeln!(report, "  {query}\n    {}", told(&series))?;
+        if series.is_empty() {
+            empty.push(format!("panel {:?}, query {query}", panel.title));
+        }
+        all.extend(series);
+    }
+    Ok(all)
+}
+
+/// How much a query brought. Whether anything but zeros is among it is told, since a quiet counter is data too.
+fn told(series: &[Series]) -> String {
+    let points: usize = series.iter().map(|each| each.points.len()).sum();
+    let values = || series.iter().flat_map(|each| &each.points).map(|(_, value)| *value);
+    if points == 0 {
+        return "NO DATA".to_owned();
+    }
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let quiet = if values().all(|value| value == 0.0) { ", all zero" } else { "" };
+    format!("{} series, {points} samples, {least:.4} to {most:.4}{quiet}", series.len())
+}
+
+#[expect(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
+fn print(text: &str) {
+    print!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_brought_nothing_and_what_brought_zeros_are_told_apart() {
+        let of = |value| Series { name: "a".to_owned(), points: vec![(0.0, value)] };
+        assert_eq!(told(&[]), "NO DATA");
+        assert!(told(&[of(0.0)]).ends_with("all zero"));
+        assert_eq!(told(&[of(0.0), of(2.0)]), "2 series, 2 samples, 0.0000 to 2.0000");
+    }
+}

@@ -1,0 +1,137 @@
+//! The cluster's commands on the containers of `docker-compose.cluster.yml`. Nothing here knows what they run.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::place::{NODES, Place};
+use super::{Action, http};
+use crate::command::finish;
+use crate::compose::{Compose, docker};
+use crate::services::process::wait_until;
+
+/// As documented, so that commands typed by hand mean the same project.
+const PROJECT: &str = "hopcache";
+const CLIENT_PORT: u16 = 7475;
+const PROMETHEUS_PORT: u16 = 9090;
+/// Neo4j on a busy machine.
+const UP_MAX: Duration = Duration::from_secs(90);
+
+pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
+    let port = |name: &str, default| {
+        std::env::var(name).map_or(Ok(default), |text| text.parse().with_context(|| format!("{name}={text}")))
+    };
+    let project = std::env::var("COMPOSE_PROJECT_NAME").unwrap_or_else(|_| PROJECT.to_owned());
+    let (clients, prometheus) =
+        (port("HOPCACHE_PORT", CLIENT_PORT)?, port("HOPCACHE_PROMETHEUS_PORT", PROMETHEUS_PORT)?);
+    let compose = Compose::find(root, &project, clients, prometheus)?;
+    match action {
+        Action::Up { .. } => up(&compose, place),
+        Action::Status => compose.run(&["ps"]),
+        Action::Kill { member } => told(&["kill", &id(&compose, member)?]),
+        Action::Pause { member } => told(&["pause", &id(&compose, member)?]),
+        Action::Resume { member } => told(&["unpause", &id(&compose, member)?]),
+        Action::Cut { member, other, one_way } => cut(&compose, member, other, *one_way),
+        Action::Heal => heal(&compose),
+        // SIGTERM, which is the same as `hopcache drain`; a drained node's policy would start it again.
+        Action::Drain { member } => compose.run(&["stop", Place::member(member)?]),
+        Action::Restart { member } => {
+            let member = Place::member(member)?;
+            compose.run(&["stop", member]).and_then(|()| compose.run(&["start", member]))
+        }
+        Action::Down => {
+            heal(&compose)?;
+            compose.down()?;
+            let left = compose.leftovers()?;
+            if !left.is_empty() {
+                bail!("left behind: {}", left.join(", "));
+            }
+            place.remove()
+        }
+        Action::Validate => Ok(()),
+    }
+}
+
+fn up(compose: &Compose, place: &Place) -> Result<()> {
+    if place.folder.exists() && !place.is_compose() {
+        bail!("a cluster of plain processes is up: `cargo xtask cluster down` first");
+    }
+    place.note("compose", "")?;
+    let start = Instant::now();
+    compose.up()?;
+    let password = compose.password()?;
+    let ask = || http::query(compose.clients, "RETURN 'hello' AS hello", Some(("neo4j", &password)));
+    wait_until(UP_MAX, || ask().is_ok_and(|answer| answer.status == 202)).context("no query was answered")?;
+    let answer = ask()?;
+    println!(
+        "\nanswered after {:.1} s; try:\n  curl -si -u neo4j:$(cat cluster/secrets/neo4j.password) -H 'content-type: application/json' -d '{{\"statement\": \"RETURN 1 AS one\"}}' http://{}/db/neo4j/query/v2\n  \
+         {} ps\n  cargo xtask cluster kill node-b      # pause, resume, cut A B, heal, drain, restart\n  \
+         cargo xtask dashboard --prometheus http://{}\n  cargo xtask cluster down\n",
+        start.elapsed().as_secs_f64(),
+        compose.clients,
+        compose.told(),
+        compose.prometheus
+    );
+    println!("asked http://{}: {} {}", compose.clients, answer.status, answer.body);
+    println!("Cache-Status: {}", answer.header("cache-status").unwrap_or("none"));
+    Ok(())
+}
+
+fn id(compose: &Compose, member: &str) -> Result<String> {
+    compose.container(Place::member(member)?)
+}
+
+fn told(arguments: &[&str]) -> Result<()> {
+    println!("$ docker {}", arguments.join(" "));
+    docker(arguments).map(|_| ())
+}
+
+/// Drops what arrives at a container from the other's addresses, by rules in its network namespace: the image needs no
+/// rights and no tool for it.
+fn cut(compose: &Compose, member: &str, other: &str, is_one_way: bool) -> Result<()> {
+    let (member, other) = (Place::member(member)?, Place::member(other)?);
+    if member == other {
+        bail!("{member} cannot be cut from itself");
+    }
+    let (at, from) = (compose.container(other)?, compose.container(member)?);
+    drop_from(&at, &from)?;
+    if !is_one_way {
+        drop_from(&from, &at)?;
+    }
+    println!(
+        "cut {member} {} {other}; undo with `cargo xtask cluster heal`",
+        if is_one_way { "→" } else { "↔" }
+    );
+    Ok(())
+}
+
+fn drop_from(container: &str, sender: &str) -> Result<()> {
+    let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
+    let addresses = docker(&["inspect", "--format", format, sender])?;
+    for address in addresses.split_whitespace() {
+        in_network_of(container, &["iptables", "-w", "-A", "INPUT", "-s", address, "-j", "DROP"])?;
+    }
+    Ok(())
+}
+
+/// A container's own rules are these cuts only.
+fn heal(compose: &Compose) -> Result<()> {
+    for service in NODES.into_iter().chain(["redis", "neo4j", "balancer"]) {
+        let Ok(container) = compose.container(service) else { continue };
+        if docker(&["inspect", "--format", "{{.State.Running}}", &container])? == "true" {
+            in_network_of(&container, &["iptables", "-w", "-F", "INPUT"])?;
+        }
+    }
+    Ok(())
+}
+
+fn in_network_of(container: &str, command: &[&str]) -> Result<()> {
+    let pid = docker(&["inspect", "--format", "{{.State.Pid}}", container])?;
+    let mut process = Command::new("nsenter");
+    finish(
+        process.args(["--net", "--target", &pid, "--"]).args(command),
+        "nsenter (root, package util-linux)",
+    )
+}

@@ -1,0 +1,94 @@
+//! `cargo xtask cluster`: a cluster to try faults on, as containers of `docker-compose.cluster.yml` or as plain processes.
+//!
+//! `up` decides which of the two and writes it down; the other commands follow. Plain processes have their state under
+//! `target/cluster`; `down` ends what `up` started and removes it. It never touches a service that the user named.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`place`] | addresses, names and files of the plain processes |
+//! | [`processes`] | how they start, stall and end |
+//! | [`cuts`] | which packets between them are dropped |
+//! | [`containers`] | the same on compose |
+
+mod containers;
+mod cuts;
+pub(crate) mod http;
+pub(crate) mod place;
+pub(crate) mod processes;
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::compose;
+use place::Place;
+use processes::{Plan, Processes};
+
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// Start three nodes, a balancer, Redis and Neo4j; ends with one answered query.
+    Up {
+        /// On Docker, with docker-compose.cluster.yml (`cargo xtask images` first).
+        #[arg(long)]
+        compose: bool,
+        /// The sample graph in each node instead of Neo4j: up in a second.
+        #[arg(long, conflicts_with = "compose")]
+        embedded: bool,
+        /// A release build of hopcache instead of a debug build.
+        #[arg(long, conflicts_with = "compose")]
+        release: bool,
+    },
+    /// What runs, what each node sees, what is cut.
+    Status,
+    /// SIGKILL.
+    Kill { member: String },
+    /// SIGSTOP: keeps its connections and answers nothing.
+    Pause { member: String },
+    /// SIGCONT.
+    Resume { member: String },
+    /// Drop every packet between two members; with `--one-way` only those from the first to the second. Root.
+    Cut {
+        member: String,
+        other: String,
+        #[arg(long)]
+        one_way: bool,
+    },
+    /// Undo every cut.
+    Heal,
+    /// Leave in good order, and wait for the end.
+    Drain { member: String },
+    /// Leave in good order if it runs, then start.
+    Restart { member: String },
+    /// End everything and remove it.
+    Down,
+    /// Start docker-compose.cluster.yml under a name of its own, ask, kill a node, ask again, and take it down: the gate's step.
+    Validate,
+}
+
+pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
+    if matches!(action, Action::Validate) {
+        return compose::validate::validate(root);
+    }
+    let place = Place::of(root, "cluster");
+    if matches!(action, Action::Up { compose: true, .. }) || place.is_compose() {
+        return containers::run(root, &place, action);
+    }
+    let processes = Processes::at(root, place);
+    match action {
+        Action::Up { embedded, release, .. } => {
+            let plan = Plan { is_embedded: *embedded, is_release: *release, more: String::new() };
+            processes.up(&plan).and_then(|()| processes.try_this())
+        }
+        Action::Status => processes.status(),
+        Action::Kill { member } => processes.kill(member),
+        Action::Pause { member } => processes.signal(member, "-STOP"),
+        Action::Resume { member } => processes.signal(member, "-CONT"),
+        Action::Cut { member, other, one_way } => processes.cut(member, other, *one_way),
+        Action::Heal => cuts::heal(processes.place()),
+        Action::Drain { member } => processes.drain(member),
+        Action::Restart { member } => processes.restart(member),
+        Action::Down => processes.down(),
+        Action::Validate => Ok(()),
+    }
+}

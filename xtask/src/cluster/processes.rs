@@ -1,0 +1,388 @@
+//! A cluster of plain processes: three nodes, a Redis of their own, HAProxy where it is installed, and Neo4j or the
+//! sample graph.
+//!
+//! Neo4j is the one of `cargo xtask services` or the one that the user named; it is stopped by `down` only if `up` started
+//! it. Nothing is started twice, and nothing that was not started here is signalled.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::place::{BALANCER, NEO4J, NODES, Place, REDIS};
+use super::{cuts, http};
+use crate::command::finish;
+use crate::services::{self, install, process};
+
+/// Debug builds on a busy machine; a node is ready in a second on an idle one.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// Over `node.drain`, which ends a node by itself.
+const DRAINED_MAX: Duration = Duration::from_secs(25);
+
+/// What a cluster is started with.
+pub(crate) struct Plan {
+    pub(crate) is_embedded: bool,
+    pub(crate) is_release: bool,
+    /// Further sections of each node's configuration.
+    pub(crate) more: String,
+}
+
+/// The cluster of a work tree.
+pub(crate) struct Processes {
+    root: PathBuf,
+    place: Place,
+}
+
+impl Processes {
+    pub(crate) fn at(root: &Path, place: Place) -> Self {
+        Self { root: root.to_owned(), place }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Starts what does not run, and waits until every node is ready and sees all.
+    pub(crate) fn up(&self, plan: &Plan) -> Result<()> {
+        if self.place.folder.exists() {
+            bail!("{} is there: `cargo xtask cluster status`, or `down` first", self.place.folder.display());
+        }
+        self.build(plan)?;
+        let started = self.start_all(plan);
+        if started.is_err() {
+            self.down()?;
+        }
+        started
+    }
+
+    fn build(&self, plan: &Plan) -> Result<()> {
+        let mut build = Command::new("cargo");
+        build.current_dir(&self.root).args(["build", "--quiet", "--package", "hopcache"]);
+        finish(build.args(plan.is_release.then_some("--release")), "the build")?;
+        let profile = if plan.is_release { "release" } else { "debug" };
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), Into::into);
+        self.place.note("binary", &target.join(profile).join("hopcache").display().to_string())
+    }
+
+    fn start_all(&self, plan: &Plan) -> Result<()> {
+        let start = Instant::now();
+        let secrets = self.place.folder.join("secrets");
+        let mut make = Command::new("sh");
+        make.current_dir(&self.root)
+            .arg("cluster/make-secrets.sh")
+            .arg(&secrets)
+            .stdout(std::process::Stdio::null());
+        finish(&mut make, "make-secrets.sh")?;
+        let redis = services::own_redis(&self.place.folder)?;
+        self.place.note("redis.addr", redis.trim_start_matches("redis://"))?;
+        let origin = if plan.is_embedded { "embedded:".to_owned() } else { self.neo4j()? };
+        for node in 0..NODES.len() {
+            self.write_config(node, &origin, &redis, &plan.more)?;
+            self.start_node(node)?;
+        }
+        self.start_balancer()?;
+        for node in 0..NODES.len() {
+            self.wait_for(node, NODES.len())?;
+        }
+        println!("three nodes ready: {:.1} s", start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn neo4j(&self) -> Result<String> {
+        let (server, was_started) = services::neo4j_up(&self.root)?;
+        if was_started {
+            self.place.note("neo4j.started", "")?;
+        }
+        self.place.note("neo4j.addr", server.bolt.trim_start_matches("bolt://"))?;
+        self.place.note("neo4j.password", &server.password)?;
+        Ok(server.bolt)
+    }
+
+    fn write_config(&self, node: usize, origin: &str, redis: &str, more: &str) -> Result<()> {
+        let place = &self.place;
+        let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", place.peer(each))).collect();
+        let text = format!(
+            "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nmemory = \"64MiB\"\n\
+             [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[origin]\nuri = \"{origin}\"\n[store]\nuri = \"{redis}\"\n{more}",
+            NODES[node],
+            place.clients(node),
+            place.peer(node),
+            place.admin(node),
+            seeds.join(", "),
+            place.folder.join("secrets/cluster.key").display(),
+        );
+        let home = place.home(NODES[node]);
+        std::fs::create_dir_all(&home)?;
+        std::fs::write(home.join("node.toml"), text).context("cannot write node.toml")
+    }
+
+    fn start_node(&self, node: usize) -> Result<()> {
+        let name = NODES[node];
+        let binary = self.place.noted("binary").context("no cluster is up")?;
+        let config = self.place.home(name).join("node.toml").display().to_string();
+        let serve = [binary, "serve".to_owned(), "--config".to_owned(), config];
+        // A group of its own, for cuts.
+        let (program, mut arguments) = if install::is_root() {
+            let group = Place::group(node).to_string();
+            ("setpriv", vec!["--regid".to_owned(), group, "--clear-groups".to_owned()])
+        } else {
+            ("env", Vec::new())
+        };
+        arguments.extend(serve);
+        process::start(program, &arguments, &self.place.pid_file(name), &self.place.log(name))
+    }
+
+    /// HAProxy with the configuration of the compose file, where it is installed.
+    fn start_balancer(&self) -> Result<()> {
+        let place = &self.place;
+        let Some(haproxy) =
+            ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"].iter().find(|path| Path::new(path).exists())
+        else {
+            println!("no HAProxy here (Debian: `apt-get install haproxy`): ask a node");
+            return Ok(());
+        };
+        let home = place.home(BALANCER);
+        std::fs::create_dir_all(&home)?;
+        let config = home.join("haproxy.cfg");
+        std::fs::copy(self.root.join("cluster/haproxy/haproxy.cfg"), &config)
+            .context("cannot copy haproxy.cfg")?;
+        let mut arguments = vec![
+            format!("BALANCER_BIND={}", place.balancer()),
+            format!("BALANCER_METRICS_BIND={}", place.balancer_metrics()),
+        ];
+        for (node, letter) in ["A", "B", "C"].iter().enumerate() {
+            arguments.push(format!("NODE_{letter}_HOST={}", place.host(node)));
+        }
+        arguments.extend([
+            haproxy.to_string(),
+            "-db".to_owned(),
+            "-f".to_owned(),
+            config.display().to_string(),
+        ]);
+        process::start("env", &arguments, &place.pid_file(BALANCER), &place.log(BALANCER))
+    }
+
+    /// Until a node is ready and has so many members in its ring.
+    pub(crate) fn wait_for(&self, node: usize, members: usize) -> Result<()> {
+        let admin = self.place.admin(node);
+        let is_there = || {
+            let ready = http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200);
+            ready && ring(admin).is_ok_and(|ring| ring.members.len() == members)
+        };
+        process::wait_until(READY_MAX, is_there).with_context(|| {
+            format!("{} is not ready:\n{}", NODES[node], process::log_tail(&self.place.log(NODES[node])))
+        })
+    }
+
+    /// Where clients go: the balancer, else the first node.
+    pub(crate) fn front(&self) -> SocketAddr {
+        let has_balancer = process::running(&self.place.pid_file(BALANCER)).is_some();
+        if has_balancer { self.place.balancer() } else { self.place.clients(0) }
+    }
+
+    /// User and password for queries, where Neo4j wants some.
+    pub(crate) fn login(&self) -> Option<(&'static str, String)> {
+        Some(("neo4j", self.place.noted("neo4j.password")?))
+    }
+
+    /// One answered query, and what to try.
+    pub(super) fn try_this(&self) -> Result<()> {
+        let (front, login) = (self.front(), self.login());
+        let login = login.as_ref().map(|(user, password)| (*user, password.as_str()));
+        // The balancer takes a node after two good probes.
+        let found =
+            || http::query(front, "RETURN 'hello' AS hello", login).is_ok_and(|answer| answer.status == 202);
+        process::wait_until(READY_MAX, found).context("no query was answered")?;
+        let answer = http::query(front, "RETURN 'hello' AS hello", login)?;
+        let user = login.map_or_else(String::new, |(user, password)| format!("-u {user}:{password} "));
+        println!(
+            "\ntry:\n  curl -si {user}-H 'content-type: application/json' -d '{{\"statement\": \"RETURN 1 AS one\"}}' http://{front}/db/neo4j/query/v2\n  \
+             cargo xtask cluster status\n  cargo xtask cluster kill node-b      # pause, resume, drain, restart; redis too\n  \
+             cargo xtask cluster cut node-a node-c # or: cut node-a redis; heal\n  cargo xtask cluster down\n"
+        );
+        println!("asked http://{front}: {} {}", answer.status, answer.body);
+        println!("Cache-Status: {}", answer.header("cache-status").unwrap_or("none"));
+        Ok(())
+    }
+
+    pub(super) fn status(&self) -> Result<()> {
+        for member in NODES.iter().chain(&[BALANCER, REDIS]) {
+            let pid_file = self.pid_file(member);
+            let line = match process::running(&pid_file) {
+                Some(pid) if is_stopped(pid) => format!("paused, pid {pid}"),
+                Some(pid) => format!("running, pid {pid}{}", self.seen_by(member)),
+                None => "does not run".to_owned(),
+            };
+            println!("{member:<9} {line}");
+        }
+        print!("{}", cuts::told(&self.place));
+        Ok(())
+    }
+
+    fn seen_by(&self, member: &str) -> String {
+        let Ok(node) = Place::node(member) else { return String::new() };
+        let admin = self.place.admin(node);
+        let readyz = match http::get(admin, "/readyz") {
+            Ok(answer) if answer.status == 200 => "ready".to_owned(),
+            Ok(answer) => format!("not ready: {}", answer.body),
+            Err(error) => return format!(", {error:#}"),
+        };
+        match ring(admin) {
+            Ok(ring) => format!(", {readyz}, epoch {}, sees {}", ring.epoch, ring.members.join(" ")),
+            Err(error) => format!(", {readyz}, {error:#}"),
+        }
+    }
+
+    pub(crate) fn signal(&self, member: &str, signal: &str) -> Result<()> {
+        let member = Place::member(member)?;
+        let pid = self.pid(member)?;
+        process::signal(signal, pid)?;
+        println!("{member}: {signal} to pid {pid}");
+        Ok(())
+    }
+
+    pub(crate) fn kill(&self, member: &str) -> Result<()> {
+        let member = Place::member(member)?;
+        self.signal(member, "-KILL")?;
+        let pid_file = self.pid_file(member);
+        process::wait_until(Duration::from_secs(5), || process::running(&pid_file).is_none())
+    }
+
+    pub(super) fn cut(&self, member: &str, other: &str, is_one_way: bool) -> Result<()> {
+        let (member, other) = (Place::member(member)?, Place::member(other)?);
+        let node = Place::node(member).context("the first of a cut is a node")?;
+        match Place::node(other) {
+            Ok(same) if same == node => bail!("{member} cannot be cut from itself"),
+            Ok(other) => {
+                cuts::drop(&self.place, node, self.place.peer(other), false)?;
+                if !is_one_way {
+                    cuts::drop(&self.place, other, self.place.peer(node), false)?;
+                }
+            }
+            Err(_) => {
+                let at = self.place.noted(&format!("{other}.addr"));
+                let at = at.with_context(|| format!("{other} is not part of this cluster"))?;
+                // Everything that a node hears of a service is an answer.
+                cuts::drop(&self.place, node, at.parse().context("an address")?, true)?;
+            }
+        }
+        let arrow = if is_one_way { "→" } else { "↔" };
+        println!("cut {member} {arrow} {other}; undo with `cargo xtask cluster heal`");
+        Ok(())
+    }
+
+    pub(super) fn drain(&self, member: &str) -> Result<()> {
+        let node = Place::node(member)?;
+        self.pid(NODES[node])?;
+        let start = Instant::now();
+        let answer = http::post(self.place.admin(node), "/admin/v1/drain", "", "")?;
+        if answer.status >= 300 {
+            bail!("{} answered {}: {}", NODES[node], answer.status, answer.body);
+        }
+        let pid_file = self.place.pid_file(NODES[node]);
+        process::wait_until(DRAINED_MAX, || process::running(&pid_file).is_none())?;
+        println!("{}: left after {:.1} s", NODES[node], start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    pub(crate) fn restart(&self, member: &str) -> Result<()> {
+        let member = Place::member(member)?;
+        if member == REDIS {
+            process::stop(REDIS, &self.pid_file(REDIS))?;
+            let at = self.place.noted("redis.addr").context("no cluster is up")?;
+            let config = self.place.home(REDIS).join("redis.conf").display().to_string();
+            process::start("redis-server", &[config], &self.pid_file(REDIS), &self.place.log(REDIS))?;
+            println!("redis: started empty, {at}");
+            return Ok(());
+        }
+        if member == BALANCER {
+            process::stop(BALANCER, &self.pid_file(BALANCER))?;
+            return self.start_balancer();
+        }
+        let node = Place::node(member)?;
+        if process::running(&self.place.pid_file(member)).is_some() {
+            self.drain(member)?;
+        }
+        self.start_node(node)?;
+        let admin = self.place.admin(node);
+        let start = Instant::now();
+        process::wait_until(READY_MAX, || {
+            http::get(admin, "/readyz").is_ok_and(|answer| answer.status == 200)
+        })
+        .with_context(|| format!("{member} is not ready:\n{}", process::log_tail(&self.place.log(member))))?;
+        println!("{member}: started, ready after {:.1} s", start.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Ends everything that `up` started, and removes its folder.
+    pub(crate) fn down(&self) -> Result<()> {
+        if !self.place.folder.exists() {
+            println!("no cluster is up");
+            return Ok(());
+        }
+        cuts::heal(&self.place)?;
+        for member in [BALANCER].iter().chain(&NODES).chain(&[REDIS]) {
+            let pid_file = self.pid_file(member);
+            if let Some(pid) = process::running(&pid_file) {
+                // A paused process hears TERM only when it goes on.
+                process::signal("-CONT", pid)?;
+                // Nothing is lost with a cluster that goes as a whole.
+                process::signal("-KILL", pid)?;
+            }
+            process::stop(member, &pid_file)?;
+        }
+        if self.place.noted("neo4j.started").is_some() {
+            services::neo4j_down(&self.root)?;
+        }
+        self.place.remove()?;
+        println!("cluster: down, {} removed", self.place.folder.display());
+        Ok(())
+    }
+
+    fn pid_file(&self, member: &str) -> PathBuf {
+        if member == REDIS {
+            services::own_redis_pid_file(&self.place.folder)
+        } else {
+            self.place.pid_file(member)
+        }
+    }
+
+    fn pid(&self, member: &str) -> Result<u32> {
+        if member == NEO4J {
+            bail!("neo4j is shared with others: it is cut off (`cut NODE neo4j`), never signalled");
+        }
+        process::running(&self.pid_file(member)).with_context(|| format!("{member} does not run"))
+    }
+}
+
+struct Ring {
+    epoch: String,
+    members: Vec<String>,
+}
+
+/// The ring as a node sees it: the members that are routed to.
+fn ring(admin: SocketAddr) -> Result<Ring> {
+    let answer = http::get(admin, "/admin/v1/ring")?;
+    let told: Value = serde_json::from_str(&answer.body).context("the ring is no JSON")?;
+    let members = told["members"].as_array().context("a ring without members")?;
+    let members = members.iter().filter(|member| member["state"] != "down");
+    let mut names = Vec::new();
+    for member in members {
+        let mut name = member["name"].as_str().unwrap_or("?").to_owned();
+        if member["state"] != "up" {
+            write!(name, "({})", member["state"].as_str().unwrap_or("?"))?;
+        }
+        names.push(name);
+    }
+    Ok(Ring { epoch: told["epoch"].to_string(), members: names })
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}

@@ -1,0 +1,115 @@
+//! `docker-compose.cluster.yml` under Debian's docker-compose 1.29 or compose v2: which program, which project, which
+//! ports. What is in the cluster stands in that file only.
+
+pub(crate) mod validate;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::finish;
+use crate::services::install;
+
+const FILE: &str = "docker-compose.cluster.yml";
+/// What both programs put on everything they make.
+const LABEL: &str = "com.docker.compose.project";
+
+/// A project: the compose file under a name and on ports of its own.
+pub(crate) struct Compose {
+    root: PathBuf,
+    program: &'static [&'static str],
+    project: String,
+    pub(crate) clients: SocketAddr,
+    pub(crate) prometheus: SocketAddr,
+}
+
+impl Compose {
+    /// Finds compose, v2 first, and installs Debian's when there is none and this is root.
+    pub(crate) fn find(root: &Path, project: &str, client_port: u16, prometheus_port: u16) -> Result<Self> {
+        let program: &[&str] = if runs(&["docker", "compose", "version"]) {
+            &["docker", "compose"]
+        } else {
+            install::missing(&[install::COMPOSE])?;
+            &["docker-compose"]
+        };
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let (clients, prometheus) = (at(client_port), at(prometheus_port));
+        Ok(Self { root: root.to_owned(), program, project: project.to_owned(), clients, prometheus })
+    }
+
+    /// The command as one types it.
+    pub(crate) fn told(&self) -> String {
+        format!("{} -p {} -f {FILE}", self.program.join(" "), self.project)
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<()> {
+        let told = format!("{} {}", self.told(), arguments.join(" "));
+        println!("$ {told}");
+        finish(self.command().args(arguments), &told)
+    }
+
+    /// The id of a service's container; an error when it has none.
+    pub(crate) fn container(&self, service: &str) -> Result<String> {
+        let output = self.command().args(["ps", "-q", service]).stderr(Stdio::null()).output();
+        let text = String::from_utf8(output.context("could not start compose")?.stdout)?;
+        match text.lines().next() {
+            Some(id) if !id.is_empty() => Ok(id.to_owned()),
+            _ => bail!("{service} has no container; `cargo xtask cluster up --compose` makes one"),
+        }
+    }
+
+    /// Containers, networks and volumes of this project that are there.
+    pub(crate) fn leftovers(&self) -> Result<Vec<String>> {
+        let filter = format!("label={LABEL}={}", self.project);
+        let mut found = Vec::new();
+        for list in [["ps", "-aq"], ["network", "ls"], ["volume", "ls"]] {
+            let quiet = if list[0] == "ps" { "--no-trunc" } else { "-q" };
+            let told = docker(&[list[0], list[1], quiet, "--filter", &filter])?;
+            found.extend(told.lines().map(|id| format!("{} {id}", list[0])));
+        }
+        Ok(found)
+    }
+
+    /// Secrets, where there are none yet, then everything but the profiles.
+    pub(crate) fn up(&self) -> Result<()> {
+        finish(Command::new("sh").current_dir(&self.root).arg("cluster/make-secrets.sh"), "make-secrets.sh")?;
+        self.run(&["up", "-d"])
+    }
+
+    /// Everything, data too.
+    pub(crate) fn down(&self) -> Result<()> {
+        self.run(&["down", "-v", "--remove-orphans"])
+    }
+
+    /// The password of Neo4j's user `neo4j`.
+    pub(crate) fn password(&self) -> Result<String> {
+        let path = self.root.join("cluster/secrets/neo4j.password");
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program[0]);
+        command.current_dir(&self.root).args(&self.program[1..]).args(["-p", &self.project, "-f", FILE]);
+        command.env("HOPCACHE_PORT", self.clients.port().to_string());
+        command.env("HOPCACHE_PROMETHEUS_PORT", self.prometheus.port().to_string());
+        command
+    }
+}
+
+/// What a docker command says on stdout.
+pub(crate) fn docker(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output();
+    let output = output.context("could not start docker")?;
+    if !output.status.success() {
+        bail!("docker {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn runs(command: &[&str]) -> bool {
+    let mut process = Command::new(command[0]);
+    process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    process.status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,154 @@
+//! The gate's step for the compose file: started by the documented commands, asked, one node killed, asked again,
+//! looked at through Prometheus, and taken down without leaving anything.
+//!
+//! Ports and the project's name are this run's own, so that a cluster that somebody has up is not touched.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::{Compose, docker};
+use crate::cluster::http::{self, Answer};
+use crate::services::process::{free_port, wait_until};
+
+/// Neo4j is up in 10 s on two idle cores, the nodes in one; a busy machine gets some times that.
+const UP_MAX: Duration = Duration::from_secs(90);
+/// Six scrapes, so that a rate has two of them behind the requests.
+const SCRAPED_MAX: Duration = Duration::from_secs(30);
+/// Enough that each of three nodes' turns comes, the dead one's too.
+const ASKED_AFTER_KILL: usize = 12;
+const NODES: usize = 3;
+/// Panels whose metrics any request moves.
+const PANELS: [&str; 6] = [
+    "Requests by class",
+    "Latency P99 by class",
+    "Origin runs by cause",
+    "Commits by outcome",
+    "Forwards by outcome",
+    "Ring members, as each node sees them",
+];
+
+/// Images have to be there (`cargo xtask images`).
+pub(crate) fn validate(root: &Path) -> Result<()> {
+    let project = format!("hopcache-gate-{}", std::process::id());
+    let compose = Compose::find(root, &project, free_port()?, free_port()?)?;
+    let checked = up(&compose).and_then(|()| check(root, &compose));
+    if checked.is_err() {
+        // Whatever went wrong, the logs say more than this step does.
+        let _ = compose.run(&["ps"]).and_then(|()| compose.run(&["logs", "--tail", "15"]));
+    }
+    let down = compose.down().and_then(|()| nothing_is_left(&compose));
+    checked.and(down)
+}
+
+fn up(compose: &Compose) -> Result<()> {
+    let start = Instant::now();
+    compose.up()?;
+    // The balancer's own view of readyz: its probes have found every node ready.
+    let servers = || http::prometheus(compose.prometheus, "haproxy_backend_active_servers{proxy=\"nodes\"}");
+    wait_until(UP_MAX, || {
+        let answers = http::get(compose.clients, "/readyz").is_ok_and(|answer| answer.status == 200);
+        answers && servers().is_ok_and(|values| values == [NODES.to_string()])
+    })
+    .context("the balancer did not find three nodes ready")?;
+    println!("readyz through the balancer, three nodes behind it: {:.1} s", start.elapsed().as_secs_f64());
+    let password = compose.password()?;
+    wait_until(UP_MAX, || {
+        ask(compose, &password, "RETURN 'warm' AS w").is_ok_and(|answer| answer.status == 202)
+    })
+    .context("no query was answered")?;
+    println!("Neo4j answers through it: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn check(root: &Path, compose: &Compose) -> Result<()> {
+    let password = compose.password()?;
+    let owner = miss_then_hit(compose, &password)?;
+    targets_are_up(compose)?;
+    queries_have_data(root, compose)?;
+    let container = compose.container(&owner)?;
+    docker(&["kill", "--signal", "KILL", &container])?;
+    let code = docker(&["inspect", "--format", "{{.State.Running}} {{.State.ExitCode}}", &container])?;
+    ensure!(code == "false 137", "{owner} was to be killed, but is {code}");
+    let mut slowest = Duration::ZERO;
+    for turn in 0..ASKED_AFTER_KILL {
+        let start = Instant::now();
+        // Every second one is new, so that the dead owner's share of the keys has to find another owner.
+        let answer = ask(compose, &password, &format!("RETURN {} AS after_kill", turn / 2))?;
+        ensure!(answer.status == 202, "after SIGKILL of {owner}: {} {}", answer.status, answer.body);
+        slowest = slowest.max(start.elapsed());
+    }
+    println!(
+        "{owner} killed (exit 137): {ASKED_AFTER_KILL} of {ASKED_AFTER_KILL} answered, {} ms at most",
+        slowest.as_millis()
+    );
+    Ok(())
+}
+
+/// The second request comes to another node by the balancer's turn, and is a hit. Returns the key's owner.
+fn miss_then_hit(compose: &Compose, password: &str) -> Result<String> {
+    let asked = |wanted: &str| -> Result<String> {
+        let answer = ask(compose, password, "RETURN 'balanced' AS b")?;
+        ensure!(answer.status == 202, "{} {}", answer.status, answer.body);
+        let status = answer.header("cache-status").context("an answer without Cache-Status")?.to_owned();
+        ensure!(status.contains(wanted), "wanted {wanted:?} in Cache-Status: {status}");
+        println!("Cache-Status: {status}");
+        Ok(status)
+    };
+    let first = asked("; stored")?;
+    let second = asked("; hit")?;
+    // The node nearest the origin stands first, the entry node last.
+    let node = |member: Option<&str>| {
+        member.and_then(|member| member.trim().split(';').next()).unwrap_or_default().to_owned()
+    };
+    let entry = |status: &str| node(status.rsplit(", ").next());
+    ensure!(entry(&first) != entry(&second), "both came to {}", entry(&first));
+    Ok(node(second.split(", ").next()))
+}
+
+fn targets_are_up(compose: &Compose) -> Result<()> {
+    let up = RefCell::new(Vec::new());
+    let all_up = || {
+        let values = http::prometheus(compose.prometheus, "up").unwrap_or_default();
+        let all = values.len() == NODES + 2 && values.iter().all(|value| value == "1");
+        up.replace(values);
+        all
+    };
+    wait_until(SCRAPED_MAX, all_up).with_context(|| format!("targets of Prometheus: {:?}", up.borrow()))?;
+    println!("targets of Prometheus: {} of {} up", NODES + 2, NODES + 2);
+    Ok(())
+}
+
+fn queries_have_data(root: &Path, compose: &Compose) -> Result<()> {
+    let text = std::fs::read_to_string(root.join("cluster/grafana/dashboards/hopcache.json"))?;
+    let dashboard: Value = serde_json::from_str(&text).context("the dashboard is no JSON")?;
+    let panels = dashboard["panels"].as_array().context("the dashboard has no panels")?;
+    for title in PANELS {
+        let panel = panels.iter().find(|panel| panel["title"] == title);
+        let query = panel.and_then(|panel| panel["targets"][0]["expr"].as_str());
+        let query = query.with_context(|| format!("no panel {title:?}"))?.replace("$__rate_interval", "1m");
+        wait_until(SCRAPED_MAX, || {
+            http::prometheus(compose.prometheus, &query)
+                .is_ok_and(|values| values.iter().any(|value| value != "NaN"))
+        })
+        .with_context(|| format!("panel {title:?} has no data: {query}"))?;
+    }
+    println!("queries of {} panels: all have data", PANELS.len());
+    Ok(())
+}
+
+fn nothing_is_left(compose: &Compose) -> Result<()> {
+    let left = compose.leftovers()?;
+    if !left.is_empty() {
+        bail!("left behind: {}", left.join(", "));
+    }
+    println!("no container, network or volume is left");
+    Ok(())
+}
+
+fn ask(compose: &Compose, password: &str, statement: &str) -> Result<Answer> {
+    http::query(compose.clients, statement, Some(("neo4j", password)))
+}

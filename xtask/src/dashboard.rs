@@ -1,0 +1,190 @@
+//! `cargo xtask dashboard`: every panel's query at a real Prometheus, and a picture; with `--live`, a cluster whose faults
+//! give each panel something to show.
+//!
+//! The queries are run and drawn by `hopcache-bench dashboard`; here it is decided what runs meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::alerts;
+use crate::cluster::http;
+use crate::cluster::place::{NODES, Place};
+use crate::cluster::processes::{Plan, Processes};
+use crate::command::finish;
+use crate::services::process;
+
+/// Load runs for so long, and the faults come at the seconds of [`FAULTS`].
+const LIVE: Duration = Duration::from_secs(100);
+const READY_MAX: Duration = Duration::from_secs(30);
+/// Lives that end many times within [`LIVE`]; `min_ttl = 0` allows early refreshes of them.
+const MORE: &str =
+    "[entry]\nttl = \"4s\"\n[refresh]\nmin_ttl = \"0s\"\nstampede_followers = 4\n[log]\nlevel = \"warn\"\n";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A Prometheus that scrapes a cluster.
+    #[arg(long, conflicts_with = "live", required_unless_present = "live")]
+    prometheus: Option<String>,
+    /// Start a cluster of plain processes and a Prometheus, load them, and hurt them, for 100 s.
+    #[arg(long)]
+    live: bool,
+    /// A panel, by its title, whose metric the nodes do not have.
+    #[arg(long)]
+    without: Vec<String>,
+    /// Folder for dashboard.png and queries.txt.
+    #[arg(long, default_value = "target/dashboard")]
+    out: PathBuf,
+}
+
+/// What happens to the live cluster.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Purge,
+    Kill(usize),
+    Start(usize),
+    PauseRedis,
+    ResumeRedis,
+    Pause(usize),
+    Resume(usize),
+}
+
+/// By the second. Between them the cluster is quiet enough to be seen getting well.
+const FAULTS: [(u64, Fault); 8] = [
+    (20, Fault::Purge),
+    (30, Fault::Kill(2)),
+    (42, Fault::Start(2)),
+    (55, Fault::PauseRedis),
+    (62, Fault::ResumeRedis),
+    (74, Fault::Pause(1)),
+    (80, Fault::Resume(1)),
+    (88, Fault::Purge),
+];
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let packages = ["build", "--quiet", "--package", "hopcache", "--package", "hopcache-bench"];
+    finish(Command::new("cargo").current_dir(root).args(packages), "the build")?;
+    let bench = Bench::of(root);
+    match &options.prometheus {
+        Some(url) => bench.draw(url, "1800", "1m", options),
+        None => live(root, &bench, options),
+    }
+}
+
+struct Bench {
+    root: PathBuf,
+    program: PathBuf,
+}
+
+impl Bench {
+    fn of(root: &Path) -> Self {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+        Self { root: root.to_owned(), program: target.join("debug/hopcache-bench") }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.root).arg("dashboard");
+        command
+    }
+
+    fn draw(&self, prometheus: &str, seconds: &str, rate_interval: &str, options: &Options) -> Result<()> {
+        let mut command = self.command();
+        command.args(["draw", "--prometheus", prometheus, "--seconds", seconds]);
+        command.args(["--rate-interval", rate_interval]).arg("--out").arg(&options.out);
+        for title in &options.without {
+            command.args(["--without", title]);
+        }
+        finish(&mut command, "hopcache-bench dashboard draw")
+    }
+}
+
+fn live(root: &Path, bench: &Bench, options: &Options) -> Result<()> {
+    let place = Place::of(root, "dashboard-live");
+    let cluster = Processes::at(root, place.clone());
+    let plan = Plan { is_embedded: true, is_release: false, more: MORE.to_owned() };
+    cluster.up(&plan)?;
+    let seen = start_prometheus(root, &place).and_then(|()| hurt(bench, &cluster)).and_then(|()| {
+        let seconds = (LIVE.as_secs() + 5).to_string();
+        // Scraped every second.
+        bench.draw(&format!("http://{}", place.prometheus()), &seconds, "5s", options)
+    });
+    process::stop("prometheus", &place.pid_file("prometheus"))?;
+    cluster.down()?;
+    seen
+}
+
+/// Debian's Prometheus, which scrapes every second.
+fn start_prometheus(root: &Path, place: &Place) -> Result<()> {
+    let home = place.home("prometheus");
+    std::fs::create_dir_all(&home)?;
+    let targets: Vec<String> = (0..NODES.len()).map(|node| format!("\"{}\"", place.admin(node))).collect();
+    let config = home.join("prometheus.yml");
+    let text = format!(
+        "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: hopcache\n    static_configs:\n      - targets: [{}]\n",
+        targets.join(", ")
+    );
+    std::fs::write(&config, text).context("cannot write prometheus.yml")?;
+    let program = alerts::program(root, "prometheus")?;
+    let arguments = [
+        format!("--config.file={}", config.display()),
+        format!("--storage.tsdb.path={}", home.join("data").display()),
+        format!("--web.listen-address={}", place.prometheus()),
+    ];
+    let log = place.log("prometheus");
+    process::start(&program.display().to_string(), &arguments, &place.pid_file("prometheus"), &log)?;
+    let at = place.prometheus();
+    process::wait_until(READY_MAX, || http::get(at, "/-/ready").is_ok_and(|answer| answer.status == 200))
+        .with_context(|| format!("Prometheus is not ready:\n{}", process::log_tail(&log)))
+}
+
+/// Load on all nodes, and the faults meanwhile.
+fn hurt(bench: &Bench, cluster: &Processes) -> Result<()> {
+    let place = cluster.place();
+    let clients: Vec<String> = (0..NODES.len()).map(|node| place.clients(node).to_string()).collect();
+    let mut command = bench.command();
+    command.args(["load", "--at", &clients.join(","), "--seconds", &LIVE.as_secs().to_string()]);
+    let mut load = command.stdin(Stdio::null()).spawn().context("could not start the load")?;
+    let hurt = faults(cluster, &mut load);
+    if hurt.is_err() {
+        let _ = load.kill();
+    }
+    let status = load.wait().context("the load was lost")?;
+    hurt?;
+    if !status.success() {
+        bail!("the load ended with {status}");
+    }
+    Ok(())
+}
+
+fn faults(cluster: &Processes, load: &mut Child) -> Result<()> {
+    let start = Instant::now();
+    for (second, fault) in FAULTS {
+        let due = start + Duration::from_secs(second);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if let Some(status) = load.try_wait()? {
+            bail!("the load ended early with {status}");
+        }
+        println!("{second} s: {fault:?}");
+        match fault {
+            Fault::Purge => purge(cluster)?,
+            Fault::Kill(node) => cluster.kill(NODES[node])?,
+            Fault::Start(node) => cluster.restart(NODES[node])?,
+            Fault::PauseRedis => cluster.signal("redis", "-STOP")?,
+            Fault::ResumeRedis => cluster.signal("redis", "-CONT")?,
+            Fault::Pause(node) => cluster.signal(NODES[node], "-STOP")?,
+            Fault::Resume(node) => cluster.signal(NODES[node], "-CONT")?,
+        }
+    }
+    Ok(())
+}
+
+fn purge(cluster: &Processes) -> Result<()> {
+    let answer = http::post(cluster.place().admin(0), "/admin/v1/purge", "", "{\"all\": true}")?;
+    if answer.status >= 300 {
+        bail!("purge answered {}: {}", answer.status, answer.body);
+    }
+    Ok(())
+}

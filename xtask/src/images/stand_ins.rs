@@ -1,0 +1,69 @@
+//! Stand-ins for images of others, from the distribution's packages, with the real images' names, paths and entry
+//! points. Each has as much of the real image as the compose file and the tests use.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::root::Image;
+use super::tools;
+use crate::services::install;
+
+/// `redis:7-alpine`.
+pub(super) fn redis(root: &Path) -> Result<Image> {
+    tools(&[install::REDIS])?;
+    let mut image = Image::new("redis", 999, true);
+    image.program("/usr/bin/redis-server", "/usr/local/bin/redis-server");
+    image.program("/usr/bin/redis-cli", "/usr/local/bin/redis-cli");
+    image.link("/usr/local/bin/redis-sentinel", "redis-server");
+    image.file("/usr/local/bin/docker-entrypoint.sh", script(root, "redis")?, 0o755);
+    image.change(path());
+    image.change("WORKDIR /data");
+    image.change("VOLUME /data");
+    image.change("EXPOSE 6379");
+    image.change(r#"ENTRYPOINT ["docker-entrypoint.sh"]"#);
+    image.change(r#"CMD ["redis-server"]"#);
+    Ok(image)
+}
+
+/// `haproxy:2.8`. The real one is stopped softly, by USR1: `docker import` takes no STOPSIGNAL.
+pub(super) fn haproxy(root: &Path) -> Result<Image> {
+    tools(&[install::HAPROXY])?;
+    let mut image = Image::new("haproxy", 99, true);
+    image.program("/usr/sbin/haproxy", "/usr/local/sbin/haproxy");
+    image.file("/usr/local/bin/docker-entrypoint.sh", script(root, "haproxy")?, 0o755);
+    image.file("/usr/local/etc/haproxy/.keep", Vec::new(), 0o644);
+    image.change(path());
+    image.change("USER 99:99");
+    image.change(r#"ENTRYPOINT ["docker-entrypoint.sh"]"#);
+    image.change(r#"CMD ["haproxy", "-f", "/usr/local/etc/haproxy/haproxy.cfg"]"#);
+    Ok(image)
+}
+
+/// `prom/prometheus:v2.53.0`.
+pub(super) fn prometheus(_: &Path) -> Result<Image> {
+    tools(&[install::PROMETHEUS])?;
+    let mut image = Image::new("nobody", 65_534, true);
+    image.program("/usr/bin/prometheus", "/bin/prometheus");
+    image.program("/usr/bin/promtool", "/bin/promtool");
+    let usual = std::fs::read("/etc/prometheus/prometheus.yml").unwrap_or_default();
+    image.file("/etc/prometheus/prometheus.yml", usual, 0o644);
+    image.change(path());
+    image.change("WORKDIR /prometheus");
+    image.change("VOLUME /prometheus");
+    image.change("EXPOSE 9090");
+    image.change(r#"ENTRYPOINT ["/bin/prometheus"]"#);
+    image
+        .change(r#"CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]"#);
+    Ok(image)
+}
+
+fn path() -> &'static str {
+    "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+/// What starts the program: `cluster/images/NAME/entrypoint.sh`.
+pub(super) fn script(root: &Path, name: &str) -> Result<Vec<u8>> {
+    let path = root.join("cluster/images").join(name).join("entrypoint.sh");
+    std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+}
