@@ -321,7 +321,8 @@ impl Gossip {
         }
         let key = identity.key();
         if key == self.foca.identity().key() {
-            return true;
+            // Another card of one's own life is old or forged; foca would keep it as dead.
+            return identity == self.foca.identity();
         }
         if self.foca.iter_membership_state().any(|member| member.id().key() == key) {
             return true;

@@ -32,10 +32,10 @@ fn honest() -> (Gossip, Timers, Vec<Bytes>) {
         })
         .collect();
     let (mut seen, mut queue) = (Vec::new(), Vec::new());
-    for node in 1..4_usize {
+    for (node, (gossip, _)) in nodes.iter_mut().enumerate().skip(1) {
         let mut out = Vec::new();
-        nodes[node].0.announce(at(0), &mut out);
-        nodes[node].0.spread(b"a piece", &mut out);
+        gossip.announce(at(0), &mut out);
+        gossip.spread(b"a piece", &mut out);
         queue.push((node, out));
     }
     for now in 0..200_u64 {
@@ -60,10 +60,10 @@ fn honest() -> (Gossip, Timers, Vec<Bytes>) {
                 }
             }
         }
-        for node in 0..4 {
-            while let Some((timer, late)) = nodes[node].1.pop(now) {
+        for (node, (gossip, timers)) in nodes.iter_mut().enumerate() {
+            while let Some((timer, late)) = timers.pop(now) {
                 let mut out = Vec::new();
-                nodes[node].0.due(timer, late, &mut out);
+                gossip.due(timer, late, &mut out);
                 queue.push((node, out));
             }
         }
@@ -183,6 +183,31 @@ fn a_namesake_is_no_reflection() {
     let mut out = Vec::new();
     assert_eq!(node.heard(&knock(&Card { peer_addr: at(5), ..card(0, 2) }), &mut out), Ok(()));
     assert_eq!(node.members().next().unwrap().life, Incarnation(2));
+}
+
+/// Found by fuzzing: what others say of this node's own life under other revisions is neither told nor kept.
+#[test]
+fn news_of_oneself_are_no_news() {
+    let mut node = Gossip::new(card(0, 1), Settings::default(), 1);
+    let mut out = Vec::new();
+    let mut liar = Gossip::new(card(1, 2), Settings::default(), 1);
+    liar.heard(&knock(&card(0, 1)), &mut out).unwrap();
+    for revision in 1..4 {
+        // The liar takes other revisions of node 0 for members, and says so.
+        liar.heard(&knock(&Card { revision, ..card(0, 1) }), &mut out).unwrap();
+    }
+    let sent = out.drain(..).filter_map(|effect| match effect {
+        Effect::Send { to, datagram } if to == at(0) => Some(datagram),
+        _ => None,
+    });
+    let sent: Vec<Bytes> = sent.collect();
+    assert!(sent.len() >= 4);
+    for datagram in sent {
+        let _ = node.heard(&datagram, &mut out);
+    }
+    assert_eq!(node.table_len(), 1, "the liar");
+    let told = |effect: &Effect| matches!(effect, Effect::Heard(card) if card.name == node.me().name);
+    assert!(!out.iter().any(told), "{out:?}");
 }
 
 #[test]

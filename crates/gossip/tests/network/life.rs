@@ -7,6 +7,7 @@ use hopcache_core::limits::{
 };
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::Incarnation;
+use hopcache_gossip::Gossip;
 
 use crate::net::{Net, at, card};
 
@@ -14,7 +15,7 @@ use crate::net::{Net, at, card};
 fn a_goodbye_reaches_all_in_one_round() {
     for count in [2_u16, 3, 10, 50] {
         let mut net = Net::settled(1, count);
-        net.act(0, |gossip, out| gossip.leave(out));
+        net.act(0, Gossip::leave);
         net.run_ms(10);
         let heard = net.told("left");
         assert_eq!((heard, net.told("down")), (usize::from(count) - 1, 0), "{count} nodes, after 10 ms");
@@ -30,7 +31,7 @@ fn a_goodbye_reaches_all_in_one_round() {
 fn a_goodbye_that_is_lost_on_the_way_is_passed_on() {
     let mut net = Net::settled(2, 20);
     net.weather.loss_percent = 50;
-    net.act(0, |gossip, out| gossip.leave(out));
+    net.act(0, Gossip::leave);
     net.weather.loss_percent = 0;
     net.kill(0);
     assert!(net.counts.lost > 0);
@@ -113,7 +114,7 @@ fn fifty_joins_and_leaves_in_ten_seconds_leave_nothing_behind() {
         net.run_ms(100);
         // Half of them say goodbye, the others are killed.
         if round % 2 == 0 {
-            net.act(node, |gossip, out| gossip.leave(out));
+            net.act(node, Gossip::leave);
         }
         net.kill(node);
         net.run_ms(100);

@@ -107,7 +107,7 @@ impl Net {
     pub(crate) fn settled(seed: u64, count: u16) -> Self {
         let mut net = Self::new(seed, FAIR);
         (0..count).for_each(|node| net.start(card(node, 1 + u64::from(node)), at(0)));
-        net.run_until_ms(60_000, |net| net.is_converged());
+        net.run_until_ms(60_000, Self::is_converged);
         assert!(net.is_converged(), "a fair network of {count} settles");
         net.run_ms(3_000);
         net
