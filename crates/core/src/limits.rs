@@ -236,7 +236,18 @@ pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 1 << 20;
 pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 /// Messages of one session that may overtake each other: more than wait for a connection at a time
 /// ([`FLIGHTS_MAX`]). 2 KiB for each session.
-pub const PEER_WINDOW_MESSAGES: u64 = 16_384;
+pub const PEER_WINDOW_MESSAGES: usize = 16_384;
+/// Largest gossip datagram, sealed, in bytes: below an Ethernet frame's 1,500 less the heads of IPv6 and UDP, so that
+/// none is fragmented.
+pub const GOSSIP_DATAGRAM_BYTES_MAX: usize = 1_400;
+/// Gossip sessions (lives of senders) that one node keeps windows for: several lives of each member. About 0.7 KiB each.
+pub const GOSSIP_SESSIONS_MAX: usize = 4 * MEMBERS_MAX;
+/// Datagrams of one sender that may overtake each other: gossip sends a few in a second.
+pub const GOSSIP_WINDOW_MESSAGES: usize = 1_024;
+/// Datagrams that are read in one go before timers and orders have their turn: under 1 ms of opening.
+pub const GOSSIP_BURST_MAX: usize = 64;
+/// A refusal of datagrams for one reason is said in the log at most once in this time.
+pub const GOSSIP_SAID_MS: u64 = 60_000;
 /// Idle connections kept to one peer: what 10,000 forwards a second of 1 ms need, several times over.
 pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long an idle connection to a peer is kept: given up before the peer closes it, so that a
