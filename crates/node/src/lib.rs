@@ -17,6 +17,7 @@ pub mod farewell;
 pub mod front;
 pub mod gossip;
 pub mod listener;
+mod listeners;
 pub mod logging;
 pub mod membership;
 pub mod memory;

@@ -76,6 +76,9 @@ metrics! {
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
+    GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that were not believed, or could not be read.";
+    GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed; those received include what was not believed.";
+    GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the system did not take; gossip goes on without them.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
     RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
