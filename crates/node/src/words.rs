@@ -37,8 +37,19 @@ pub const DEGREES: [&str; 2] = ["known", "unknown"];
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].
-pub const GOSSIP_REFUSALS: [&str; 7] =
-    ["oversized", "truncated", "version", "cluster", "forged", "replayed", "unreadable"];
+pub const GOSSIP_REFUSALS: [&str; 11] = [
+    "oversized",
+    "truncated",
+    "version",
+    "cluster",
+    "forged",
+    "replayed",
+    "unreadable",
+    "own",
+    "unreachable",
+    "full",
+    "left",
+];
 /// Labels of `hopcache_gossip_bytes_total`.
 pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// Labels `listener` of `hopcache_connections_refused_total`.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! version · tag of key and cluster · sender's session · counter │ sealed (ChaCha20-Poly1305) · Poly1305's tag
-//!    1              8                     16             8      │     …                           16   bytes
+//!    1              7                     16             8      │     …                           16   bytes
 //! ```
 //!
 //! What stands left of the bar is in clear and covered by the proof. The session is 128 random bits of one life of
@@ -21,7 +21,9 @@
 
 use std::num::NonZeroUsize;
 
-use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_SESSIONS_MAX, GOSSIP_WINDOW_MESSAGES};
+use hopcache_core::limits::{
+    GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_SESSIONS_MAX, GOSSIP_WINDOW_MESSAGES,
+};
 use lru::LruCache;
 use ring::aead::{Aad, LessSafeKey};
 
@@ -37,7 +39,8 @@ const HEAD_BYTES: usize = 1 + GOSSIP_TAG_BYTES + SESSION_BYTES + 8;
 /// What sealing adds to a message, in bytes.
 pub const SEAL_BYTES: usize = HEAD_BYTES + TAG_BYTES;
 /// Largest message that fits a datagram, in bytes.
-pub const MESSAGE_BYTES_MAX: usize = GOSSIP_DATAGRAM_BYTES_MAX - SEAL_BYTES;
+pub const MESSAGE_BYTES_MAX: usize = GOSSIP_SEALED_BYTES_MAX - SEAL_BYTES;
+const _: () = assert!(MESSAGE_BYTES_MAX >= GOSSIP_DATAGRAM_BYTES_MAX);
 
 type SessionId = [u8; SESSION_BYTES];
 
@@ -130,7 +133,7 @@ impl Opener {
 
     /// What a datagram says of itself in clear.
     fn claim(&self, datagram: &[u8]) -> Result<Claim, Refused> {
-        if datagram.len() > GOSSIP_DATAGRAM_BYTES_MAX {
+        if datagram.len() > GOSSIP_SEALED_BYTES_MAX {
             return Err(Refused::Oversized);
         }
         let (version, rest) = datagram.split_first().ok_or(Refused::Truncated)?;
@@ -146,7 +149,7 @@ impl Opener {
         let believed = self.keys.believed().find(|(_, key)| key.gossip_tag() == *tag);
         let (place, _) = believed.ok_or(Refused::Cluster)?;
         if *session == self.own {
-            return Err(Refused::Replayed);
+            return Err(Refused::Own);
         }
         Ok(Claim { place, session: *session, counter: u64::from_be_bytes(*counter) })
     }

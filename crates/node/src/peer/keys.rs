@@ -17,7 +17,7 @@ pub const CLUSTER_KEY_BYTES_MIN: usize = 16;
 /// The name of a cluster that has not been given one.
 pub const CLUSTER_NAME_DEFAULT: &str = "hopcache";
 /// Length of the mark by which a datagram says under which key it was sealed, in bytes.
-pub const GOSSIP_TAG_BYTES: usize = 8;
+pub const GOSSIP_TAG_BYTES: usize = 7;
 
 /// What every node of a cluster holds and nobody else does.
 pub struct ClusterKey {
