@@ -13,6 +13,7 @@ use futures_util::TryFutureExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
+use hopcache_core::membership::{Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -131,9 +132,11 @@ impl Node {
         let keys = keyring(settings)?;
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
-        let members = Members::new(me.node.clone(), peer_addr, me.incarnation, move |names, _| {
-            ring_of(names, virtual_nodes)
-        });
+        let card = Card {
+            weight: Weight::from_factor(settings.node.ring_weight)?,
+            ..Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Ready)
+        };
+        let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
@@ -253,8 +256,11 @@ impl Node {
             stop,
         ));
 
-        let desk =
-            PeerDesk { meters: Arc::clone(&self.standing.meters), engine: Arc::clone(&self.standing.engine) };
+        let desk = PeerDesk {
+            meters: Arc::clone(&self.standing.meters),
+            members: Arc::clone(&self.standing.members),
+            engine: Arc::clone(&self.standing.engine),
+        };
         let peers = crate::peer::server::service(Arc::new(desk), keys);
         let stop = self.stop_peers.clone();
         let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use hopcache_core::membership::Weight;
 use hopcache_core::node::NodeName;
-use hopcache_core::ring::{Ring, RingEpoch};
+use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
 
 use crate::membership::Cluster;
@@ -12,10 +13,10 @@ use crate::membership::Cluster;
 /// The members with the ring that is made of them.
 pub type Members = Cluster<Ring>;
 
-/// A ring of these members. Nodes that see the same members have the same ring and the same epoch.
+/// A ring of these members. Nodes that see the same members and weights have the same ring and the same epoch.
 #[must_use]
-pub fn ring_of(members: &[NodeName], virtual_nodes: u32) -> Ring {
-    Ring::new(members, virtual_nodes, RingEpoch::of(members, virtual_nodes))
+pub fn ring_of(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Ring {
+    Ring::weighted(members, virtual_nodes)
 }
 
 /// The engine's view of the members.

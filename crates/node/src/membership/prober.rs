@@ -233,12 +233,12 @@ fn welcome<R: Send + Sync + 'static>(
     who: &PeerIdentity,
 ) -> Option<String> {
     // Another node lives at the address now: the one that did is not there any more.
-    if let Some(before) = target.name.take_if(|before| *before != who.name) {
+    if let Some(before) = target.name.take_if(|before| *before != who.card.name) {
         report_at(cluster, addr, &before, Report::Stranger);
     }
     match cluster.answered(addr, who) {
         Ok(_) => {
-            target.name = Some(who.name.clone());
+            target.name = Some(who.card.name.clone());
             None
         }
         Err(error) => Some(error.to_string()),
