@@ -256,26 +256,6 @@ pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 /// Messages of one session that may overtake each other: more than wait for a connection at a time
 /// ([`FLIGHTS_MAX`]). 2 KiB for each session.
 pub const PEER_WINDOW_MESSAGES: usize = 16_384;
-/// Largest gossip datagram as it is sent, in bytes, seal included: [`GOSSIP_DATAGRAM_BYTES_MAX`] has the reason.
-pub const GOSSIP_SEALED_BYTES_MAX: usize = GOSSIP_DATAGRAM_BYTES_MAX + 48;
-/// Gossip sessions (lives of senders) that one node keeps windows for: several lives of each member. About 0.7 KiB each.
-pub const GOSSIP_SESSIONS_MAX: usize = 4 * MEMBERS_MAX;
-/// Datagrams of one sender that may overtake each other: gossip sends a few in a second.
-pub const GOSSIP_WINDOW_MESSAGES: usize = 1_024;
-/// Datagrams that are read in one go before timers and orders have their turn: under 1 ms of opening.
-pub const GOSSIP_BURST_MAX: usize = 64;
-/// What gossip refuses for one reason is said in the log at most once in this time.
-pub const GOSSIP_SAID_MS: u64 = 60_000;
-/// Pause between two rounds of announcing this node to seeds and answering members that gossip does not know.
-pub const GOSSIP_KNOCK_MS: u64 = 1_000;
-/// The same when a member has just answered its first probe: a burst of joins is one round.
-pub const GOSSIP_KNOCK_SOON_MS: u64 = 100;
-/// Addresses that one such round announces to; the next round goes on behind them.
-pub const GOSSIP_KNOCKS_MAX: usize = 16;
-/// Orders to gossip (to leave, to spread something) that wait.
-pub const GOSSIP_ORDERS_MAX: usize = 64;
-/// How long the goodbyes of a node that leaves may take: they are datagrams, sent without waiting.
-pub const GOSSIP_LEAVE_MS: u64 = 250;
 /// Idle connections kept to one peer: what 10,000 forwards a second of 1 ms need, several times over.
 pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long an idle connection to a peer is kept: given up before the peer closes it, so that a
@@ -311,6 +291,10 @@ pub const SEED_RETRY_MS: u64 = 1_000;
 /// Probes in a row without an answer after which an address that only gossip named is no longer probed: about
 /// 5 s where it refuses, 9 s where it is silent. It has to be heard of again.
 pub const INTRODUCTION_PROBES_MAX: u32 = 8;
+/// A node that answered and was not admitted (its name is taken, its release is another) is looked at for this long;
+/// then gossip has to name it again, which it does after [`GOSSIP_REHEAR_MS`]. The log speaks of it as often.
+pub const REFUSED_WATCH_MS: u64 = 60_000;
+const _: () = assert!(GOSSIP_REHEAR_MS >= REFUSED_WATCH_MS);
 /// Wait for a run slot or a connection of the origin before a request is refused as overload: a client
 /// that has waited so long is better told to come back than kept in a queue that grows. Long enough
 /// for some hundred cold keys of a second each behind the default of 32 slots.

@@ -11,16 +11,16 @@ use crate::config::{Address, Settings};
 pub(crate) struct Listeners {
     pub(crate) client: TcpListener,
     pub(crate) peer: TcpListener,
-    pub(crate) gossip: UdpSocket,
     pub(crate) admin: TcpListener,
 }
 
 impl Listeners {
-    pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<Self> {
+    /// The listeners, and gossip's socket on the peer listener's port.
+    pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<(Self, UdpSocket)> {
         let client = bind("node.client_addr", &settings.node.client_addr).await?;
         let admin = bind("node.admin_addr", &settings.node.admin_addr).await?;
         let (peer, gossip) = bind_peer(&settings.node.peer_addr).await?;
-        Ok(Self { client, peer, gossip, admin })
+        Ok((Self { client, peer, admin }, gossip))
     }
 }
 

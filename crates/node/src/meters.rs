@@ -59,6 +59,8 @@ pub struct Meters {
     gossip_refused: Family<{ words::GOSSIP_REFUSALS.len() }>,
     gossip_bytes: Family<{ words::GOSSIP_DIRECTIONS.len() }>,
     gossip_unsent: Counter,
+    gossip_downs: Counter,
+    gossip_rejoins: Counter,
     unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
@@ -145,6 +147,8 @@ impl Meters {
             gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &words::GOSSIP_REFUSALS),
             gossip_bytes: Family::new(defined::GOSSIP_BYTES, "direction", &words::GOSSIP_DIRECTIONS),
             gossip_unsent: defined::GOSSIP_UNSENT.counter(),
+            gossip_downs: defined::GOSSIP_DOWNS.counter(),
+            gossip_rejoins: defined::GOSSIP_REJOINS.counter(),
             unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
         }
     }
@@ -210,6 +214,16 @@ impl Meters {
     /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
     pub fn refused_stranger(&self, reason: &str) {
         self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
+    }
+
+    /// Gossip declared a member dead.
+    pub fn gossip_down(&self) {
+        self.gossip_downs.increment(1);
+    }
+
+    /// This node had been declared dead by gossip, and came back.
+    pub fn gossip_rejoin(&self) {
+        self.gossip_rejoins.increment(1);
     }
 
     /// A gossip datagram was not believed.

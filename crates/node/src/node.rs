@@ -32,6 +32,7 @@ use crate::clock::{SystemClock, SystemDice};
 use crate::config::{RefreshMode, RefreshSection, Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
+use crate::gossip::{GossipHandle, gossip};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
@@ -108,6 +109,7 @@ impl Standing {
 /// A running node.
 pub struct Node {
     standing: Arc<Standing>,
+    gossip: GossipHandle,
     stop_clients: CancellationToken,
     stop_peers: CancellationToken,
     stop_rest: CancellationToken,
@@ -126,7 +128,7 @@ impl Node {
     /// # Errors
     /// When an address cannot be bound, or the configuration turns out not to work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
-        let listeners = Listeners::bind(settings).await?;
+        let (listeners, socket) = Listeners::bind(settings).await?;
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await;
         let clock = SystemClock::start();
         let keys = keyring(settings)?;
@@ -162,10 +164,12 @@ impl Node {
             leaving: CancellationToken::new(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
-        let prober = Prober::new(members, link, &seeds);
+        let prober = Prober::new(Arc::clone(&members), link, &seeds);
+        let (gossip, talk) = gossip(socket, keys.clone(), members, Arc::clone(&standing.meters));
         let node = Self {
             client_addr: listeners.client.local_addr()?,
             standing,
+            gossip,
             stop_clients: CancellationToken::new(),
             stop_peers: CancellationToken::new(),
             stop_rest: CancellationToken::new(),
@@ -176,6 +180,7 @@ impl Node {
             drain: settings.node.drain_ms.duration(),
         };
         node.start_background(prober);
+        node.spawn(talk.run());
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
     }
@@ -222,6 +227,7 @@ impl Node {
             );
         }
         self.stop_peers.cancel();
+        self.gossip.leave().await;
         self.stop_rest.cancel();
         self.background.close();
         let _ = tokio::time::timeout(last_words, self.background.wait()).await;

@@ -72,7 +72,9 @@ impl Refused {
             }
             Self::Forged => "the proof of the cluster key does not fit: changed on the way, or forged",
             Self::Replayed => "seen before: repeated by the network, or played again",
-            Self::Unreadable => "sealed with this cluster's key and yet not readable: a node of another release",
+            Self::Unreadable => {
+                "sealed with this cluster's key and yet not readable: a node of another release"
+            }
             Self::Unreachable => {
                 "its sender gives an address that nobody can connect to: set its node.peer_advertise"
             }

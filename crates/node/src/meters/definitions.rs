@@ -79,6 +79,8 @@ metrics! {
     GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that were not believed, or could not be read.";
     GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed; those received include what was not believed.";
     GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the system did not take; gossip goes on without them.";
+    GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead here; those that lived all the same are brought back by a probe.";
+    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node learned that it had been declared dead, and came back.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
     RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
