@@ -81,7 +81,8 @@ mod tests {
     #[tokio::test]
     async fn a_udp_port_that_is_taken_stops_the_start_and_is_named() {
         // TCP on the port is free: whoever has UDP there may still have got it.
-        let taken = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let (peer, taken) = bind_peer(&local(0)).await.unwrap();
+        drop(peer);
         let port = taken.local_addr().unwrap().port();
         let error = format!("{:#}", bind_peer(&local(port)).await.unwrap_err());
         assert!(error.contains("node.peer_addr") && error.contains("UDP cannot"), "{error}");
