@@ -51,7 +51,7 @@ impl Spec {
         let seeds: Vec<String> = seeds.iter().map(|seed| format!("{seed:?}")).collect();
         let seeds = seeds.join(", ");
         format!(
-            "drain = \"2s\"\n{node}\n[cluster]\nseeds = [{seeds}]\nkey = \"{key}\"\n{cluster}\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"10m\"\n"
+            "drain = \"1s\"\n{node}\n[cluster]\nseeds = [{seeds}]\nkey = \"{key}\"\n{cluster}\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"10m\"\n"
         )
     }
 }

@@ -56,8 +56,12 @@ async fn other_clusters_stay_out_and_are_said_once() {
         addrs[1],
         &Spec { cluster: "name = \"staging\"".to_owned(), ..Spec::seeded(&seed) },
     );
-    let knocked = async || refused(&party.nodes[0], "cluster").await >= 4;
-    until("both have knocked twice", PATIENCE, knocked).await;
+    let told = async || {
+        let mut strangers = party.nodes[2..].iter();
+        strangers.all(|stranger| times_said(stranger, "has it the same cluster key?") > 0)
+            && refused(&party.nodes[0], "cluster").await >= 4
+    };
+    until("both know that they are refused, and have knocked again", PATIENCE, told).await;
     for (node, members) in party.nodes.iter().zip([2, 2, 1, 1]) {
         assert_eq!(in_ring(node).await, members, "{}", node.name);
     }
