@@ -38,13 +38,13 @@ async fn the_key_is_changed_without_a_miss() {
     }
     let (began, mut asked) = (Instant::now(), 0);
     for spec in &steps {
-        for place in 0..3 {
+        for (place, addrs) in addrs.iter().enumerate() {
             party.nodes[place].signal("TERM");
             let left = party.nodes[place].exit(super::PATIENCE).await;
             assert!(left.success(), "{left}");
             asked += all_hit(&party.nodes, |other| other != place).await;
             let config = spec.config();
-            let mut node = NodeProcess::new(party.dir.path(), &name(place), addrs[place], &config);
+            let mut node = NodeProcess::new(party.dir.path(), &name(place), *addrs, &config);
             node.start();
             party.nodes[place] = node;
             party.wait_for(3).await;

@@ -53,11 +53,11 @@ pub const GOSSIP_BURST_MAX: usize = 64;
 /// What gossip refuses for one reason is said in the log at most once in this time.
 pub const GOSSIP_SAID_MS: u64 = 60_000;
 /// Pause between two rounds of announcing this node to seeds and answering members that gossip does not know.
-pub const GOSSIP_KNOCK_MS: u64 = 1_000;
+pub const GOSSIP_ROUND_MS: u64 = 2_000;
 /// The same when a member has just answered its first probe: a burst of joins is one round.
-pub const GOSSIP_KNOCK_SOON_MS: u64 = 100;
+pub const GOSSIP_ROUND_SOON_MS: u64 = 100;
 /// Addresses that one such round announces to; the next round goes on behind them.
-pub const GOSSIP_KNOCKS_MAX: usize = 16;
+pub const GOSSIP_ROUND_MAX: usize = 16;
 /// Orders to gossip (to leave, to spread something) that wait.
 pub const GOSSIP_ORDERS_MAX: usize = 64;
 /// How long the goodbyes of a node that leaves may take: they are datagrams, sent without waiting.

@@ -3,12 +3,12 @@
 //! Announced to are seeds, and members that answered a probe over TCP, as long as gossip does not hold them for
 //! alive: so a node joins by one seed, a node that was alone finds the others when they come, and halves of a cluster
 //! that were cut apart merge through whichever address one half still knows of the other. An address that nobody lives at
-//! costs a datagram a round.
+//! costs the datagrams with which the core repeats an announcement.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use hopcache_core::limits::{GOSSIP_KNOCK_MS, GOSSIP_KNOCK_SOON_MS, GOSSIP_KNOCKS_MAX, GOSSIP_REHEAR_MS};
+use hopcache_core::limits::{GOSSIP_REHEAR_MS, GOSSIP_ROUND_MAX, GOSSIP_ROUND_MS, GOSSIP_ROUND_SOON_MS};
 use hopcache_core::membership::MemberInfo;
 use hopcache_gossip::Gossip;
 use tokio::time::Instant;
@@ -41,7 +41,7 @@ impl Knocks {
 
     /// The members have changed: soon, and not once for each of many changes.
     pub(super) fn hurry(&mut self, now: Instant) {
-        self.due_at = self.due_at.min((self.last + pause(GOSSIP_KNOCK_SOON_MS)).max(now));
+        self.due_at = self.due_at.min((self.last + pause(GOSSIP_ROUND_SOON_MS)).max(now));
     }
 
     pub(super) fn is_rehearing_due(&mut self, now: Instant) -> bool {
@@ -60,7 +60,7 @@ impl Knocks {
         members: &[MemberInfo],
         gossip: &Gossip,
     ) -> Vec<SocketAddr> {
-        (self.due_at, self.last) = (now + pause(GOSSIP_KNOCK_MS), now);
+        (self.due_at, self.last) = (now + pause(GOSSIP_ROUND_MS), now);
         let answering = members.iter().filter(|member| member.state.is_routable());
         let mut unknown: BTreeSet<SocketAddr> =
             answering.map(|member| member.peer_addr).chain(seeds.iter().copied()).collect();
@@ -79,7 +79,7 @@ impl Knocks {
     fn next_of(&mut self, addrs: &BTreeSet<SocketAddr>) -> Vec<SocketAddr> {
         let behind = addrs.iter().filter(|addr| Some(**addr) > self.after);
         let before = addrs.iter().filter(|addr| Some(**addr) <= self.after);
-        let round: Vec<SocketAddr> = behind.chain(before).take(GOSSIP_KNOCKS_MAX).copied().collect();
+        let round: Vec<SocketAddr> = behind.chain(before).take(GOSSIP_ROUND_MAX).copied().collect();
         self.after = round.last().copied();
         round
     }
@@ -96,7 +96,7 @@ mod tests {
         let addrs: BTreeSet<SocketAddr> =
             (1..=40_u16).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect();
         let rounds: Vec<Vec<SocketAddr>> = (0..5).map(|_| knocks.next_of(&addrs)).collect();
-        assert!(rounds.iter().all(|round| round.len() == GOSSIP_KNOCKS_MAX));
+        assert!(rounds.iter().all(|round| round.len() == GOSSIP_ROUND_MAX));
         let all: BTreeSet<SocketAddr> = rounds.into_iter().take(3).flatten().collect();
         assert_eq!(all, addrs);
     }
@@ -105,8 +105,8 @@ mod tests {
     fn a_burst_of_changes_is_one_round() {
         let start = Instant::now();
         let mut knocks = Knocks::new(start);
-        (knocks.due_at, knocks.last) = (start + pause(GOSSIP_KNOCK_MS), start);
+        (knocks.due_at, knocks.last) = (start + pause(GOSSIP_ROUND_MS), start);
         knocks.hurry(start);
-        assert!(!knocks.are_due(start) && knocks.are_due(start + pause(GOSSIP_KNOCK_SOON_MS)));
+        assert!(!knocks.are_due(start) && knocks.are_due(start + pause(GOSSIP_ROUND_SOON_MS)));
     }
 }
