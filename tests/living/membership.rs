@@ -1,1 +1,147 @@
-//! To come.
+//! Who belongs to the cluster, with real processes: found by one seed and by gossip, kept out when another cluster's,
+//! lost when dead, back when alive (FAULTS F23, F27, F28, F32's kind for datagrams; issue 6 "Bad input"; promises
+//! I9, I12, I13). No Neo4j: the embedded graph answers. Figures are said on stderr.
+//!
+//! `HOPCACHE_TEST_DATAGRAMS` (usually 100,000) is how many datagrams the flood has.
+
+mod detection;
+mod finding;
+mod hostile;
+mod rotation;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::cluster::ONE_AT_A_TIME;
+use crate::support::process::{Addrs, NodeProcess};
+use crate::support::udp_proxy::PeerProxy;
+use crate::support::{http, until};
+
+const KEY: &str = "the key of a test's cluster";
+/// For whatever takes a second or two on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What one node's configuration says otherwise than usual.
+struct Spec {
+    seeds: Vec<String>,
+    key: &'static str,
+    /// More lines of `[node]`.
+    node: String,
+    /// More lines of `[cluster]`.
+    cluster: String,
+    store: String,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        let (node, cluster, store) = (String::new(), String::new(), "memory:".to_owned());
+        Self { seeds: Vec::new(), key: KEY, node, cluster, store }
+    }
+}
+
+impl Spec {
+    fn seeded(seeds: &[SocketAddr]) -> Self {
+        Self { seeds: seeds.iter().map(ToString::to_string).collect(), ..Self::default() }
+    }
+
+    fn config(&self) -> String {
+        let Self { seeds, key, node, cluster, store } = self;
+        let seeds: Vec<String> = seeds.iter().map(|seed| format!("{seed:?}")).collect();
+        let seeds = seeds.join(", ");
+        format!(
+            "drain = \"1s\"\n{node}\n[cluster]\nseeds = [{seeds}]\nkey = \"{key}\"\n{cluster}\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"10m\"\n"
+        )
+    }
+}
+
+/// Nodes of one test; clusters of this binary's tests run one after another.
+struct Party {
+    nodes: Vec<NodeProcess>,
+    dir: tempfile::TempDir,
+    _turn: tokio::sync::MutexGuard<'static, ()>,
+}
+
+impl Party {
+    async fn new() -> Self {
+        let turn = ONE_AT_A_TIME.lock().await;
+        Self { nodes: Vec::new(), dir: tempfile::tempdir().unwrap(), _turn: turn }
+    }
+
+    /// Nodes `node-a`, `node-b` …, each with all of them as seeds, started and in one ring.
+    async fn of(count: usize) -> Self {
+        let mut party = Self::new().await;
+        let addrs = Addrs::free(count);
+        let seeds: Vec<SocketAddr> = addrs.iter().map(|each| each.peer).collect();
+        for (place, addrs) in addrs.iter().enumerate() {
+            party.start(&name(place), *addrs, &Spec::seeded(&seeds));
+        }
+        party.wait_for(count).await;
+        party
+    }
+
+    fn start(&mut self, name: &str, addrs: Addrs, spec: &Spec) -> &NodeProcess {
+        let mut node = NodeProcess::new(self.dir.path(), name, addrs, &spec.config());
+        node.start();
+        self.nodes.push(node);
+        self.nodes.last().unwrap()
+    }
+
+    /// Every node is ready and has this many in its ring; all rings are one.
+    async fn wait_for(&self, members: usize) {
+        for node in &self.nodes {
+            node.wait_for_members(members).await;
+        }
+        let one_ring = async || {
+            let mut epochs = Vec::new();
+            for node in &self.nodes {
+                epochs.push(ring(node).await["epoch"].clone());
+            }
+            epochs.windows(2).all(|pair| pair[0] == pair[1])
+        };
+        until("all have one ring", PATIENCE, one_ring).await;
+    }
+}
+
+fn name(place: usize) -> String {
+    format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()))
+}
+
+async fn ring(node: &NodeProcess) -> Value {
+    node.admin("/admin/v1/ring").await.map_or(Value::Null, |reply| reply.json())
+}
+
+/// What a node's ring says of a member.
+async fn member(node: &NodeProcess, name: &str) -> Value {
+    let ring = ring(node).await;
+    let members = ring["members"].as_array().cloned().unwrap_or_default();
+    members.into_iter().find(|member| member["name"] == name).unwrap_or(Value::Null)
+}
+
+async fn in_ring(node: &NodeProcess) -> usize {
+    node.metric("hopcache_ring_members", "").await.unwrap_or_default() as usize
+}
+
+async fn refused(node: &NodeProcess, reason: &str) -> u64 {
+    let labels = format!("reason=\"{reason}\"");
+    node.metric("hopcache_gossip_refused_total", &labels).await.unwrap_or_default() as u64
+}
+
+/// How often a node's log has said this.
+fn times_said(node: &NodeProcess, what: &str) -> usize {
+    node.said().matches(what).count()
+}
+
+/// A query that the embedded graph answers with its parameter.
+fn question(k: usize) -> std::sync::Arc<[u8]> {
+    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": k}}).to_string();
+    http::post("/db/neo4j/query/v2", "", &body)
+}
+
+/// A node whose peers reach it through a proxy: where it listens, and the proxy.
+async fn behind_proxy(addrs: Addrs) -> (PeerProxy, Spec) {
+    let proxy = PeerProxy::start(addrs.peer).await;
+    let spec = Spec { node: format!("peer_advertise = \"{}\"", proxy.addr()), ..Spec::default() };
+    (proxy, spec)
+}

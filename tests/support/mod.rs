@@ -6,11 +6,13 @@ pub mod cluster;
 pub mod http;
 pub mod load;
 pub mod lone;
+pub mod moved_clock;
 pub mod process;
 pub mod redis;
 pub mod scripted_neo4j;
 pub mod scripted_orders;
 pub mod tcp_proxy;
+pub mod udp_proxy;
 
 use std::io::Write;
 use std::str::FromStr;

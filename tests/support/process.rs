@@ -75,6 +75,8 @@ pub struct NodeProcess {
     log: PathBuf,
     /// Limit of open files, where it has one of its own.
     pub open_files: Option<u32>,
+    /// A library that is loaded before all others, and a variable for it.
+    pub preload: Option<(PathBuf, (String, PathBuf))>,
 }
 
 impl NodeProcess {
@@ -86,7 +88,7 @@ impl NodeProcess {
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
         );
         std::fs::write(&path, own + config).unwrap();
-        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None }
+        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None, preload: None }
     }
 
     pub fn start(&mut self) {
@@ -102,6 +104,9 @@ impl NodeProcess {
                 command
             }
         };
+        if let Some((library, (name, value))) = &self.preload {
+            command.env("LD_PRELOAD", library).env(name, value);
+        }
         let child = command
             .arg("serve")
             .arg("--config")

@@ -255,7 +255,7 @@ pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 1 << 20;
 pub const PEER_SESSIONS_MAX: usize = 2 * MEMBERS_MAX;
 /// Messages of one session that may overtake each other: more than wait for a connection at a time
 /// ([`FLIGHTS_MAX`]). 2 KiB for each session.
-pub const PEER_WINDOW_MESSAGES: u64 = 16_384;
+pub const PEER_WINDOW_MESSAGES: usize = 16_384;
 /// Idle connections kept to one peer: what 10,000 forwards a second of 1 ms need, several times over.
 pub const PEER_IDLE_CONNECTIONS_MAX: usize = 64;
 /// For how long an idle connection to a peer is kept: given up before the peer closes it, so that a
@@ -286,6 +286,15 @@ pub const PROBE_TARGETS_MAX: usize = 2 * MEMBERS_MAX;
 pub const SEED_RESOLVE_MS: u64 = 5_000;
 /// A seed's name is resolved within this time, or counts as not resolvable for now.
 pub const SEED_RESOLVE_TIMEOUT_MS: u64 = 2_000;
+/// Pause before a seed is resolved again that did not resolve, or to nothing: a name is often known a moment later.
+pub const SEED_RETRY_MS: u64 = 1_000;
+/// Probes in a row without an answer after which an address that only gossip named is no longer probed: about
+/// 5 s where it refuses, 9 s where it is silent. It has to be heard of again.
+pub const INTRODUCTION_PROBES_MAX: u32 = 8;
+/// A node that answered and was not admitted (its name is taken, its release is another) is looked at for this long;
+/// then gossip has to name it again, which it does after [`GOSSIP_REHEAR_MS`]. The log speaks of it as often.
+pub const REFUSED_WATCH_MS: u64 = 60_000;
+const _: () = assert!(GOSSIP_REHEAR_MS >= REFUSED_WATCH_MS);
 /// Wait for a run slot or a connection of the origin before a request is refused as overload: a client
 /// that has waited so long is better told to come back than kept in a queue that grows. Long enough
 /// for some hundred cold keys of a second each behind the default of 32 slots.

@@ -18,6 +18,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::config::RefreshSection;
 use crate::farewell::Unserved;
+use crate::gossip::refused::Refused;
 use crate::words;
 
 mod definitions;
@@ -59,6 +60,11 @@ pub struct Meters {
     shed: Family<{ words::SHED.len() }>,
     held_back: Counter,
     strangers: Family<{ words::STRANGERS.len() }>,
+    gossip_refused: Family<{ words::GOSSIP_REFUSALS.len() }>,
+    gossip_bytes: Family<{ words::GOSSIP_DIRECTIONS.len() }>,
+    gossip_unsent: Counter,
+    gossip_downs: Counter,
+    gossip_rejoins: Counter,
     unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
@@ -97,8 +103,12 @@ impl<const N: usize> Family<N> {
     }
 
     fn add(&self, place: usize) {
+        self.add_many(place, 1);
+    }
+
+    fn add_many(&self, place: usize, more: u64) {
         if let Some(counter) = self.counters.get(place) {
-            counter.increment(1);
+            counter.increment(more);
         }
     }
 }
@@ -141,6 +151,11 @@ impl Meters {
             shed: Family::new(defined::SHED, "class", &words::SHED),
             held_back: defined::HELD_BACK.counter(),
             strangers: Family::new(defined::STRANGERS, "reason", &words::STRANGERS),
+            gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &words::GOSSIP_REFUSALS),
+            gossip_bytes: Family::new(defined::GOSSIP_BYTES, "direction", &words::GOSSIP_DIRECTIONS),
+            gossip_unsent: defined::GOSSIP_UNSENT.counter(),
+            gossip_downs: defined::GOSSIP_DOWNS.counter(),
+            gossip_rejoins: defined::GOSSIP_REJOINS.counter(),
             unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
         }
     }
@@ -206,6 +221,35 @@ impl Meters {
     /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
     pub fn refused_stranger(&self, reason: &str) {
         self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
+    }
+
+    /// Gossip declared a member dead.
+    pub fn gossip_down(&self) {
+        self.gossip_downs.increment(1);
+    }
+
+    /// This node had been declared dead by gossip, and came back.
+    pub fn gossip_rejoin(&self) {
+        self.gossip_rejoins.increment(1);
+    }
+
+    /// A gossip datagram was not believed.
+    pub fn refused_gossip(&self, why: Refused) {
+        self.gossip_refused.add(why.place());
+    }
+
+    /// A gossip datagram of so many bytes was received, believed or not.
+    pub fn received_gossip(&self, bytes: usize) {
+        self.gossip_bytes.add_many(0, bytes as u64);
+    }
+
+    /// A gossip datagram of so many bytes was sent, or could not be.
+    pub fn sent_gossip(&self, bytes: usize, is_sent: bool) {
+        if is_sent {
+            self.gossip_bytes.add_many(1, bytes as u64);
+        } else {
+            self.gossip_unsent.increment(1);
+        }
     }
 
     /// A connection of the listener at this place of [`words::LISTENERS`] was ended unserved.

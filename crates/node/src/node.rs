@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
 use bytes::Bytes;
 use futures_util::TryFutureExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
-use hopcache_core::membership::{Card, Phase};
+use hopcache_core::membership::{Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -25,23 +24,24 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{Address, RefreshMode, RefreshSection, Report, Settings};
+use crate::config::{RefreshMode, RefreshSection, Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
+use crate::gossip::{GossipHandle, gossip};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
+use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
 use crate::meters::Meters;
 use crate::origin::own_login;
 use crate::patience::Patience;
-use crate::peer::auth::ClusterKey;
+use crate::peer::auth::{ClusterKey, Keyring};
 use crate::peer::client::PeerClient;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
@@ -124,6 +124,7 @@ impl Standing {
 /// A running node.
 pub struct Node {
     standing: Arc<Standing>,
+    gossip: GossipHandle,
     stop_clients: CancellationToken,
     stop_peers: CancellationToken,
     stop_rest: CancellationToken,
@@ -136,30 +137,24 @@ pub struct Node {
     client_addr: SocketAddr,
 }
 
-/// The three listeners, bound before anything else is started.
-struct Listeners {
-    client: TcpListener,
-    peer: TcpListener,
-    admin: TcpListener,
-}
-
 impl Node {
     /// Binds, puts together and starts a node.
     ///
     /// # Errors
     /// When an address cannot be bound, or the configuration turns out not to work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
-        let listeners = Listeners::bind(settings).await?;
+        let (listeners, socket) = Listeners::bind(settings).await?;
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await;
         let clock = SystemClock::start();
-        let key = cluster_key(settings)?;
+        let keys = keyring(settings)?;
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
-        let members = Members::new(
-            Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Ready),
-            move |members, _| ring_of(members, virtual_nodes),
-        );
-        let link = Arc::new(PeerLink::new(Arc::clone(&key), me.node.clone()));
+        let card = Card {
+            weight: Weight::from_factor(settings.node.ring_weight)?,
+            ..Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Ready)
+        };
+        let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
+        let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
         let ports = Ports {
@@ -184,10 +179,12 @@ impl Node {
             leaving: CancellationToken::new(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
-        let prober = Prober::new(members, link, &seeds);
+        let prober = Prober::new(Arc::clone(&members), link, &seeds);
+        let (gossip, talk) = gossip(socket, keys.clone(), members, Arc::clone(&standing.meters));
         let node = Self {
             client_addr: listeners.client.local_addr()?,
             standing,
+            gossip,
             stop_clients: CancellationToken::new(),
             stop_peers: CancellationToken::new(),
             stop_rest: CancellationToken::new(),
@@ -198,7 +195,8 @@ impl Node {
             drain: settings.node.drain_ms.duration(),
         };
         node.start_background(prober);
-        node.start_listeners(listeners, settings, key, clock);
+        node.spawn(talk.run());
+        node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
     }
 
@@ -244,6 +242,7 @@ impl Node {
             );
         }
         self.stop_peers.cancel();
+        self.gossip.leave().await;
         self.stop_rest.cancel();
         self.background.close();
         let _ = tokio::time::timeout(last_words, self.background.wait()).await;
@@ -267,13 +266,7 @@ impl Node {
         self.spawn(async move { match own_login::watch(&*standing.origin).await {} });
     }
 
-    fn start_listeners(
-        &self,
-        listeners: Listeners,
-        settings: &Settings,
-        key: Arc<ClusterKey>,
-        clock: SystemClock,
-    ) {
+    fn start_listeners(&self, listeners: Listeners, settings: &Settings, keys: Keyring, clock: SystemClock) {
         let clients_max =
             usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
         let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
@@ -291,7 +284,7 @@ impl Node {
             members: Arc::clone(&self.standing.members),
             engine: Arc::clone(&self.standing.engine),
         };
-        let peers = crate::peer::server::service(Arc::new(desk), key);
+        let peers = crate::peer::server::service(Arc::new(desk), keys);
         let stop = self.stop_peers.clone();
         let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
         let served = serve(listeners.peer, peers, door, self.peers.clone(), stop);
@@ -331,45 +324,23 @@ const SERVE_ON_MAX: Duration = Duration::from_secs(2);
 /// Time for each of the two things that are done at the very end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-impl Listeners {
-    async fn bind(settings: &Settings) -> anyhow::Result<Self> {
-        Ok(Self {
-            client: bind("node.client_addr", &settings.node.client_addr).await?,
-            peer: bind("node.peer_addr", &settings.node.peer_addr).await?,
-            admin: bind("node.admin_addr", &settings.node.admin_addr).await?,
-        })
-    }
+/// The keys that peers prove: none that anybody knows, for a node without one.
+fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
+    let cluster = &settings.cluster;
+    let of = |key: &Secret| ClusterKey::of(&cluster.name, key.expose().as_bytes()).map(Arc::new);
+    let own = match &cluster.key {
+        Some(key) => of(key)?,
+        None => Arc::new(ClusterKey::random()),
+    };
+    Ok(Keyring::new(own, cluster.previous_key.as_ref().map(of).transpose()?))
 }
 
-async fn bind(key: &str, address: &Address) -> anyhow::Result<TcpListener> {
-    TcpListener::bind((address.host.as_str(), address.port))
-        .await
-        .with_context(|| format!("{key}: cannot listen on {address}; is something else running there?"))
-}
-
-/// Where peers find this node, as an address: a configured name is looked up, and what was bound
-/// stands in where that fails.
-async fn advertised(settings: &Settings, bound: SocketAddr) -> SocketAddr {
-    let address = &settings.node.peer_advertise;
-    let port = if address.port == 0 { bound.port() } else { address.port };
-    match tokio::net::lookup_host((address.host.as_str(), port)).await {
-        Ok(mut found) => found.next().unwrap_or(bound),
-        Err(_) => bound,
-    }
-}
-
-fn cluster_key(settings: &Settings) -> anyhow::Result<Arc<ClusterKey>> {
-    Ok(Arc::new(match &settings.cluster.key {
-        Some(key) => ClusterKey::from_secret(key.expose().as_bytes())?,
-        None => ClusterKey::random(),
-    }))
-}
-
-/// Query keys and entry seals come from the cluster's key, so that all nodes agree and nobody else can
+/// Query keys and entry seals come from the cluster's key, or from one of their own that stays when that is changed, so that all nodes agree and nobody else can
 /// forge an entry. Without a key (a cluster of one) they are the same on every start, so that a store
 /// that outlives the process stays useful.
 fn secrets(settings: &Settings) -> Secrets {
-    let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
+    let cluster = &settings.cluster;
+    let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
     Secrets {
         hasher: KeyHasher::new(secret.as_bytes()),
         checksum_key: ChecksumKey(blake3::derive_key(

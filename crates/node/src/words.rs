@@ -40,6 +40,22 @@ pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 pub const DEGREES: [&str; 2] = ["known", "unknown"];
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
+/// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].
+pub const GOSSIP_REFUSALS: [&str; 11] = [
+    "oversized",
+    "truncated",
+    "version",
+    "cluster",
+    "forged",
+    "replayed",
+    "unreadable",
+    "own",
+    "unreachable",
+    "full",
+    "left",
+];
+/// Labels of `hopcache_gossip_bytes_total`.
+pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// Labels `listener` of `hopcache_connections_refused_total`.
 pub const LISTENERS: [&str; 3] = ["client", "peer", "admin"];
 /// Labels `reason` of `hopcache_connections_refused_total`.

@@ -2,45 +2,16 @@
 //! (`support/moved_clock.c`, built here with `cc`) that stands between redis-server and libc's clock; expiry and
 //! TIME of Redis follow it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::{COMMITS, PATIENCE, asks, counting_proxy, run_arrives};
 use crate::support::lone::{Lone, Spec};
+use crate::support::moved_clock::MovedClock;
 use crate::support::redis::{Options, RedisServer};
 use crate::support::{http, say, until};
 
-struct MovedClock {
-    file: PathBuf,
-    dir: tempfile::TempDir,
-}
-
-impl MovedClock {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/moved_clock.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(dir.path().join("moved_clock.so"));
-        let built = compiler.arg(source).arg("-ldl").status().expect("cc, which rustc links with as well");
-        assert!(built.success());
-        let clock = Self { file: dir.path().join("ms"), dir };
-        clock.move_by(0);
-        clock
-    }
-
-    /// Milliseconds off the machine's clock from now on. In place: it is mapped by the server.
-    fn move_by(&self, ms: i64) {
-        use std::io::Write;
-        let options = std::fs::File::options().write(true).create(true).truncate(false).open(&self.file);
-        options.unwrap().write_all(&ms.to_ne_bytes()).unwrap();
-    }
-
-    async fn redis(&self) -> RedisServer {
-        let library = self.dir.path().join("moved_clock.so");
-        let preload = Some((library, ("MOVED_CLOCK_FILE".to_owned(), self.file.clone())));
-        RedisServer::with(Options { preload, ..Options::default() }).await
-    }
+async fn redis_on(clock: &MovedClock) -> RedisServer {
+    RedisServer::with(Options { preload: Some(clock.preload()), ..Options::default() }).await
 }
 
 /// Seconds that Redis' clock is off this machine's.
@@ -53,7 +24,7 @@ fn seconds_off(redis: &RedisServer) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f24_a_jump_forward_expires_early() {
     let (proxy, clock) = (counting_proxy().await, MovedClock::new());
-    let redis = clock.redis().await;
+    let redis = redis_on(&clock).await;
     let mut node = Lone::start(&Spec::on(&redis.uri()).behind(proxy.addr())).await;
     let (kept, kept_request) = asks("f24 kept", 0);
     node.ask(&kept_request).await;
@@ -89,7 +60,7 @@ async fn f24_after_a_jump_back_staleness_is_bounded_by_the_jump() {
     // TTL 2 s and half of it as grace; no jitter.
     const LIFE: Duration = Duration::from_secs(3);
     let (proxy, clock) = (counting_proxy().await, MovedClock::new());
-    let redis = clock.redis().await;
+    let redis = redis_on(&clock).await;
     let entry = "ttl = \"2s\"\ngrace = 0.5\nttl_jitter = 0.0\nstale_if_error = \"0s\"".to_owned();
     let mut node = Lone::start(&Spec { entry, ..Spec::on(&redis.uri()).behind(proxy.addr()) }).await;
     let (statement, request) = asks("f24 back", 0);

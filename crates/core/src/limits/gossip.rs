@@ -42,3 +42,25 @@ pub const GOSSIP_SPREAD_BYTES_MAX: usize = 512;
 pub const GOSSIP_SPREAD_SLOTS: u64 = 64;
 /// Pieces that are known as seen: 16 for each slot, so that one does not go round for ever.
 pub const GOSSIP_SPREAD_SEEN_MAX: usize = 1_024;
+/// Largest gossip datagram as it is sent, in bytes, seal included: [`GOSSIP_DATAGRAM_BYTES_MAX`] has the reason.
+pub const GOSSIP_SEALED_BYTES_MAX: usize = GOSSIP_DATAGRAM_BYTES_MAX + 48;
+/// Gossip sessions (lives of senders) that one node keeps windows for: several lives of each member. About 0.7 KiB each.
+pub const GOSSIP_SESSIONS_MAX: usize = 4 * MEMBERS_MAX;
+/// Datagrams of one sender that may overtake each other: gossip sends a few in a second.
+pub const GOSSIP_WINDOW_MESSAGES: usize = 1_024;
+/// Datagrams that are read in one go before timers and orders have their turn: under 1 ms of opening.
+pub const GOSSIP_BURST_MAX: usize = 64;
+/// What gossip refuses for one reason is said in the log at most once in this time.
+pub const GOSSIP_SAID_MS: u64 = 60_000;
+/// Pause between two rounds of announcing this node to seeds and answering members that gossip does not know.
+pub const GOSSIP_ROUND_MS: u64 = 2_000;
+/// The same when a member has just answered its first probe: a burst of joins is one round.
+pub const GOSSIP_ROUND_SOON_MS: u64 = 100;
+/// Addresses that one such round announces to; the next round goes on behind them.
+pub const GOSSIP_ROUND_MAX: usize = 16;
+/// Orders to gossip (to leave, to spread something) that wait.
+pub const GOSSIP_ORDERS_MAX: usize = 64;
+/// How long the goodbyes of a node that leaves may take: they are datagrams, sent without waiting.
+pub const GOSSIP_LEAVE_MS: u64 = 250;
+/// Nodes that gossip holds for alive and that are not routed to are named to the prober again this often.
+pub const GOSSIP_REHEAR_MS: u64 = 60_000;

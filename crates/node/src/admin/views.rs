@@ -68,6 +68,9 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
                 "name": member.name.as_str(),
                 "peer_addr": member.peer_addr.to_string(),
                 "state": member.state,
+                "phase": member.phase,
+                "weight": member.weight,
+                "life": format!("{:016x}", member.incarnation.0),
                 "share": ring.share(&member.name),
             })
         })

@@ -80,7 +80,7 @@ pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<E
     let text = |key: &str| ring.get(key).map(table::cell).unwrap_or_default();
     say(&format!("{}: {}", if ready.is_success() { "ready" } else { "NOT READY" }, table::cell(&health)));
     say(&format!("ring epoch {}, {} virtual nodes for each node", text("epoch"), text("virtual_nodes")));
-    let columns = ["name", "peer_addr", "state", "share"];
+    let columns = ["name", "peer_addr", "state", "phase", "weight", "share", "life"];
     let members = ring.get("members").and_then(Value::as_array).into_iter().flatten();
     let rows = members.map(|member| {
         columns.iter().map(|column| member.get(column).map(table::cell).unwrap_or_default()).collect()

@@ -48,6 +48,7 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
             settings.node.admin_addr = local(port(node, 2));
             settings.cluster.seeds.clone_from(&seeds);
             settings.cluster.key = Some(key.clone());
+            settings.cluster.previous_key = None;
             Ok(settings)
         })
         .collect()

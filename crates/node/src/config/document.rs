@@ -12,8 +12,9 @@ use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{Secret, duration, format_size, name, size};
+use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OriginUri, StoreUri};
+use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
 /// The whole configuration, as a file gives it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -51,7 +52,7 @@ pub struct NodeSection {
     pub name: Option<NodeName>,
     /// Where clients connect (Query API).
     pub client_addr: Address,
-    /// Where peers connect (TCP).
+    /// Where peers connect: TCP for requests, UDP on the same port for gossip.
     pub peer_addr: Address,
     /// Address at which peers reach this node. Default: `peer_addr`, with the host name in the place of
     /// an unspecified host such as 0.0.0.0.
@@ -68,6 +69,9 @@ pub struct NodeSection {
     /// Connections of clients at the most; more are refused with 503 (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
+    /// Weight on the ring: a node of weight 2 owns twice the keys of one of weight 1.
+    #[schemars(range(min = 0.1, max = 10.0))]
+    pub ring_weight: f64,
     /// How long leaving in good order may take (SIGTERM, `drain`) before the process ends anyway.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
@@ -86,6 +90,7 @@ impl Default for NodeSection {
             admin_token_file: None,
             memory: 256 << 20,
             max_connections: 10_000,
+            ring_weight: 1.0,
             drain: Millis(20_000),
         }
     }
@@ -95,14 +100,34 @@ impl Default for NodeSection {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterSection {
-    /// Peer addresses or DNS names; may contain this node; empty is a cluster of one.
+    /// The cluster's name, the same on every node. It is mixed into the keys: nodes of clusters with different
+    /// names never understand each other, even with one key.
+    #[serde(deserialize_with = "cluster_name::deserialize")]
+    #[schemars(extend("x-allowed" = "1 to 64 characters of A-Z a-z 0-9 . _ : -"))]
+    pub name: String,
+    /// Peer addresses or DNS names by which the first other nodes are found; the rest is learned from them. May
+    /// contain this node; empty is a cluster of one until another node names this one.
     #[schemars(length(max = MEMBERS_MAX))]
     pub seeds: Vec<Address>,
-    /// File with the key that every node of the cluster has; needed with more than one node.
+    /// File with the key that every node of the cluster has; needed with more than one node. It proves and seals
+    /// what nodes say to each other, and unless `data_key_file` is set, query keys and entries come from it too.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub key_file: Option<PathBuf>,
     /// The key itself, for environments that hand over secrets as variables; at least 16 characters.
     pub key: Option<Secret>,
+    /// File with a second key that is believed and never used: the other one while the key is changed. A change is
+    /// three rolling restarts: (1) the new key here, and `data_key_file` with the old one, so that the cache stays;
+    /// (2) the new key in `key_file`, the old one here; (3) nothing here.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub previous_key_file: Option<PathBuf>,
+    /// That second key itself; at least 16 characters.
+    pub previous_key: Option<Secret>,
+    /// File with the key of query keys and entry seals, the same on every node. Default: the cluster's key. Another
+    /// one empties the cache.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub data_key_file: Option<PathBuf>,
+    /// That key itself; at least 16 characters.
+    pub data_key: Option<Secret>,
     /// Places of each node on the ring; the same on every node.
     #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
     pub virtual_nodes: u32,
@@ -110,7 +135,17 @@ pub struct ClusterSection {
 
 impl Default for ClusterSection {
     fn default() -> Self {
-        Self { seeds: Vec::new(), key_file: None, key: None, virtual_nodes: VIRTUAL_NODES_DEFAULT }
+        Self {
+            name: CLUSTER_NAME_DEFAULT.to_owned(),
+            seeds: Vec::new(),
+            key_file: None,
+            key: None,
+            previous_key_file: None,
+            previous_key: None,
+            data_key_file: None,
+            data_key: None,
+            virtual_nodes: VIRTUAL_NODES_DEFAULT,
+        }
     }
 }
 

@@ -59,6 +59,8 @@ pub struct NodeSettings {
     pub memory_bytes: u64,
     /// Connections of clients at the most.
     pub connections_max: u32,
+    /// Weight on the ring.
+    pub ring_weight: f64,
     /// How long leaving in good order may take.
     pub drain_ms: Millis,
 }
@@ -68,8 +70,14 @@ pub struct NodeSettings {
 pub struct ClusterSettings {
     /// Peer addresses as configured; may contain this node's own.
     pub seeds: Vec<Address>,
+    /// The cluster's name.
+    pub name: String,
     /// The cluster's key; present whenever a seed is another node.
     pub key: Option<Secret>,
+    /// Believed as well, while the key is changed.
+    pub previous_key: Option<Secret>,
+    /// What query keys and entry seals come from, where that is not the cluster's key.
+    pub data_key: Option<Secret>,
     /// Places of each node on the ring.
     pub virtual_nodes: u32,
 }
@@ -204,6 +212,7 @@ impl Rules<'_> {
             admin_token: token.flatten(),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
+            ring_weight: node.ring_weight,
             drain_ms: node.drain,
         })
     }
@@ -218,30 +227,47 @@ impl Rules<'_> {
                 "a seed is an address that can be reached",
             );
         }
-        if cluster.key.is_some() && cluster.key_file.is_some() {
-            self.refuse(
-                "cluster.key",
-                super::text::MASK.to_owned(),
-                "set cluster.key or cluster.key_file, not both",
-            );
+        let key = self.key("cluster.key", &cluster.key, &cluster.key_file)?;
+        let previous_key =
+            self.key("cluster.previous_key", &cluster.previous_key, &cluster.previous_key_file)?;
+        let data_key = self.key("cluster.data_key", &cluster.data_key, &cluster.data_key_file)?;
+        if key.is_none() && previous_key.is_some() {
+            let rule = "a second key is believed beside cluster.key or cluster.key_file: set one of them";
+            self.refuse("cluster.previous_key", super::text::MASK.to_owned(), rule);
         }
-        let key = match (&cluster.key, &cluster.key_file) {
-            (Some(key), _) if key.expose().chars().count() < CLUSTER_KEY_CHARS_MIN => {
-                let rule = format!("a cluster key has at least {CLUSTER_KEY_CHARS_MIN} characters");
-                self.refuse("cluster.key", super::text::MASK.to_owned(), rule);
-                return None;
-            }
-            (Some(key), _) => Some(key.clone()),
-            (None, Some(file)) => Some(self.secret("cluster.key_file", file, CLUSTER_KEY_CHARS_MIN)?),
-            (None, None) => None,
-        };
         let other = cluster.seeds.iter().find(|seed| !ClusterSettings::is_self(node, seed));
         if let (None, Some(other)) = (&key, other) {
             let rule =
                 "more than one node needs a key that all of them have: set cluster.key_file or cluster.key";
             self.refuse("cluster.seeds", other.to_string(), rule);
         }
-        Some(ClusterSettings { seeds: cluster.seeds.clone(), key, virtual_nodes: cluster.virtual_nodes })
+        Some(ClusterSettings {
+            name: cluster.name.clone(),
+            seeds: cluster.seeds.clone(),
+            key,
+            previous_key,
+            data_key,
+            virtual_nodes: cluster.virtual_nodes,
+        })
+    }
+
+    /// A key that is given as itself or as a file, or not at all; none of these where something is wrong with it.
+    fn key(&mut self, name: &str, key: &Option<Secret>, file: &Option<PathBuf>) -> Option<Option<Secret>> {
+        let masked = super::text::MASK.to_owned();
+        match (key, file) {
+            (Some(_), Some(_)) => {
+                self.refuse(name, masked, format!("set {name} or {name}_file, not both"));
+                None
+            }
+            (Some(key), None) if key.expose().chars().count() < CLUSTER_KEY_CHARS_MIN => {
+                let rule = format!("a cluster key has at least {CLUSTER_KEY_CHARS_MIN} characters");
+                self.refuse(name, masked, rule);
+                None
+            }
+            (Some(key), None) => Some(Some(key.clone())),
+            (None, Some(file)) => self.secret(&format!("{name}_file"), file, CLUSTER_KEY_CHARS_MIN).map(Some),
+            (None, None) => Some(None),
+        }
     }
 
     fn origin(&mut self, document: &Document) -> Option<OriginSettings> {

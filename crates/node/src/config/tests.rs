@@ -72,6 +72,14 @@ const WRONG_FILES: &[(&str, &str)] = &[
         "origin.uri: ******** is not allowed: credentials do not belong here; use origin.user and origin.password_file (read from hopcache.toml:1); allowed: \"embedded:\", or bolt://, bolt+s:// or bolt+ssc:// with host:port",
     ),
     (
+        "cluster.name = \"no spaces\"",
+        "cluster.name: \"no spaces\" is not allowed: it has other characters, or too many (read from hopcache.toml:1); allowed: 1 to 64 characters of A-Z a-z 0-9 . _ : -",
+    ),
+    (
+        "node.ring_weight = 0.05",
+        "node.ring_weight: 0.05 is not allowed (read from hopcache.toml:1); allowed: a number, from 0.1 to 10.0",
+    ),
+    (
         "cluster.key = 12345",
         "cluster.key: ******** is not allowed (read from hopcache.toml:1); allowed: a text",
     ),
@@ -115,6 +123,18 @@ fn messages_of_values_that_do_not_go_together() {
         (
             "origin.auth = \"service\"",
             "origin.auth: needs origin.user and origin.password_file (it is \"service\", from hopcache.toml:1)",
+        ),
+        (
+            "cluster.previous_key = \"short\"",
+            "cluster.previous_key: a cluster key has at least 16 characters (it is ********, from hopcache.toml:1)",
+        ),
+        (
+            "cluster.data_key = \"a key that is long enough\"\ncluster.data_key_file = \"data.key\"",
+            "cluster.data_key: set cluster.data_key or cluster.data_key_file, not both (it is ********, from hopcache.toml:1)",
+        ),
+        (
+            "cluster.previous_key = \"a key that is long enough\"",
+            "cluster.previous_key: a second key is believed beside cluster.key or cluster.key_file: set one of them (it is ********, from hopcache.toml:1)",
         ),
         (
             "cluster.key = \"short\"",

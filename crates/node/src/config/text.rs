@@ -141,6 +141,20 @@ pub(super) mod name {
     }
 }
 
+/// Reads a cluster's name: what a node's name may look like.
+pub(super) mod cluster_name {
+    use super::{Deserialize, Deserializer, NodeName};
+    use serde::de::Error as _;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
+        let text = String::deserialize(input)?;
+        match NodeName::new(&text) {
+            Ok(_) => Ok(text),
+            Err(_) => Err(D::Error::custom("it has other characters, or too many")),
+        }
+    }
+}
+
 /// A text that is never shown: its `Debug`, `Display` and serde forms are a mask.
 #[derive(Clone)]
 pub struct Secret(SecretString);

@@ -1,17 +1,19 @@
-//! Members from a fixed list of seeds, kept by probes. Publishes who is routed to, and nothing else.
+//! Members found by seeds and by gossip, kept by probes. Publishes who is routed to, and nothing else.
 //!
 //! The decisions are [`hopcache_core::membership`]'s; here are the lock around them, the seeds' addresses, the
 //! probes and the publication. A seed is an address: the name and life behind it come from the answer
-//! to a probe. [`Cluster::report`] changes the published view before it returns, so whoever saw a peer
+//! to a probe; so do those of a node that gossip ([`crate::gossip`]) names. [`Cluster::report`] changes the published view before it returns, so whoever saw a peer
 //! refuse a connection routes around it with the very next request.
 //!
 //! Never here: which node owns a key. What is made of the routable names (a ring) is the caller's
 //! `compose`, called once for each set of names and published with it, so a view is never half new.
 
 mod prober;
+mod seeds;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use hopcache_core::membership::{
     Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
 };
 use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -49,12 +52,16 @@ type Compose<R> = Box<dyn Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync>;
 
 /// The members, and the view of them.
 pub struct Cluster<R> {
+    /// This node's.
+    name: NodeName,
     state: Mutex<State>,
     compose: Compose<R>,
     view: ArcSwap<View<R>>,
     watch: watch::Sender<Arc<View<R>>>,
-    /// Somebody saw a member fail: probe now.
+    /// Somebody saw a member fail, or named a new one: probe now.
     suspicion: Notify,
+    /// Where the seeds are, this node's own address left out; for gossip.
+    seeds: ArcSwap<Vec<SocketAddr>>,
 }
 
 struct State {
@@ -68,6 +75,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         me: Card,
         compose: impl Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync + 'static,
     ) -> Arc<Self> {
+        let name = me.name.clone();
         let members = Membership::new(me);
         let routable = members.routable();
         let view = Arc::new(View {
@@ -78,11 +86,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             settled: false,
         });
         Arc::new(Self {
+            name,
             state: Mutex::new(State { members, settled: false }),
             compose: Box::new(compose),
             watch: watch::Sender::new(Arc::clone(&view)),
             view: ArcSwap::new(view),
             suspicion: Notify::new(),
+            seeds: ArcSwap::default(),
         })
     }
 
@@ -139,17 +149,52 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         card
     }
 
-    /// Gossip brought a card. The view has changed, if it does, when this returns.
+    /// Where the seeds are, as far as they resolve, this node's own address left out.
+    #[must_use]
+    pub fn seeds(&self) -> Arc<Vec<SocketAddr>> {
+        self.seeds.load_full()
+    }
+
+    /// Gossip brought a card. The view has changed, if it does, when this returns; a node that is to be probed
+    /// is probed soon.
     ///
     /// # Errors
     /// [`NotAdmitted`]: nothing changed, and it is not to be probed.
     pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
         let mut state = self.state.lock();
         let heard = state.members.heard(card)?;
-        if let Heard::Known(change) = heard {
-            self.publish(&state, change);
+        match heard {
+            Heard::Known(change) => self.publish(&state, change),
+            Heard::Probe(_) => self.suspicion.notify_one(),
         }
         Ok(heard)
+    }
+
+    /// Gossip says that a life of a member is dead, or said goodbye. The view has changed, if it does, when this
+    /// returns; it is probed at once, and an answer brings it back.
+    pub fn heard_of_end(&self, node: &NodeName, report: Report) -> Change {
+        let change = self.saw(node, report);
+        if change != Change::None {
+            self.suspicion.notify_one();
+        }
+        change
+    }
+
+    /// An address that only gossip named was probed in vain for long.
+    fn dismiss(&self, addr: SocketAddr) {
+        self.state.lock().members.dismiss(addr);
+    }
+
+    /// Addresses that gossip named and that have not answered yet.
+    fn introductions(&self) -> Vec<SocketAddr> {
+        self.state.lock().members.introductions().collect()
+    }
+
+    /// Forgets who was down for long and is no seed.
+    fn forget(&self, now: Millis, seeds: &BTreeSet<SocketAddr>) {
+        let mut state = self.state.lock();
+        let change = state.members.forget(now, |addr| seeds.contains(&addr));
+        self.publish(&state, change);
     }
 
     /// Somebody saw a member fail, or gossip said so. The view has changed, if it does, when this returns.
@@ -168,6 +213,10 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let change = state.members.answered(addr, &who.card)?;
         self.publish(&state, change);
         Ok(change)
+    }
+
+    fn name(&self) -> &NodeName {
+        &self.name
     }
 
     fn is_me(&self, who: &PeerIdentity) -> bool {

@@ -1,4 +1,7 @@
-//! The task that looks after the members: resolves seeds, probes their addresses, tells [`Cluster`].
+//! The task that looks after the members: has seeds resolved, probes addresses, tells [`Cluster`].
+//!
+//! Probed are: where the seeds are, where members are (down ones too, until core forgets them), and where gossip says
+//! that an unknown node is, for as long as [`INTRODUCTION_PROBES_MAX`] says.
 //!
 //! One loop owns all its state. Probes and resolutions run in a `JoinSet` that the loop owns too, at
 //! most [`PROBES_IN_FLIGHT_MAX`] probes at a time; when the loop is dropped they end with it.
@@ -9,16 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBES_IN_FLIGHT_MAX, SEED_RESOLVE_MS, SEED_RESOLVE_TIMEOUT_MS,
+    INTRODUCTION_PROBES_MAX, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBES_IN_FLIGHT_MAX, REFUSED_WATCH_MS,
+    SEED_RESOLVE_MS,
 };
 use hopcache_core::membership::{MemberState, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Cluster;
+use super::seeds::{self, Resolved, Seeds};
 use crate::peer::auth::PeerIdentity;
 use crate::peer::link::PeerLink;
 
@@ -26,19 +31,11 @@ use crate::peer::link::PeerLink;
 pub struct Prober<R> {
     cluster: Arc<Cluster<R>>,
     link: Arc<PeerLink>,
-    seeds: Vec<Seed>,
+    seeds: Seeds,
     targets: BTreeMap<SocketAddr, Target>,
     work: JoinSet<Done>,
     probing: usize,
-}
-
-struct Seed {
-    /// `host:port` as configured.
-    text: String,
-    /// What it resolved to the last time it did.
-    addrs: BTreeSet<SocketAddr>,
-    resolve_at: Option<Instant>,
-    tried: bool,
+    started: Instant,
 }
 
 struct Target {
@@ -50,33 +47,36 @@ struct Target {
     name: Option<NodeName>,
     /// It is this node itself.
     me: bool,
+    /// A seed is there: it is probed whatever happens.
+    is_seed: bool,
+    /// Somebody of this cluster answered there and was not admitted: until then it is looked whether that changes.
+    refused_until: Option<Instant>,
     /// What was last logged about it, so that a lasting trouble is one line.
     said: String,
 }
 
 enum Done {
     Probed(SocketAddr, Result<PeerIdentity, PeerError>),
-    Resolved(usize, Result<BTreeSet<SocketAddr>, String>),
+    Resolved(usize, Resolved),
 }
 
 impl<R: Send + Sync + 'static> Prober<R> {
     /// A prober of `seeds`, each `host:port`; one of them may be this node.
     #[must_use]
     pub fn new(cluster: Arc<Cluster<R>>, link: Arc<PeerLink>, seeds: &[String]) -> Self {
-        let now = Instant::now();
-        let seeds = seeds.iter().map(|text| match text.parse::<SocketAddr>() {
-            Ok(addr) => Seed { text: text.clone(), addrs: [addr].into(), resolve_at: None, tried: true },
-            Err(_) => {
-                Seed { text: text.clone(), addrs: BTreeSet::new(), resolve_at: Some(now), tried: false }
-            }
-        });
-        let seeds = seeds.collect();
-        Self { cluster, link, seeds, targets: BTreeMap::new(), work: JoinSet::new(), probing: 0 }
+        Self::with_resolver(cluster, link, Seeds::new(seeds, seeds::system()))
+    }
+
+    pub(super) fn with_resolver(cluster: Arc<Cluster<R>>, link: Arc<PeerLink>, seeds: Seeds) -> Self {
+        let (targets, work) = (BTreeMap::new(), JoinSet::new());
+        Self { cluster, link, seeds, targets, work, probing: 0, started: Instant::now() }
     }
 
     /// Probes until dropped. The caller spawns it and owns the task.
     pub async fn run(mut self) {
-        self.follow_seeds();
+        let mut housekeeping = tokio::time::interval(Duration::from_millis(SEED_RESOLVE_MS));
+        housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.follow();
         loop {
             self.start_due();
             if self.all_tried() {
@@ -89,6 +89,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 () = tokio::time::sleep_until(wake_at) => {}
                 Some(done) = self.work.join_next() => self.note(done),
                 () = cluster.suspicion.notified() => self.hurry(),
+                _ = housekeeping.tick() => self.keep_house(),
             }
         }
     }
@@ -96,12 +97,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
     /// Starts what is due, as far as the bound on probes under way allows.
     fn start_due(&mut self) {
         let now = Instant::now();
-        for (index, seed) in self.seeds.iter_mut().enumerate() {
-            if seed.resolve_at.is_some_and(|at| at <= now) {
-                seed.resolve_at = None;
-                let text = seed.text.clone();
-                self.work.spawn(async move { Done::Resolved(index, resolve(&text).await) });
-            }
+        for (place, question) in self.seeds.start_due() {
+            self.work.spawn(async move { Done::Resolved(place, question.await) });
         }
         for (&addr, target) in &mut self.targets {
             let due = !target.in_flight && !target.me && target.probe_at <= now;
@@ -117,12 +114,11 @@ impl<R: Send + Sync + 'static> Prober<R> {
     }
 
     fn next_due(&self) -> Instant {
-        let resolves = self.seeds.iter().filter_map(|seed| seed.resolve_at);
         let idle = self.targets.values().filter(|target| !target.in_flight && !target.me);
         // At the bound the end of a probe wakes the loop, not a target that is due already.
         let idle = idle.filter(|_| self.probing < PROBES_IN_FLIGHT_MAX).map(|target| target.probe_at);
         let far = Instant::now() + Duration::from_millis(SEED_RESOLVE_MS);
-        resolves.chain(idle).min().unwrap_or(far)
+        self.seeds.next_due().into_iter().chain(idle).min().unwrap_or(far)
     }
 
     fn note(&mut self, done: Result<Done, tokio::task::JoinError>) {
@@ -131,7 +127,10 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 self.probing = self.probing.saturating_sub(1);
                 self.probed(addr, answer);
             }
-            Ok(Done::Resolved(index, addrs)) => self.resolved(index, addrs),
+            Ok(Done::Resolved(place, answer)) => {
+                self.seeds.resolved(place, answer);
+                self.follow();
+            }
             // A probe cannot panic by what it reads (I13); if one did, its target would stay
             // `in_flight`, so start them all over.
             Err(error) => {
@@ -140,6 +139,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 self.work = JoinSet::new();
                 self.probing = 0;
                 self.targets.values_mut().for_each(|target| target.in_flight = false);
+                self.seeds.start_over();
             }
         }
     }
@@ -151,7 +151,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 target.me = true;
-                return;
+                self.cluster.dismiss(addr);
+                return self.say_seeds();
             }
             Ok(who) => welcome(&self.cluster, addr, target, &who),
             Err(error) => {
@@ -172,36 +173,55 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    fn resolved(&mut self, index: usize, addrs: Result<BTreeSet<SocketAddr>, String>) {
-        let Some(seed) = self.seeds.get_mut(index) else { return };
-        seed.tried = true;
-        seed.resolve_at = Some(Instant::now() + Duration::from_millis(SEED_RESOLVE_MS));
-        match addrs {
-            Ok(addrs) => seed.addrs = addrs,
-            Err(error) => tracing::warn!(seed = seed.text, error, "seed cannot be resolved; trying again"),
-        }
-        self.follow_seeds();
-    }
-
-    /// Probes what seeds resolve to, and stops probing what they no longer do and what is not up.
-    fn follow_seeds(&mut self) {
-        let wanted: BTreeSet<SocketAddr> =
-            self.seeds.iter().flat_map(|seed| seed.addrs.iter().copied()).collect();
-        self.targets.retain(|addr, target| {
-            wanted.contains(addr) || target.in_flight || (target.name.is_some() && target.failures == 0)
-        });
+    /// Probes where seeds, members and nodes heard of are, and nowhere else.
+    fn follow(&mut self) {
         let now = Instant::now();
+        let seeds = self.seeds.addrs();
+        self.give_up_on_the_unheard();
+        let view = self.cluster.view();
+        let others = view.members.iter().filter(|member| member.name != *self.cluster.name());
+        let heard_of = self.cluster.introductions();
+        let wanted: BTreeSet<SocketAddr> =
+            seeds.iter().copied().chain(others.map(|member| member.peer_addr)).chain(heard_of).collect();
+        self.targets.retain(|addr, target| {
+            let is_watched = target.refused_until.is_some_and(|until| now < until);
+            wanted.contains(addr) || target.in_flight || is_watched
+        });
         for addr in wanted {
-            if self.targets.len() >= PROBE_TARGETS_MAX {
-                tracing::warn!(%addr, "more than {PROBE_TARGETS_MAX} seed addresses; the rest is left out");
-                return;
+            if self.targets.len() >= PROBE_TARGETS_MAX && !self.targets.contains_key(&addr) {
+                tracing::warn!(%addr, "more than {PROBE_TARGETS_MAX} addresses to probe; the rest is left out");
+                break;
             }
-            self.targets.entry(addr).or_insert_with(|| Target::new(now));
+            let target = self.targets.entry(addr).or_insert_with(|| Target::new(now));
+            target.is_seed = seeds.contains(&addr);
+        }
+        self.say_seeds();
+    }
+
+    /// An address that gossip named and where nobody of this cluster answers is not probed for ever.
+    fn give_up_on_the_unheard(&self) {
+        for addr in self.cluster.introductions() {
+            let failures = self.targets.get(&addr).map_or(0, |target| target.failures);
+            if failures >= INTRODUCTION_PROBES_MAX {
+                self.cluster.dismiss(addr);
+            }
         }
     }
 
-    /// Members that somebody saw fail are probed now, not when their turn comes.
+    fn say_seeds(&self) {
+        let seeds = self.targets.iter().filter(|(_, target)| target.is_seed && !target.me);
+        self.cluster.seeds.store(Arc::new(seeds.map(|(addr, _)| *addr).collect()));
+    }
+
+    fn keep_house(&mut self) {
+        let now = Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
+        self.cluster.forget(now, &self.seeds.addrs());
+        self.follow();
+    }
+
+    /// Members that somebody saw fail are probed now, not when their turn comes; so are nodes heard of.
     fn hurry(&mut self) {
+        self.follow();
         let now = Instant::now();
         let view = self.cluster.view();
         for member in view.members.iter().filter(|member| member.state != MemberState::Up) {
@@ -214,14 +234,24 @@ impl<R: Send + Sync + 'static> Prober<R> {
     }
 
     fn all_tried(&self) -> bool {
-        self.seeds.iter().all(|seed| seed.tried) && self.targets.values().all(|target| target.tried)
+        self.seeds.are_tried() && self.targets.values().all(|target| target.tried || !target.is_seed)
     }
 }
 
 impl Target {
     fn new(now: Instant) -> Self {
         let said = String::from("not probed yet");
-        Self { probe_at: now, in_flight: false, failures: 0, tried: false, name: None, me: false, said }
+        Self {
+            probe_at: now,
+            in_flight: false,
+            failures: 0,
+            tried: false,
+            name: None,
+            me: false,
+            is_seed: false,
+            refused_until: None,
+            said,
+        }
     }
 }
 
@@ -241,7 +271,11 @@ fn welcome<R: Send + Sync + 'static>(
             target.name = Some(who.card.name.clone());
             None
         }
-        Err(error) => Some(error.to_string()),
+        Err(error) => {
+            let pause = Duration::from_millis(REFUSED_WATCH_MS);
+            target.refused_until.get_or_insert_with(|| Instant::now() + pause);
+            Some(error.to_string())
+        }
     }
 }
 
@@ -270,14 +304,5 @@ fn report_at<R: Send + Sync + 'static>(
 ) {
     if cluster.addr_of(name) == Some(addr) {
         cluster.saw(name, report);
-    }
-}
-
-async fn resolve(seed: &str) -> Result<BTreeSet<SocketAddr>, String> {
-    let deadline = Duration::from_millis(SEED_RESOLVE_TIMEOUT_MS);
-    match tokio::time::timeout(deadline, tokio::net::lookup_host(seed)).await {
-        Ok(Ok(addrs)) => Ok(addrs.take(PROBE_TARGETS_MAX).collect()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms")),
     }
 }

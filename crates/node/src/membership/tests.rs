@@ -2,18 +2,22 @@
 //!
 //! Waits are on the published view; the deadline around them only turns a hang into a failure.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hopcache_core::membership::{Card, MemberState, Phase, Weight};
+use hopcache_core::membership::{Card, Change, Heard, MemberState, Phase, Report, Weight};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_engine::ports::PeerError;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::seeds::{Resolver, Seeds};
 use super::{Cluster, Prober, View};
+use crate::peer::link::PeerLink;
 use crate::peer::tests::harness::{Peer, link, name};
 
 /// What the tests compose of the routable names: themselves, joined.
@@ -33,13 +37,21 @@ impl Drop for Watched {
 
 impl Watched {
     fn new(me: SocketAddr, seeds: &[String]) -> Self {
+        Self::of(me, |cluster, link| Prober::new(cluster, link, seeds))
+    }
+
+    fn with(me: SocketAddr, seeds: Seeds) -> Self {
+        Self::of(me, |cluster, link| Prober::with_resolver(cluster, link, seeds))
+    }
+
+    fn of(me: SocketAddr, prober: impl FnOnce(Arc<Cluster<Names>>, Arc<PeerLink>) -> Prober<Names>) -> Self {
         let compose = |members: &[(NodeName, Weight)], _| {
             let names: Vec<String> = members.iter().map(|(name, _)| name.to_string()).collect();
             names.join(" ")
         };
         let cluster = Cluster::new(Card::new(name("node-a"), me, Incarnation(1), Phase::Ready), compose);
         let views = cluster.subscribe();
-        let prober = tokio::spawn(Prober::new(Arc::clone(&cluster), link("node-a"), seeds).run());
+        let prober = tokio::spawn(prober(Arc::clone(&cluster), link("node-a")).run());
         Self { cluster, views, prober: prober.abort_handle() }
     }
 
@@ -136,4 +148,79 @@ async fn seeds_that_answer_nothing_settle_as_a_cluster_of_one() {
     assert_eq!((view.ring.as_str(), view.members.len()), ("node-a", 1));
     let mut alone = Watched::new("127.0.0.1:1".parse().unwrap(), &[]);
     alone.until("a cluster of one", |view| view.settled).await;
+}
+
+/// What a resolver says of a name from question to question; then the last answer again.
+fn resolver_of(answers: Vec<Result<Vec<SocketAddr>, &'static str>>, asked: Arc<AtomicUsize>) -> Resolver {
+    Arc::new(move |_| {
+        let place = asked.fetch_add(1, Ordering::SeqCst).min(answers.len() - 1);
+        let answer = answers[place].clone().map(BTreeSet::from_iter).map_err(ToOwned::to_owned);
+        Box::pin(async move { answer })
+    })
+}
+
+/// A name that does not resolve at first, then to nothing, then to this node alone, then to a dead host and to
+/// one that lives; and that resolves to nothing again later, which makes nobody forgotten.
+#[tokio::test]
+async fn a_name_that_answers_nothing_at_first_is_asked_again() {
+    let (me, peer) = (Peer::start("node-a", 1).await, Peer::start("node-b", 1).await);
+    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let answers = vec![
+        Err("no such host"),
+        Ok(vec![]),
+        Ok(vec![me.addr]),
+        Ok(vec![me.addr, dead, peer.addr]),
+        Ok(vec![]),
+    ];
+    let asked = Arc::new(AtomicUsize::new(0));
+    let seeds = Seeds::new(&["nodes.test:7476".into()], resolver_of(answers, Arc::clone(&asked)));
+    let mut watched = Watched::with(me.addr, seeds);
+    watched.until("one try, whatever it brought", |view| view.settled).await;
+    watched.until("both", |view| *view.ring == "node-a node-b").await;
+    assert!(asked.load(Ordering::SeqCst) >= 4);
+    let mut known = [dead, peer.addr];
+    known.sort_unstable();
+    assert_eq!(*watched.cluster.seeds(), known, "this node's own address is left out");
+}
+
+/// Gossip names a node: it is probed and routed to, though no seed names it. What it names where nobody lives is
+/// given up, and never routed to.
+#[tokio::test]
+async fn whom_gossip_names_is_routed_to_once_it_has_answered() {
+    let peer = Peer::start("node-b", 1).await;
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[]);
+    watched.until("a cluster of one", |view| view.settled).await;
+    let card = |node: &str, addr, life| Card::new(name(node), addr, Incarnation(life), Phase::Ready);
+    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for named in [card("node-b", peer.addr, 1), card("node-x", dead, 1)] {
+        assert_eq!(watched.cluster.heard(&named), Ok(Heard::Probe(named.peer_addr)));
+    }
+    assert_eq!(*watched.cluster.view().ring, "node-a", "not before it has answered");
+    watched.until("the one that lives", |view| *view.ring == "node-a node-b").await;
+    let given_up = async {
+        while !watched.cluster.introductions().is_empty() {
+            // tidy: poll interval
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), given_up).await.unwrap();
+    // It is still probed, though no seed names it: it dies and comes back.
+    let addr = peer.addr;
+    peer.kill().await;
+    watched.until("its death", |view| *view.ring == "node-a").await;
+    let _peer = Peer::start_at(addr, "node-b", 2).await;
+    watched.until("its return", |view| *view.ring == "node-a node-b").await;
+}
+
+/// Gossip says that a member is dead, wrongly: out at once, and back by the probe that follows.
+#[tokio::test]
+async fn a_wrong_verdict_of_gossip_is_undone_by_a_probe() {
+    let peer = Peer::start("node-b", 7).await;
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[peer.addr.to_string()]);
+    watched.until("both", |view| *view.ring == "node-a node-b").await;
+    let verdict = |life| Report::GossipDown(Incarnation(life));
+    assert_eq!(watched.cluster.heard_of_end(&name("node-b"), verdict(6)), Change::None, "of another life");
+    assert_eq!(watched.cluster.heard_of_end(&name("node-b"), verdict(7)), Change::Routing);
+    assert_eq!(*watched.cluster.view().ring, "node-a");
+    watched.until("its return", |view| *view.ring == "node-a node-b").await;
 }

@@ -78,6 +78,11 @@ metrics! {
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";
     STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
+    GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that were not believed, or could not be read.";
+    GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed; those received include what was not believed.";
+    GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the system did not take; gossip goes on without them.";
+    GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead here; those that lived all the same are brought back by a probe.";
+    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node learned that it had been declared dead, and came back.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
     LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost: the queue was full, or they could not be written.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";

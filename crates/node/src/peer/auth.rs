@@ -35,13 +35,11 @@ use hopcache_core::membership::Card;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use secrecy::{ExposeSecret, SecretBox};
 use subtle::ConstantTimeEq;
 
 use super::PeerPath;
+pub use super::keys::{CLUSTER_KEY_BYTES_MIN, ClusterKey, Keyring, WeakKey};
 
-/// Shortest cluster key, in bytes. It is used as it is, without stretching, so it has to be random.
-pub const CLUSTER_KEY_BYTES_MIN: usize = 16;
 /// Length of an authentication tag, in bytes.
 pub const TAG_BYTES: usize = 16;
 /// Header that carries the proof of a probe.
@@ -55,19 +53,6 @@ const HEAD_BYTES: usize = 1 + 8 + 16 + 8 + 1;
 /// and then the bare name: they find a control character in the name and refuse, and are refused by this
 /// constant but for one life in 2^64.
 const WELCOME_FORM: [u8; 8] = *b"card\0\0\0\x02";
-
-/// What every node of a cluster holds and nobody else does.
-pub struct ClusterKey {
-    hello: SecretBox<[u8; 32]>,
-    session: SecretBox<[u8; 32]>,
-}
-
-/// The configured cluster key is too short to protect anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the cluster key has {0} bytes; use at least {CLUSTER_KEY_BYTES_MIN} random ones (openssl rand -hex 32)"
-)]
-pub struct WeakKey(pub usize);
 
 /// Why a message or answer is not believed. Never told to whoever sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -103,40 +88,6 @@ impl AuthError {
     }
 }
 
-impl ClusterKey {
-    /// From the configured key.
-    ///
-    /// # Errors
-    /// [`WeakKey`] when it has fewer than [`CLUSTER_KEY_BYTES_MIN`] bytes.
-    pub fn from_secret(secret: &[u8]) -> Result<Self, WeakKey> {
-        if secret.len() < CLUSTER_KEY_BYTES_MIN {
-            return Err(WeakKey(secret.len()));
-        }
-        Ok(Self {
-            hello: SecretBox::new(Box::new(blake3::derive_key("hopcache peer hello v1", secret))),
-            session: SecretBox::new(Box::new(blake3::derive_key("hopcache peer session v1", secret))),
-        })
-    }
-
-    /// A key that no other node has: for a cluster of one, whose peer listener then believes nobody.
-    #[must_use]
-    pub fn random() -> Self {
-        let secret = rand::random::<[u8; 32]>();
-        Self {
-            hello: SecretBox::new(Box::new(blake3::derive_key("hopcache peer hello v1", &secret))),
-            session: SecretBox::new(Box::new(blake3::derive_key("hopcache peer session v1", &secret))),
-        }
-    }
-
-    fn hello_mac(&self, sender: &NodeName, nonce: &[u8; 16]) -> [u8; 32] {
-        let mut hasher = blake3::Hasher::new_keyed(self.hello.expose_secret());
-        for part in [PeerPath::Probe.method(), PeerPath::Probe.as_str(), sender.as_str()] {
-            hasher.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
-        }
-        *hasher.update(nonce).finalize().as_bytes()
-    }
-}
-
 /// A sender's greeting: who it is, and its random part of the session to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
@@ -156,7 +107,7 @@ impl Hello {
     /// The value of [`HELLO_HEADER`]: version, sender, nonce and MAC.
     #[must_use]
     pub fn to_header(&self, key: &ClusterKey) -> String {
-        let mac = blake3::Hash::from_bytes(key.hello_mac(&self.sender, &self.nonce));
+        let mac = blake3::Hash::from_bytes(hello_mac(key, &self.sender, &self.nonce));
         let nonce = u128::from_be_bytes(self.nonce);
         format!("v{VERSION} {} {nonce:032x} {}", self.sender, mac.to_hex())
     }
@@ -177,7 +128,7 @@ impl Hello {
         let nonce = u128::from_str_radix(nonce, 16).ok().filter(|_| hex).ok_or(AuthError::Malformed)?;
         let hello = Self { sender, nonce: nonce.to_be_bytes() };
         let mac = blake3::Hash::from_hex(mac).map_err(|_| AuthError::Malformed)?;
-        let expected = key.hello_mac(&hello.sender, &hello.nonce);
+        let expected = hello_mac(key, &hello.sender, &hello.nonce);
         if bool::from(expected.ct_eq(mac.as_bytes())) { Ok(hello) } else { Err(AuthError::Forged) }
     }
 }
@@ -212,7 +163,7 @@ impl SessionKeys {
     /// Derives the keys that `sender` and the receiver use in a session.
     #[must_use]
     pub fn derive(key: &ClusterKey, sender: &NodeName, id: &SessionId) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(key.session.expose_secret());
+        let mut hasher = blake3::Hasher::new_keyed(key.session());
         hasher.update(&id.nonce).update(&id.boot).update(&id.serial.to_be_bytes());
         hasher.update(sender.as_str().as_bytes());
         let mut keys = [0_u8; 64];
@@ -355,6 +306,14 @@ fn read_identity(plain: &[u8]) -> Result<PeerIdentity, AuthError> {
     Ok(PeerIdentity { card, epoch: RingEpoch(u64::from_be_bytes(*epoch)) })
 }
 
+fn hello_mac(key: &ClusterKey, sender: &NodeName, nonce: &[u8; 16]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(key.hello());
+    for part in [PeerPath::Probe.method(), PeerPath::Probe.as_str(), sender.as_str()] {
+        hasher.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
+    }
+    *hasher.update(nonce).finalize().as_bytes()
+}
+
 fn request_aad(path: PeerPath, head: &[u8]) -> Vec<u8> {
     [path.method().as_bytes(), b" ", path.as_str().as_bytes(), b"\n", head].concat()
 }
@@ -363,7 +322,7 @@ fn answer_aad(path: PeerPath, status: u16) -> Vec<u8> {
     [path.as_str().as_bytes(), b"\n", &status.to_be_bytes()].concat()
 }
 
-fn aead_key(bytes: &[u8]) -> LessSafeKey {
+pub(crate) fn aead_key(bytes: &[u8]) -> LessSafeKey {
     // 32 bytes is this cipher's key length, so the only error there is cannot happen.
     match UnboundKey::new(&CHACHA20_POLY1305, bytes) {
         Ok(key) => LessSafeKey::new(key),
@@ -371,7 +330,7 @@ fn aead_key(bytes: &[u8]) -> LessSafeKey {
     }
 }
 
-fn nonce(counter: u64) -> Nonce {
+pub(crate) fn nonce(counter: u64) -> Nonce {
     let mut bytes = [0_u8; 12];
     bytes[4..].copy_from_slice(&counter.to_be_bytes());
     Nonce::assume_unique_for_key(bytes)

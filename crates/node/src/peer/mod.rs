@@ -2,7 +2,8 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`auth`] | keys, what a proof covers, sealing and opening |
+//! | [`keys`] | the cluster's key, and the second one of a rotation |
+//! | [`auth`] | what a proof covers, sealing and opening |
 //! | [`sessions`] | which messages were seen before (replay), in bounded memory |
 //! | [`link`] | one exchange with one address: session, connection, retry, mapping of failures |
 //! | `connections` | kept HTTP connections, driven by their users |
@@ -14,6 +15,7 @@
 pub mod auth;
 pub mod client;
 mod connections;
+pub mod keys;
 pub mod link;
 pub mod server;
 pub mod sessions;

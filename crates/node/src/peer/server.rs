@@ -31,7 +31,7 @@ use hyper::service::service_fn;
 use tower::ServiceExt;
 
 use super::PeerPath;
-use super::auth::{AuthError, ClusterKey, HELLO_HEADER, PeerIdentity, TAG_BYTES};
+use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
@@ -61,9 +61,9 @@ pub struct PeerRefusal {
 /// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
 ///
 /// Forwarded requests, which are nearly all, go straight to the desk; the rest through axum's router.
-pub fn service<S: PeerService>(service: Arc<S>, key: Arc<ClusterKey>) -> impl Answers<Body> {
+pub fn service<S: PeerService>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
     let bodies = BodyRoom::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
-    let desk = Arc::new(Desk { service, sessions: Sessions::new(key), bodies });
+    let desk = Arc::new(Desk { service, sessions: Sessions::new(keys), bodies });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })

@@ -17,13 +17,16 @@ use parking_lot::{Mutex, RwLock};
 
 use super::PeerPath;
 use super::auth::seal_welcome;
-use super::auth::{AuthError, ClusterKey, Hello, PeerIdentity, SealedRequest, SessionId, SessionKeys};
+use super::auth::{
+    AuthError, ClusterKey, Hello, Keyring, PeerIdentity, SealedRequest, SessionId, SessionKeys,
+};
+use crate::window::Window;
 
 /// The sessions a receiver has with its senders.
 pub struct Sessions {
-    key: Arc<ClusterKey>,
+    keys: Keyring,
     boot: [u8; 16],
-    last_serial: AtomicU64,
+    last_opened: AtomicU64,
     table: RwLock<Table>,
 }
 
@@ -63,8 +66,13 @@ impl Opened {
 impl Sessions {
     /// No session yet, in a new life.
     #[must_use]
-    pub fn new(key: Arc<ClusterKey>) -> Self {
-        Self { key, boot: rand::random(), last_serial: AtomicU64::new(0), table: RwLock::default() }
+    pub fn new(keys: impl Into<Keyring>) -> Self {
+        Self {
+            keys: keys.into(),
+            boot: rand::random(),
+            last_opened: AtomicU64::new(0),
+            table: RwLock::default(),
+        }
     }
 
     /// Answers a greeting with a session of its own. Keeps nothing: a replayed greeting costs no memory.
@@ -72,11 +80,23 @@ impl Sessions {
     /// # Errors
     /// [`AuthError`] when the greeting does not prove the cluster key.
     pub fn welcome(&self, header: &str, who: &PeerIdentity) -> Result<Vec<u8>, AuthError> {
-        let hello = Hello::from_header(header, &self.key)?;
-        let serial = self.last_serial.fetch_add(1, Ordering::Relaxed) + 1;
+        let (place, key, hello) = self.proven(header)?;
+        let serial = serial_of(self.last_opened.fetch_add(1, Ordering::Relaxed) + 1, place);
         let id = SessionId { nonce: hello.nonce, boot: self.boot, serial };
-        let keys = SessionKeys::derive(&self.key, &hello.sender, &id);
+        let keys = SessionKeys::derive(key, &hello.sender, &id);
         Ok(seal_welcome(&keys, &id, who))
+    }
+
+    /// The greeting, and the key that it proves with its place on the ring.
+    fn proven(&self, header: &str) -> Result<(u8, &ClusterKey, Hello), AuthError> {
+        let mut why = AuthError::Forged;
+        for (place, key) in self.keys.believed() {
+            match Hello::from_header(header, key) {
+                Ok(hello) => return Ok((place, key, hello)),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
     }
 
     /// Opens a message and notes that it was seen.
@@ -119,13 +139,16 @@ impl Sessions {
 
     /// The session a message claims, if its serial was given out and not pushed out since.
     fn candidate(&self, sealed: &SealedRequest) -> Result<Session, AuthError> {
-        let given = sealed.serial <= self.last_serial.load(Ordering::Relaxed);
+        let (opened, place) = (sealed.serial >> 1, (sealed.serial & 1) as u8);
+        let given = opened <= self.last_opened.load(Ordering::Relaxed);
         if !given || sealed.serial <= self.table.read().floor {
             return Err(AuthError::UnknownSession);
         }
+        let key = self.keys.at(place).ok_or(AuthError::UnknownSession)?;
         let id = SessionId { nonce: sealed.nonce, boot: self.boot, serial: sealed.serial };
-        let keys = SessionKeys::derive(&self.key, &sealed.sender, &id);
-        Ok(Session { sender: sealed.sender.clone(), keys, window: Mutex::default() })
+        let keys = SessionKeys::derive(key, &sealed.sender, &id);
+        let window = Mutex::new(Window::of(PEER_WINDOW_MESSAGES));
+        Ok(Session { sender: sealed.sender.clone(), keys, window })
     }
 
     /// Keeps a session whose first message was opened. Two first messages may come at once:
@@ -147,37 +170,8 @@ impl Sessions {
     }
 }
 
-const WORDS: u64 = PEER_WINDOW_MESSAGES / 64;
-
-/// Sliding window over a session's counters (RFC 6479: a ring of words, cleared as the head moves on).
-pub struct Window {
-    highest: u64,
-    seen: Box<[u64]>,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self { highest: 0, seen: vec![0; WORDS as usize].into() }
-    }
-}
-
-impl Window {
-    /// Whether this counter is new and not too far behind; notes it.
-    pub fn admit(&mut self, counter: u64) -> bool {
-        // One word less than the ring has: the head's word is shared with the oldest counters.
-        if counter == 0 || counter.saturating_add(PEER_WINDOW_MESSAGES - 64) <= self.highest {
-            return false;
-        }
-        let (word, head) = (counter / 64, self.highest / 64);
-        for passed in (head + 1..=word).take(WORDS as usize) {
-            self.seen[(passed % WORDS) as usize] = 0;
-        }
-        // A jump over the whole ring clears every word, whichever they were.
-        let slot = &mut self.seen[(word % WORDS) as usize];
-        let bit = 1_u64 << (counter % 64);
-        let new = *slot & bit == 0;
-        *slot |= bit;
-        self.highest = self.highest.max(counter);
-        new
-    }
+/// A serial number grows with each session, and says with its last bit which key the greeting proved: a message
+/// is then opened with that key, and not tried with one after the other.
+const fn serial_of(opened: u64, place: u8) -> u64 {
+    (opened << 1) | (place & 1) as u64
 }

@@ -14,7 +14,9 @@ use crate::peer::PeerPath;
 use crate::peer::auth::{
     AuthError, ClusterKey, Hello, PeerIdentity, SealedRequest, SessionId, SessionKeys, WeakKey, open_welcome,
 };
-use crate::peer::sessions::{Opened, Sessions, Window};
+use crate::peer::keys::Keyring;
+use crate::peer::sessions::{Opened, Sessions};
+use crate::window::Window;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -181,9 +183,9 @@ fn an_answer_fits_only_its_request_status_and_path() {
 
 #[test]
 fn a_jump_over_the_whole_window_forgets_nothing_it_should_know() {
-    let mut window = Window::default();
-    assert!(window.admit(1) && window.admit(10 * PEER_WINDOW_MESSAGES) && window.admit(u64::MAX));
-    assert!(!window.admit(1) && !window.admit(10 * PEER_WINDOW_MESSAGES) && !window.admit(u64::MAX));
+    let (mut window, reach) = (Window::of(PEER_WINDOW_MESSAGES), PEER_WINDOW_MESSAGES as u64);
+    assert!(window.admit(1) && window.admit(10 * reach) && window.admit(u64::MAX));
+    assert!(!window.admit(1) && !window.admit(10 * reach) && !window.admit(u64::MAX));
     assert!(!window.admit(0));
 }
 
@@ -240,9 +242,9 @@ proptest! {
     /// counter only when that is further behind than the window promises.
     #[test]
     fn the_window_agrees_with_a_perfect_memory(
-        steps in proptest::collection::vec((any::<bool>(), 0..2 * PEER_WINDOW_MESSAGES), 1..400),
+        steps in proptest::collection::vec((any::<bool>(), 0..2 * PEER_WINDOW_MESSAGES as u64), 1..400),
     ) {
-        let (mut window, mut seen, mut highest) = (Window::default(), BTreeSet::new(), 0_u64);
+        let (mut window, mut seen, mut highest) = (Window::of(PEER_WINDOW_MESSAGES), BTreeSet::new(), 0_u64);
         for (forward, distance) in steps {
             let near = distance % 100;
             let counter = match (forward, distance % 3) {
@@ -251,7 +253,7 @@ proptest! {
                 (false, 0) => highest.saturating_sub(distance),
                 (false, _) => highest.saturating_sub(near),
             };
-            let reach = counter + PEER_WINDOW_MESSAGES - 64 > highest;
+            let reach = counter + PEER_WINDOW_MESSAGES as u64 - 64 > highest;
             let expected = counter > 0 && reach && !seen.contains(&counter);
             prop_assert_eq!(window.admit(counter), expected, "counter {} of {}", counter, highest);
             if expected {
@@ -271,4 +273,44 @@ proptest! {
         let hello = Hello { sender: sender.name, nonce: [0; 16] };
         prop_assert!(open_welcome(&key(), &hello, bytes.into()).is_err());
     }
+}
+
+/// A rotation: of three nodes, one has the old key, one both, one the new key and the old one. Each pair of
+/// neighbours in the rotation believes each other both ways; the ends, which never meet, do not.
+#[test]
+fn during_a_rotation_each_step_believes_the_next() {
+    let make = |secret: &[u8]| Arc::new(ClusterKey::from_secret(secret).unwrap());
+    let (old, new) = (make(b"the key until today"), make(b"the key from now on"));
+    let steps = [
+        Keyring::new(old.clone(), None),
+        Keyring::new(old.clone(), Some(new.clone())),
+        Keyring::new(new.clone(), Some(old.clone())),
+        Keyring::new(new, None),
+    ];
+    let believes = |sender: &Keyring, receiver: &Keyring| {
+        let sessions = Sessions::new(receiver.clone());
+        let hello = Hello::new(NodeName::new("node-a").unwrap());
+        let welcome = sessions.welcome(&hello.to_header(sender.own()), &who()).ok()?;
+        let (_, id, keys) = open_welcome(sender.own(), &hello, welcome.into()).ok()?;
+        let sealed = keys.seal_request(PeerPath::Ask, &hello.sender, &id, 1, b"hello");
+        let again = sealed.clone();
+        let opened = sessions.open(PeerPath::Ask, sealed.into()).ok()?;
+        assert!(matches!(sessions.open(PeerPath::Ask, again.into()), Err(AuthError::Replayed)));
+        Some(opened.message)
+    };
+    for pair in steps.windows(2) {
+        assert_eq!(believes(&pair[0], &pair[1]).as_deref(), Some(&b"hello"[..]));
+        assert_eq!(believes(&pair[1], &pair[0]).as_deref(), Some(&b"hello"[..]));
+    }
+    // What two steps instead of three would need.
+    assert!(believes(&steps[2], &steps[0]).is_none() && believes(&steps[1], &steps[3]).is_none());
+}
+
+/// One key under two names of clusters: nobody believes.
+#[test]
+fn a_clusters_name_is_a_part_of_its_key() {
+    let (one, other) = (ClusterKey::of("blue", SECRET).unwrap(), ClusterKey::of("green", SECRET).unwrap());
+    let sessions = Sessions::new(Arc::new(one));
+    let header = Hello::new(NodeName::new("node-a").unwrap()).to_header(&other);
+    assert_eq!(sessions.welcome(&header, &who()).err(), Some(AuthError::Forged));
 }

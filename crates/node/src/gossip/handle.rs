@@ -1,0 +1,68 @@
+//! What the rest of the node may ask of gossip. The task that does it is [`super::socket`]'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_core::limits::{GOSSIP_LEAVE_MS, GOSSIP_ORDERS_MAX};
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::socket::Talk;
+use crate::membership::Cluster;
+use crate::meters::Meters;
+use crate::peer::auth::Keyring;
+
+/// An order to the task.
+pub(super) enum Order {
+    /// Say goodbye to every member; told when the datagrams are sent.
+    Leave(oneshot::Sender<()>),
+}
+
+/// Speaks to the gossip task of this node.
+#[derive(Debug, Clone)]
+pub struct GossipHandle {
+    orders: mpsc::Sender<Order>,
+    has_heard: watch::Receiver<bool>,
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Leave(_) => out.write_str("Leave"),
+        }
+    }
+}
+
+/// The handle, and the task to be spawned and owned by the caller.
+pub fn gossip<R: Send + Sync + 'static>(
+    socket: UdpSocket,
+    keys: Keyring,
+    members: Arc<Cluster<R>>,
+    meters: Arc<Meters>,
+) -> (GossipHandle, Talk<R>) {
+    let (orders, obeyed) = mpsc::channel(GOSSIP_ORDERS_MAX);
+    let (said, has_heard) = watch::channel(false);
+    (GossipHandle { orders, has_heard }, Talk::new((socket, keys), members, meters, (obeyed, said)))
+}
+
+impl GossipHandle {
+    /// Says goodbye to every member: they stop routing here at once. Nothing is said or heard after it. Returns when
+    /// the datagrams are sent, or it takes too long, or the task has ended.
+    pub async fn leave(&self) {
+        let (done, told) = oneshot::channel();
+        let said = async {
+            if self.orders.send(Order::Leave(done)).await.is_ok() {
+                let _ = told.await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), said).await;
+    }
+
+    /// Returns once a datagram of another node has been believed; never if none is. For a deadline of the caller's.
+    pub async fn heard_somebody(&self) {
+        let mut has_heard = self.has_heard.clone();
+        if has_heard.wait_for(|heard| *heard).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What gossip refuses, by reason: how it is counted, and how often the log speaks of it.
+//!
+//! Whoever finds the port can send as many datagrams as the network carries, so the log says each reason at most
+//! once in [`GOSSIP_SAID_MS`], with how many there were since it last did. Nothing here answers the sender.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hopcache_core::limits::GOSSIP_SAID_MS;
+use hopcache_core::membership::NotAdmitted;
+use tokio::time::Instant;
+
+/// Why a datagram is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Larger than any that a node sends.
+    Oversized,
+    /// Too short to hold what every datagram has.
+    Truncated,
+    /// Of another version of the form, or of a protocol that this node does not understand.
+    Version,
+    /// Sealed under a key that this node does not have.
+    Cluster,
+    /// It claims a key of this node's, and the proof does not fit.
+    Forged,
+    /// Seen before, or further behind than the window reaches.
+    Replayed,
+    /// Sealed as it should be, and yet not readable.
+    Unreadable,
+    /// Sent by this node: a seed may be oneself.
+    Own,
+    /// Its sender gives an address that nobody can connect to.
+    Unreachable,
+    /// The table of members is full.
+    Full,
+    /// This node has said goodbye.
+    Left,
+}
+
+impl Refused {
+    /// All of them, in the order of [`crate::words::GOSSIP_REFUSALS`].
+    pub const ALL: [Self; 11] = [
+        Self::Oversized,
+        Self::Truncated,
+        Self::Version,
+        Self::Cluster,
+        Self::Forged,
+        Self::Replayed,
+        Self::Unreadable,
+        Self::Own,
+        Self::Unreachable,
+        Self::Full,
+        Self::Left,
+    ];
+
+    /// Its place among them.
+    #[must_use]
+    pub fn place(self) -> usize {
+        Self::ALL.iter().position(|each| *each == self).unwrap_or(0)
+    }
+
+    /// What it is and what to do, for the log; nothing where there is nothing to be done.
+    const fn advice(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Oversized => "larger than gossip is: something else sends to the peer port",
+            Self::Truncated => "too short for gossip: something else sends to the peer port",
+            Self::Version => {
+                "another version of gossip: a node of another release, or something else that sends to the peer port"
+            }
+            Self::Cluster => {
+                "another cluster's key or name: if it should belong to this one, compare cluster.key, cluster.previous_key and cluster.name of both"
+            }
+            Self::Forged => "the proof of the cluster key does not fit: changed on the way, or forged",
+            Self::Replayed => "seen before: repeated by the network, or played again",
+            Self::Unreadable => {
+                "sealed with this cluster's key and yet not readable: a node of another release"
+            }
+            Self::Unreachable => {
+                "its sender gives an address that nobody can connect to: set its node.peer_advertise"
+            }
+            Self::Full => "as many members as a cluster can have: the sender is left out",
+            Self::Own | Self::Left => return None,
+        })
+    }
+}
+
+impl From<hopcache_gossip::Refused> for Refused {
+    fn from(why: hopcache_gossip::Refused) -> Self {
+        match why {
+            hopcache_gossip::Refused::TooLong => Self::Oversized,
+            hopcache_gossip::Refused::Malformed => Self::Unreadable,
+            hopcache_gossip::Refused::FromMyself => Self::Own,
+            hopcache_gossip::Refused::Incompatible(_) => Self::Version,
+            hopcache_gossip::Refused::Unreachable => Self::Unreachable,
+            hopcache_gossip::Refused::Full => Self::Full,
+            hopcache_gossip::Refused::IHaveLeft => Self::Left,
+        }
+    }
+}
+
+/// What was refused, and what the log has said of it.
+#[derive(Debug, Default)]
+pub struct Complaints {
+    datagrams: [Complaint; Refused::ALL.len()],
+    cards: [Complaint; 5],
+}
+
+impl Complaints {
+    /// Notes a datagram, and says it if its reason has not been said lately.
+    pub fn datagram(&mut self, why: Refused, from: SocketAddr) {
+        let due = self.datagrams.get_mut(why.place()).and_then(|complaint| complaint.due(Instant::now()));
+        if let (Some(datagrams), Some(advice)) = (due, why.advice()) {
+            tracing::warn!(%from, datagrams, "gossip not believed: {advice}");
+        }
+    }
+
+    /// Notes a node that gossip named and that is not admitted, and says it likewise.
+    pub fn card(&mut self, why: &NotAdmitted) {
+        let place = match why {
+            NotAdmitted::NameTaken { .. } => 0,
+            NotAdmitted::Full(_) => 1,
+            NotAdmitted::Incompatible { .. } => 2,
+            NotAdmitted::Crowded(_) => 3,
+            NotAdmitted::Unreachable { .. } => 4,
+        };
+        let due = self.cards.get_mut(place).and_then(|complaint| complaint.due(Instant::now()));
+        if let Some(times) = due {
+            tracing::warn!(times, "a node heard of by gossip stays out: {why}");
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Complaint {
+    said_at: Option<Instant>,
+    unsaid: u64,
+}
+
+impl Complaint {
+    /// Counts one; how many there were since the log last spoke of it, if it is to speak now.
+    fn due(&mut self, now: Instant) -> Option<u64> {
+        self.unsaid = self.unsaid.saturating_add(1);
+        let pause = Duration::from_millis(GOSSIP_SAID_MS);
+        if self.said_at.is_some_and(|said| now.duration_since(said) < pause) {
+            return None;
+        }
+        self.said_at = Some(now);
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_one_line_a_minute_for_each_reason() {
+        let (mut complaint, start) = (Complaint::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(complaint.due(at(0)), Some(1));
+        for ms in 1..1_000 {
+            assert_eq!(complaint.due(at(ms)), None);
+        }
+        assert_eq!(complaint.due(at(GOSSIP_SAID_MS)), Some(1_000));
+        for (place, why) in Refused::ALL.into_iter().enumerate() {
+            assert_eq!(why.place(), place);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The task that owns the gossip socket: datagrams in, effects out.
+//!
+//! Decides the order of things: what waits in the socket is read before a timer is handled, since the answer that a
+//! timer misses may be there (a slow node must not blame others); and a burst has an end, so that a flood of
+//! datagrams cannot keep timers and orders waiting. Sending never waits: a datagram that the system does not take
+//! is lost, as one on the network would be, and counted.
+//!
+//! What was heard goes to [`Cluster`], which alone decides what it means for routing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_core::limits::{GOSSIP_BURST_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_TIMERS_MAX};
+use hopcache_core::membership::{Card, Change, Report};
+use hopcache_core::time::Millis;
+use hopcache_gossip::{Effect, Gossip, Settings, Timers};
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::handle::Order;
+use super::knocks::Knocks;
+use super::refused::{Complaints, Refused};
+use super::seal::{Opener, Sealer};
+use crate::membership::Cluster;
+use crate::meters::Meters;
+use crate::peer::auth::Keyring;
+
+/// Gossip over one socket, for as long as [`Talk::run`] is polled.
+pub struct Talk<R> {
+    socket: UdpSocket,
+    sealer: Sealer,
+    opener: Opener,
+    core: Gossip,
+    timers: Timers,
+    knocks: Knocks,
+    members: Arc<Cluster<R>>,
+    meters: Arc<Meters>,
+    complaints: Complaints,
+    orders: mpsc::Receiver<Order>,
+    has_heard: watch::Sender<bool>,
+    effects: Vec<Effect>,
+    started: Instant,
+}
+
+impl<R: Send + Sync + 'static> Talk<R> {
+    pub(super) fn new(
+        (socket, keys): (UdpSocket, Keyring),
+        members: Arc<Cluster<R>>,
+        meters: Arc<Meters>,
+        (orders, has_heard): (mpsc::Receiver<Order>, watch::Sender<bool>),
+    ) -> Self {
+        let sealer = Sealer::new(keys.own());
+        Self {
+            socket,
+            opener: Opener::new(keys, &sealer),
+            sealer,
+            core: Gossip::new(members.me(), Settings::default(), rand::random()),
+            timers: Timers::default(),
+            knocks: Knocks::new(Instant::now()),
+            members,
+            meters,
+            complaints: Complaints::default(),
+            orders,
+            has_heard,
+            effects: Vec::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Talks until dropped. The caller spawns it and owns the task.
+    pub async fn run(mut self) {
+        let mut views = self.members.subscribe();
+        // Without it the first sends would find the socket not ready yet.
+        let _ = self.socket.writable().await;
+        loop {
+            self.say_what_is_new();
+            let wake_at = self.next_due();
+            tokio::select! {
+                biased;
+                Some(order) = self.orders.recv() => self.obey(order),
+                _ = self.socket.readable() => {}
+                () = tokio::time::sleep_until(wake_at) => {}
+                // An error would mean that the cluster is gone, which this task holds.
+                _ = views.changed() => self.knocks.hurry(Instant::now()),
+            }
+            if self.read_burst() {
+                tokio::task::yield_now().await;
+            }
+            self.fire();
+            self.knock();
+        }
+    }
+
+    fn next_due(&self) -> Instant {
+        let timer = self.timers.next().map(|at| self.started + at.duration());
+        timer.into_iter().chain([self.knocks.next_due()]).min().unwrap_or_else(Instant::now)
+    }
+
+    fn now(&self) -> Millis {
+        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// This node's phase is the cluster's to decide; here it is spread.
+    fn say_what_is_new(&mut self) {
+        let me = self.members.me();
+        if me.supersedes(self.core.me()) {
+            self.core.say(me, &mut self.effects);
+            self.carry_out();
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Leave(done) => {
+                self.core.leave(&mut self.effects);
+                self.carry_out();
+                // Whoever asked may have stopped waiting.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// Reads what waits, up to a bound; whether that was reached.
+    fn read_burst(&mut self) -> bool {
+        // One byte more than any datagram has, so that a longer one is seen to be.
+        let mut buffer = [0; GOSSIP_SEALED_BYTES_MAX + 1];
+        for _ in 0..GOSSIP_BURST_MAX {
+            // An error is that nothing waits, or of an earlier send (ICMP): neither says anything of what comes.
+            let Ok((len, from)) = self.socket.try_recv_from(&mut buffer) else { return false };
+            self.meters.received_gossip(len);
+            if let Err(why) = self.take(buffer.get_mut(..len).unwrap_or_default()) {
+                self.meters.refused_gossip(why);
+                self.complaints.datagram(why, from);
+            }
+            self.carry_out();
+        }
+        true
+    }
+
+    fn take(&mut self, datagram: &mut [u8]) -> Result<(), Refused> {
+        let message = self.opener.open(datagram)?;
+        self.core.heard(message, &mut self.effects)?;
+        self.has_heard.send_if_modified(|heard| !std::mem::replace(heard, true));
+        Ok(())
+    }
+
+    fn fire(&mut self) {
+        for _ in 0..GOSSIP_TIMERS_MAX {
+            let Some((timer, late)) = self.timers.pop(self.now()) else { return };
+            self.core.due(timer, late, &mut self.effects);
+            self.carry_out();
+        }
+    }
+
+    /// Announces this node to whoever should know it and does not, and names to the prober who should be routed to
+    /// and is not.
+    fn knock(&mut self) {
+        let now = Instant::now();
+        if !self.knocks.are_due(now) {
+            return;
+        }
+        let (seeds, view) = (self.members.seeds(), self.members.view());
+        for addr in self.knocks.addresses(now, &seeds, &view.members, &self.core) {
+            self.core.announce(addr, &mut self.effects);
+        }
+        if self.knocks.is_rehearing_due(now) {
+            let known = |card: &Card| {
+                view.members
+                    .iter()
+                    .any(|member| member.incarnation == card.life && member.state.is_routable())
+            };
+            let unknown = self.core.members().filter(|card| !known(card)).cloned();
+            self.effects.extend(unknown.map(Effect::Heard));
+        }
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Send { to, datagram } => self.send(to, &datagram),
+                Effect::Wake { after, timer } => self.timers.add(self.now(), after, timer),
+                Effect::Heard(card) => {
+                    if let Err(why) = self.members.heard(&card) {
+                        self.complaints.card(&why);
+                    }
+                }
+                Effect::Down(card) => self.ended(&card, Report::GossipDown(card.life)),
+                Effect::Left(card) => self.ended(&card, Report::Left(card.life)),
+                // Nothing is spread yet; a newer release may.
+                Effect::Spread(_) => {}
+                Effect::Rejoined => {
+                    self.meters.gossip_rejoin();
+                    tracing::info!("gossip had declared this node dead; it has objected");
+                }
+            }
+        }
+    }
+
+    fn ended(&self, card: &Card, report: Report) {
+        if matches!(report, Report::GossipDown(_)) {
+            self.meters.gossip_down();
+        }
+        if self.members.heard_of_end(&card.name, report) != Change::None {
+            tracing::info!(node = %card.name, life = %format_args!("{:016x}", card.life.0), ?report, "out, says gossip");
+        }
+    }
+
+    fn send(&mut self, to: SocketAddr, message: &[u8]) {
+        let Some(sealed) = self.sealer.seal(message) else { return self.meters.sent_gossip(0, false) };
+        let sent = self.socket.try_send_to(&sealed, to);
+        self.meters.sent_gossip(sealed.len(), sent.is_ok());
+    }
+}
+
+/// Pauses of this module's two clocks, as durations.
+pub(super) const fn pause(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}

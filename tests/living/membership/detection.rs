@@ -1,0 +1,101 @@
+//! Who died, who only paused, who is cut off, who came back (F1, F2, F27, F28; promise I12).
+
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Party, Spec, behind_proxy, in_ring, member};
+use crate::support::process::Addrs;
+use crate::support::{say, until};
+
+/// F1: SIGKILL without any traffic. The others find out by probes and gossip; the node comes back in a new life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
+    let mut party = Party::of(3).await;
+    let life = member(&party.nodes[0], "node-c").await["life"].clone();
+    let began = Instant::now();
+    party.nodes[2].kill();
+    for node in &party.nodes[..2] {
+        until("it is out", Duration::from_secs(10), async || in_ring(node).await == 2).await;
+        assert_eq!(member(node, "node-c").await["state"], "down");
+    }
+    say(&format!("killed: out of both rings after {} ms", began.elapsed().as_millis()));
+    let began = Instant::now();
+    party.nodes[2].start();
+    party.wait_for(3).await;
+    say(&format!("started again: in all rings after {} ms", began.elapsed().as_millis()));
+    for node in &party.nodes {
+        let now = member(node, "node-c").await;
+        assert_eq!(now["state"], "up");
+        assert_ne!(now["life"], life, "a new life");
+    }
+}
+
+/// F1 by gossip alone: probes find out sooner, so what is waited for is gossip's own verdict.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gossip_itself_declares_a_killed_node_dead() {
+    let mut party = Party::of(3).await;
+    let began = Instant::now();
+    party.nodes[2].kill();
+    let declared = async || {
+        let mut all = true;
+        for node in &party.nodes[..2] {
+            all &= node.metric("hopcache_gossip_downs_total", "").await.unwrap_or_default() >= 1.0;
+        }
+        all
+    };
+    until("gossip has declared it dead on both", Duration::from_secs(20), declared).await;
+    say(&format!("gossip alone: declared dead by both after {} ms", began.elapsed().as_millis()));
+}
+
+/// F2: a pause of a second. Whatever the others thought meanwhile, it is back, in the same life.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_of_a_second_loses_nobody_for_good() {
+    let party = Party::of(3).await;
+    let life = member(&party.nodes[0], "node-c").await["life"].clone();
+    party.nodes[2].signal("STOP");
+    // tidy: poll interval
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let paused = party.nodes[2].admin("/livez");
+    assert!(tokio::time::timeout(Duration::from_millis(100), paused).await.is_err(), "it is not paused");
+    party.nodes[2].signal("CONT");
+    let began = Instant::now();
+    party.wait_for(3).await;
+    say(&format!("paused for 1 s: one ring {} ms after", began.elapsed().as_millis()));
+    for node in &party.nodes {
+        let now = member(node, "node-c").await;
+        assert_eq!((&now["state"], &now["life"]), (&"up".into(), &life));
+    }
+}
+
+/// F27 of UDP only: no datagram reaches `node-c`. Gossip gives it up, its answered probe brings it back, and the
+/// ring is whole nearly all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_of_udp_alone_does_not_split_the_ring() {
+    let mut party = Party::new().await;
+    let addrs = Addrs::free(3);
+    let (proxy, spec) = behind_proxy(addrs[2]).await;
+    let seeds = [addrs[0].peer, addrs[1].peer];
+    party.start("node-a", addrs[0], &Spec::seeded(&seeds));
+    party.start("node-b", addrs[1], &Spec::seeded(&seeds));
+    party.start("node-c", addrs[2], &Spec { seeds: Spec::seeded(&seeds).seeds, ..spec });
+    party.wait_for(3).await;
+    proxy.cut_udp(true);
+    let declared = async || party.nodes[0].metric("hopcache_gossip_downs_total", "").await >= Some(1.0);
+    until("gossip gives it up", PATIENCE, declared).await;
+    let (began, mut looks, mut whole) = (Instant::now(), 0_u32, 0_u32);
+    while began.elapsed() < Duration::from_secs(3) {
+        looks += 1;
+        whole += u32::from(in_ring(&party.nodes[0]).await == 3);
+    }
+    let (_, dropped) = proxy.counts();
+    say(&format!("UDP cut: {dropped} datagrams lost, ring whole at {whole} of {looks} looks"));
+    assert!(dropped > 5, "nothing was cut");
+    assert!(whole * 10 >= looks * 9, "the ring is whole at {whole} of {looks} looks");
+    proxy.cut_udp(false);
+    party.wait_for(3).await;
+    // Gossip takes it back too: its news travel again.
+    let again = async || {
+        let (passed, _) = proxy.counts();
+        passed > 20
+    };
+    until("datagrams pass again", PATIENCE, again).await;
+}

@@ -1,0 +1,217 @@
+//! How nodes find each other, and who is not let in.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::{KEY, PATIENCE, Party, Spec, in_ring, member, question, refused, ring, times_said};
+use crate::support::moved_clock::MovedClock;
+use crate::support::process::Addrs;
+use crate::support::{say, until};
+
+/// `node-c` is in nobody's seed list, `node-d` knows only `node-c`: both are routed to by all, `node-d` with twice
+/// the share (weight 2 of 1 + 1 + 1 + 2; DESIGN "Ring": shares within a tenth of what they should be).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_no_seed_list_names_is_routed_to_by_all() {
+    let mut party = Party::of(2).await;
+    let addrs = Addrs::free(2);
+    let began = Instant::now();
+    let first = party.nodes[0].addrs.peer;
+    party.start("node-c", addrs[0], &Spec::seeded(&[first]));
+    party.wait_for(3).await;
+    say(&format!("joined by one seed, one ring everywhere after {} ms", began.elapsed().as_millis()));
+    let spec = Spec { node: "ring_weight = 2.0".to_owned(), ..Spec::seeded(&[addrs[0].peer]) };
+    party.start("node-d", addrs[1], &spec);
+    party.wait_for(4).await;
+    for node in &party.nodes {
+        let heavy = member(node, "node-d").await;
+        assert_eq!(
+            (&heavy["weight"], &heavy["phase"], &heavy["state"]),
+            (&json!(2.0), &json!("ready"), &json!("up"))
+        );
+        let share = heavy["share"].as_f64().unwrap();
+        assert!((0.36..0.44).contains(&share), "node-d's share is {share}, not two fifths");
+        assert_eq!(heavy["life"], member(&party.nodes[3], "node-d").await["life"]);
+    }
+    let mut forwarded = 0;
+    for k in 0..40 {
+        let reply = party.nodes[1].ask(&question(k)).await;
+        assert_eq!(reply.value(), k);
+        forwarded += usize::from(reply.header("cache-status").starts_with("node-d"));
+    }
+    assert!(forwarded > 4, "node-b asked node-d {forwarded} times of 40");
+}
+
+/// Another key, another cluster's name: never together, said once in a minute, counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_clusters_stay_out_and_are_said_once() {
+    let mut party = Party::of(2).await;
+    let addrs = Addrs::free(2);
+    let seed = [party.nodes[0].addrs.peer];
+    party.start("node-x", addrs[0], &Spec { key: "the key of another cluster", ..Spec::seeded(&seed) });
+    party.start(
+        "node-y",
+        addrs[1],
+        &Spec { cluster: "name = \"staging\"".to_owned(), ..Spec::seeded(&seed) },
+    );
+    let told = async || {
+        let mut strangers = party.nodes[2..].iter();
+        strangers.all(|stranger| times_said(stranger, "has it the same cluster key?") > 0)
+            && refused(&party.nodes[0], "cluster").await >= 4
+    };
+    until("both know that they are refused, and have knocked again", PATIENCE, told).await;
+    for (node, members) in party.nodes.iter().zip([2, 2, 1, 1]) {
+        assert_eq!(in_ring(node).await, members, "{}", node.name);
+    }
+    assert_eq!(times_said(&party.nodes[0], "another cluster's key or name"), 1);
+    for stranger in &party.nodes[2..] {
+        assert_eq!(times_said(stranger, "has it the same cluster key?"), 1, "{}", stranger.name);
+    }
+}
+
+/// A DNS name, one that does not exist, an address where nobody lives, this node's own: one that works is enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_names_and_addresses_among_the_seeds_cost_nothing() {
+    let mut party = Party::of(1).await;
+    let (addrs, dead) = (Addrs::free(1)[0], Addrs::free(1)[0].peer);
+    let port = party.nodes[0].addrs.peer.port();
+    let seeds = [
+        "no-such-host.invalid:7476".to_owned(),
+        dead.to_string(),
+        addrs.peer.to_string(),
+        format!("localhost:{port}"),
+    ];
+    party.start("node-b", addrs, &Spec { seeds: seeds.into(), ..Spec::default() });
+    party.wait_for(2).await;
+    assert_eq!(times_said(&party.nodes[1], "seed cannot be resolved"), 1);
+}
+
+/// A name that means only this node is a cluster of one, ready, until another comes by this one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seed_that_is_only_oneself_is_a_cluster_of_one() {
+    let mut party = Party::new().await;
+    let addrs = Addrs::free(2);
+    let own = format!("localhost:{}", addrs[0].peer.port());
+    party.start("node-a", addrs[0], &Spec { seeds: vec![own], ..Spec::default() });
+    party.wait_for(1).await;
+    party.start("node-b", addrs[1], &Spec::seeded(&[addrs[0].peer]));
+    party.wait_for(2).await;
+    assert_eq!(times_said(&party.nodes[0], "gossip not believed"), 0, "it complains of itself");
+}
+
+/// Two nodes of one name: the first stays, the second is refused, and both logs say so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_nodes_with_one_name_the_second_is_refused() {
+    let mut party = Party::of(2).await;
+    let before = ring(&party.nodes[0]).await;
+    let seeds = [party.nodes[0].addrs.peer, party.nodes[1].addrs.peer];
+    let (dir, addrs) = (tempfile::tempdir().unwrap(), Addrs::free(1)[0]);
+    let config = Spec::seeded(&seeds).config();
+    let mut second = crate::support::process::NodeProcess::new(dir.path(), "node-b", addrs, &config);
+    second.start();
+    party.nodes.push(second);
+    let both_said = async || {
+        [0, 2].iter().all(|place| times_said(&party.nodes[*place], "two nodes are named node-b") > 0)
+    };
+    until("the first's neighbour and the second say so", PATIENCE, both_said).await;
+    for node in &party.nodes[..2] {
+        assert_eq!((ring(node).await["epoch"].clone(), in_ring(node).await), (before["epoch"].clone(), 2));
+    }
+    assert_eq!(member(&party.nodes[0], "node-b").await["peer_addr"], seeds[1].to_string());
+}
+
+/// F23: an hour between two nodes' clocks. They are one ring, and what one stored the other serves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_an_hour_apart_are_one_cluster() {
+    let mut party = Party::of(2).await;
+    let (clock, addrs) = (MovedClock::new(), Addrs::free(1)[0]);
+    clock.move_by(3_600_000);
+    let seeds = [party.nodes[0].addrs.peer];
+    let config = Spec::seeded(&seeds).config();
+    let mut ahead = crate::support::process::NodeProcess::new(party.dir.path(), "node-c", addrs, &config);
+    ahead.preload = Some(clock.preload());
+    ahead.start();
+    party.nodes.push(ahead);
+    party.wait_for(3).await;
+    let first_hour = |log: &str| log.lines().next().and_then(|line| line.get(11..13)).map(ToOwned::to_owned);
+    let (ours, theirs) = (first_hour(&party.nodes[0].said()), first_hour(&party.nodes[2].said()));
+    assert!(ours.is_some() && ours != theirs, "the clock was not moved: {ours:?} {theirs:?}");
+    for k in 0..12 {
+        party.nodes[2].ask(&question(k)).await;
+        assert!(party.nodes[0].ask(&question(k)).await.is_hit(), "{k}");
+    }
+}
+
+/// Seeds where something answers TCP that is no node: garbage, a byte at a time, for ever, nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_answers_a_probe_stops_nobody() {
+    let mut party = Party::of(1).await;
+    let mut seeds = vec![party.nodes[0].addrs.peer];
+    let mut liars = Vec::new();
+    for lie in [Lie::Garbage, Lie::Slow, Lie::ForEver, Lie::Nothing] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        seeds.push(listener.local_addr().unwrap());
+        let (asked, count) = tokio::sync::watch::channel(0_usize);
+        liars.push(count);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                asked.send_modify(|count| *count += 1);
+                tokio::spawn(async move { lie.tell(&mut stream).await });
+            }
+        });
+    }
+    let addrs = Addrs::free(1)[0];
+    party.start("node-b", addrs, &Spec::seeded(&seeds));
+    party.wait_for(2).await;
+    let asked = async || liars.iter().all(|asked| *asked.borrow() >= 3);
+    until("each was asked three times", PATIENCE, asked).await;
+    assert_eq!(in_ring(&party.nodes[1]).await, 2);
+    let resident = party.nodes[1].resident_bytes() >> 20;
+    assert!(resident < 256, "{resident} MiB are resident");
+}
+
+#[derive(Clone, Copy)]
+enum Lie {
+    Garbage,
+    Slow,
+    ForEver,
+    Nothing,
+}
+
+impl Lie {
+    async fn tell(self, stream: &mut tokio::net::TcpStream) {
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await;
+        match self {
+            Self::Garbage => drop(stream.write_all(&[0x9c; 4096]).await),
+            Self::Slow => {
+                for byte in b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n".iter().cycle() {
+                    if stream.write_all(&[*byte]).await.is_err() {
+                        return;
+                    }
+                    // tidy: poll interval
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+            Self::ForEver => {
+                let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+                let mut sent = stream.write_all(head).await;
+                while sent.is_ok() {
+                    sent = stream.write_all(&[b"10000\r\n", &[7; 65_536][..], b"\r\n"].concat()).await;
+                }
+            }
+            Self::Nothing => std::future::pending().await,
+        }
+    }
+}
+
+/// Nothing of the key's text is ever said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_not_in_the_log_or_the_configuration_shown() {
+    let party = Party::of(1).await;
+    let node = &party.nodes[0];
+    let shown = node.admin("/admin/v1/config").await.unwrap().to_string();
+    assert!(shown.contains("previous_key") && !shown.contains(KEY) && !node.said().contains(KEY));
+}
