@@ -29,8 +29,10 @@
 //! one worker thread, a tree of many times.
 
 mod freshness;
+mod handover;
 
 pub use freshness::*;
+pub use handover::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
 pub const NODE_NAME_LEN_MAX: usize = 64;

@@ -14,6 +14,7 @@ use crate::ask::{Ask, Freshness, Hints, Query};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
+use crate::handover::Brought;
 use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason};
 use crate::ports::{OriginError, OriginFault};
@@ -119,7 +120,15 @@ impl Engine {
     /// Starts the leader's task.
     pub(crate) fn launch(self: &Arc<Self>, leader: KeyLeader, errand: Errand) {
         let engine = Arc::clone(self);
-        self.tasks.spawn(async move { engine.lead(leader, errand).await });
+        self.tasks.spawn(async move {
+            let leaving = Arc::clone(&engine);
+            tokio::select! {
+                biased;
+                () = engine.lead(leader, errand) => {}
+                // Dropped, it gives its lease back and tells its followers that it was lost.
+                () = leaving.flights_handed_on() => {}
+            }
+        });
     }
 
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
@@ -136,10 +145,23 @@ impl Engine {
                 Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
                 Win::NoStore => {
                     is_leased = false;
-                    self.run(&errand, None).await
+                    match self.brought(&errand).await {
+                        Some(Brought::Fresh(copy)) => Landing::Found(copy),
+                        Some(Brought::Stale(copy)) => Landing::Stale(copy),
+                        None => self.run(&errand, None).await,
+                    }
                 }
                 Win::Lease { token, lease_ms, stale: None } => {
-                    self.run_leased(&errand, token, lease_ms).await
+                    let held = Held::new(&self, errand.query.key, token);
+                    match self.brought(&errand).await {
+                        // The lease is given back: what was brought is not committed (`handover.rs`).
+                        Some(Brought::Fresh(copy)) => Landing::Found(copy),
+                        Some(Brought::Stale(copy)) => {
+                            refresh = Some((Arc::clone(&copy), (held, lease_ms)));
+                            Landing::Stale(copy)
+                        }
+                        None => self.run_leased(&errand, held.handed_on(), lease_ms).await,
+                    }
                 }
                 Win::Lease { token, lease_ms, stale: Some(copy) } => {
                     refresh =

@@ -9,7 +9,8 @@ use std::time::Duration;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
+    RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -47,6 +48,7 @@ pub struct Meters {
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
     forwards: Family<{ words::FORWARDS.len() }>,
+    handovers: Family<{ words::HANDOVERS.len() }>,
     commits: Family<{ words::KEPT.len() }>,
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
@@ -93,8 +95,12 @@ impl<const N: usize> Family<N> {
     }
 
     fn add(&self, place: usize) {
+        self.add_many(place, 1);
+    }
+
+    fn add_many(&self, place: usize, count: u32) {
         if let Some(counter) = self.counters.get(place) {
-            counter.increment(1);
+            counter.increment(count.into());
         }
     }
 }
@@ -127,6 +133,7 @@ impl Meters {
             runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
             run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
             forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
+            handovers: Family::new(defined::HANDOVERS, "outcome", &words::HANDOVERS),
             commits: Family::new(defined::COMMITS, "outcome", &words::KEPT),
             grants: Family::new(defined::GRANTS, "kind", &words::GRANTS),
             contention: defined::CONTENTION.counter(),
@@ -322,6 +329,10 @@ impl Observer for Meters {
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),
             Event::NearHit => self.near_hits.add(),
+            Event::Handover(word) => {
+                let (place, count) = handover_place(word);
+                self.handovers.add_many(place, count);
+            }
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
         }
     }
@@ -380,5 +391,17 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::Gone => 1,
         ForwardWord::TimedOut => 2,
         ForwardWord::Refused => 3,
+    }
+}
+
+const fn handover_place(word: HandoverWord) -> (usize, u32) {
+    match word {
+        HandoverWord::Fetched => (0, 1),
+        HandoverWord::Absent => (1, 1),
+        HandoverWord::Unreached => (2, 1),
+        HandoverWord::Given => (3, 1),
+        HandoverWord::Told(keys) => (4, keys),
+        HandoverWord::Learned(keys) => (5, keys),
+        HandoverWord::HandedOn => (6, 1),
     }
 }

@@ -28,6 +28,9 @@ pub const FAULTS: [&str; 9] = [
 ];
 /// Labels of `hopcache_forwards_total`.
 pub const FORWARDS: [&str; 4] = ["answered", "gone", "timed_out", "refused"];
+/// Labels of `hopcache_handover_total`.
+pub const HANDOVERS: [&str; 7] =
+    ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
 /// Labels of `hopcache_commits_total`.
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.
