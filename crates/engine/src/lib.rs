@@ -47,5 +47,4 @@ mod win;
 
 pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 pub use handover::RingChange;
-pub use handover::RingChange;
 pub use peer_side::Inspection;

@@ -29,3 +29,12 @@ pub const JOIN_SETTLE_MS_MAX: u64 = 1_000;
 pub const JOIN_POLL_MS: u64 = 50;
 /// Pause between probes of a member that is up and not ready: its readiness is what one waits for.
 pub const PROBE_UNREADY_MS: u64 = 100;
+/// Default of `cluster.join_timeout`: a member that is silent is out of routing after a fifth of it, so what is left to
+/// wait for after that long are views that differ for good.
+pub const JOIN_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+/// Default of `node.serve_on`, unless a quarter of `node.drain` is less: a balancer that probes every second has seen two
+/// answers by then.
+pub const SERVE_ON_MS_DEFAULT_MAX: u64 = 2_000;
+/// Time at the end of a node for each of: flights' followers that are sent elsewhere, connections of operators, leases. A quarter
+/// of `node.drain` where that is less.
+pub const LAST_WORDS_MS_MAX: u64 = 1_000;

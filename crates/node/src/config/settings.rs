@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hopcache_core::limits::SERVE_ON_MS_DEFAULT_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
@@ -11,7 +12,7 @@ use super::document::{
 };
 use super::error::{Problem, Source};
 use super::report::Report;
-use super::text::Secret;
+use super::text::{Secret, format_duration};
 use super::uri::{Address, OriginUri, StoreUri};
 
 /// Shortest cluster key, in characters: below it a key can be guessed from one recorded message.
@@ -61,6 +62,8 @@ pub struct NodeSettings {
     pub connections_max: u32,
     /// How long leaving in good order may take.
     pub drain_ms: Millis,
+    /// How much of it the node serves on as before.
+    pub serve_on_ms: Millis,
 }
 
 /// The nodes that belong together.
@@ -72,6 +75,8 @@ pub struct ClusterSettings {
     pub key: Option<Secret>,
     /// Places of each node on the ring.
     pub virtual_nodes: u32,
+    /// How long a node that starts waits to be taken into the others' rings.
+    pub join_timeout_ms: Millis,
 }
 
 /// The graph database that answers.
@@ -205,7 +210,19 @@ impl Rules<'_> {
             memory_bytes: node.memory,
             connections_max: node.max_connections,
             drain_ms: node.drain,
+            serve_on_ms: self.serve_on(node),
         })
+    }
+
+    /// By default as long as a balancer that probes every second needs, and no more than a quarter of the whole.
+    fn serve_on(&mut self, node: &mut NodeSection) -> Millis {
+        let serve_on = node.serve_on.unwrap_or(Millis((node.drain.0 / 4).min(SERVE_ON_MS_DEFAULT_MAX)));
+        if serve_on > node.drain {
+            let rule = "serving on is a part of leaving: at most node.drain";
+            self.refuse("node.serve_on", format!("{:?}", format_duration(serve_on)), rule);
+        }
+        node.serve_on = Some(serve_on);
+        serve_on
     }
 
     fn cluster(&mut self, document: &Document, node: &Option<NodeSettings>) -> Option<ClusterSettings> {
@@ -241,7 +258,12 @@ impl Rules<'_> {
                 "more than one node needs a key that all of them have: set cluster.key_file or cluster.key";
             self.refuse("cluster.seeds", other.to_string(), rule);
         }
-        Some(ClusterSettings { seeds: cluster.seeds.clone(), key, virtual_nodes: cluster.virtual_nodes })
+        Some(ClusterSettings {
+            seeds: cluster.seeds.clone(),
+            key,
+            virtual_nodes: cluster.virtual_nodes,
+            join_timeout_ms: cluster.join_timeout,
+        })
     }
 
     fn origin(&mut self, document: &Document) -> Option<OriginSettings> {
