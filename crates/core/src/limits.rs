@@ -29,9 +29,11 @@
 //! one worker thread, a tree of many times.
 
 mod freshness;
+mod gossip;
 mod handover;
 
 pub use freshness::*;
+pub use gossip::*;
 pub use handover::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
@@ -39,6 +41,23 @@ pub const NODE_NAME_LEN_MAX: usize = 64;
 
 /// Most members of one cluster: 1,000 virtual nodes each keep a ring under 2 MB.
 pub const MEMBERS_MAX: usize = 128;
+
+/// Unknown nodes heard of by gossip that wait for their first answered probe, by address: as many as a
+/// cluster can have. One holder of the cluster key that invents nodes fills this and nothing else.
+pub const INTRODUCTIONS_MAX: usize = MEMBERS_MAX;
+/// A member that was down for this long and that no seed names is forgotten: an outage over lunch is
+/// still to be seen, a fleet that is rolled to new names every day leaves nothing behind.
+pub const MEMBER_FORGET_DOWN_MS: u64 = 60 * 60_000;
+/// A member that said goodbye is forgotten after this time: long enough for its end to be seen in `status`.
+pub const MEMBER_FORGET_LEFT_MS: u64 = 30_000;
+/// A node's share of the keys when nothing else is said, in hundredths.
+pub const WEIGHT_DEFAULT: u16 = 100;
+/// Smallest weight, in hundredths: a tenth of the virtual nodes, below which shares are luck.
+pub const WEIGHT_MIN: u16 = 10;
+/// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
+pub const WEIGHT_MAX: u16 = 1_000;
+/// Longest card, in bytes: 37 of fixed length with an IPv6 address, and the name.
+pub const CARD_BYTES_MAX: usize = 37 + NODE_NAME_LEN_MAX;
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;

@@ -1,7 +1,7 @@
 //! Which node owns a key, and who comes next when it is gone.
 //!
 //! A [`Ring`] is an immutable snapshot of one membership view: it is built once, swapped whole and
-//! never changed. It decides from member names and query keys only; it never knows who is alive.
+//! never changed. It decides from member names, their weights and query keys only; it never knows who is alive.
 //!
 //! Crate `hashring` holds the circle. It is used with care (DESIGN "Ring"): each member is added as
 //! many virtual nodes in one `batch_add`; what is hashed is one `u64` that a pinned pass-through
@@ -18,6 +18,8 @@ use hashring::HashRing;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key::QueryKey;
+use crate::limits::WEIGHT_DEFAULT;
+use crate::membership::Weight;
 use crate::node::NodeName;
 
 /// Names a membership view: equal on all nodes that see the same members. It tells views apart and
@@ -26,20 +28,41 @@ use crate::node::NodeName;
 pub struct RingEpoch(pub u64);
 
 impl RingEpoch {
-    /// Digest of the member set and the virtual node count, whatever the order of `members`. 53 bits,
-    /// so that a reader of JSON that knows doubles only keeps it.
+    /// Digest of the member set and the virtual node count, whatever the order of `members`; all weights
+    /// are the default. 53 bits, so that a reader of JSON that knows doubles only keeps it.
     #[must_use]
     pub fn of(members: &[NodeName], virtual_nodes: u32) -> Self {
-        let mut names: Vec<&str> = members.iter().map(NodeName::as_str).collect();
-        names.sort_unstable();
-        names.dedup();
+        Self::weighted(&evenly(members), virtual_nodes)
+    }
+
+    /// Digest of the members, their weights and the virtual node count, whatever the order of `members`.
+    #[must_use]
+    pub fn weighted(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Self {
         let mut text = virtual_nodes.to_le_bytes().to_vec();
-        for name in names {
-            text.extend_from_slice(name.as_bytes());
-            text.push(0); // No name contains it, so no two lists give one text.
+        for (name, weight) in in_order(members) {
+            text.extend_from_slice(name.as_str().as_bytes());
+            if weight != Weight::default() {
+                text.push(1);
+                text.extend_from_slice(&weight.hundredths().to_le_bytes());
+            }
+            // No name contains 0 or 1, and what follows a 1 has a fixed length, so no two lists give one
+            // text; nor does a list of default weights give another than before there were weights.
+            text.push(0);
         }
         Self(xxh3_64(&text) >> 11)
     }
+}
+
+fn evenly(members: &[NodeName]) -> Vec<(NodeName, Weight)> {
+    members.iter().map(|name| (name.clone(), Weight::default())).collect()
+}
+
+/// By name; of a name that is given twice the smaller weight, whatever the order.
+fn in_order(members: &[(NodeName, Weight)]) -> Vec<(NodeName, Weight)> {
+    let mut members = members.to_vec();
+    members.sort_unstable();
+    members.dedup_by(|later, first| later.0 == first.0);
+    members
 }
 
 /// One membership view's owners.
@@ -56,17 +79,28 @@ impl Ring {
     /// `epoch` is usually [`RingEpoch::of`] the same arguments.
     #[must_use]
     pub fn new(members: &[NodeName], virtual_nodes: u32, epoch: RingEpoch) -> Self {
-        let mut members = members.to_vec();
-        members.sort_unstable();
-        members.dedup();
+        Self::build(evenly(members), virtual_nodes, epoch)
+    }
+
+    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` × weight each.
+    /// A heavier node's virtual nodes include all that it has when lighter, so a weight that grows only
+    /// draws keys to that node.
+    #[must_use]
+    pub fn weighted(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Self {
+        Self::build(members.to_vec(), virtual_nodes, RingEpoch::weighted(members, virtual_nodes))
+    }
+
+    fn build(members: Vec<(NodeName, Weight)>, virtual_nodes: u32, epoch: RingEpoch) -> Self {
+        let members = in_order(&members);
         // By position, so that of two virtual nodes at one place the first name's stays, always.
         let mut places = BTreeMap::new();
-        for (member, name) in members.iter().enumerate() {
-            for index in 0..virtual_nodes {
+        for (member, (name, weight)) in members.iter().enumerate() {
+            for index in 0..places_of(virtual_nodes, *weight) {
                 places.entry(position_of(name, index)).or_insert(member);
             }
         }
         let shares = shares_of(&places, members.len());
+        let members = members.into_iter().map(|(name, _)| name).collect();
         let mut circle = HashRing::with_hasher(PassThrough);
         circle.batch_add(
             places.into_iter().map(|(position, member)| VirtualNode { position, member }).collect(),
@@ -118,6 +152,12 @@ impl Ring {
     pub const fn epoch(&self) -> RingEpoch {
         self.epoch
     }
+}
+
+/// Virtual nodes of one member: at least one, so that nobody who is ready owns nothing by rounding.
+fn places_of(virtual_nodes: u32, weight: Weight) -> u32 {
+    let places = u64::from(virtual_nodes) * u64::from(weight.hundredths()) / u64::from(WEIGHT_DEFAULT);
+    u32::try_from(places).unwrap_or(u32::MAX).max(u32::from(virtual_nodes > 0))
 }
 
 fn position_of(name: &NodeName, index: u32) -> u64 {

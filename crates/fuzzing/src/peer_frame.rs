@@ -1,13 +1,16 @@
 //! The seals of messages between nodes: nobody without the cluster key is believed, a bent message is not,
 //! and none is believed twice.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{AuthError, ClusterKey, Hello, PeerIdentity, open_welcome};
 use hopcache::peer::sessions::Sessions;
+use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 
 use crate::draw::Draw;
 
@@ -23,7 +26,9 @@ thread_local! {
         let key = Arc::new(ClusterKey::from_secret(b"a fuzzer's cluster key").expect("long enough"));
         let hello = Hello { sender: NodeName::new("node-a").expect("a name"), nonce: [5; 16] };
         let name = NodeName::new("node-b").expect("a name");
-        let who = PeerIdentity { name, incarnation: Incarnation(7), epoch: 9 };
+        let addr = SocketAddr::from(([10, 0, 0, 2], 7475));
+        let card = Card::new(name, addr, Incarnation(7), Phase::Ready);
+        let who = PeerIdentity { card, epoch: RingEpoch(9) };
         World { header: hello.to_header(&key), key, hello, who }
     };
 }

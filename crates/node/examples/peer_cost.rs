@@ -25,7 +25,9 @@ use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{ClusterKey, PeerIdentity, SealedRequest, SessionId, SessionKeys};
 use hopcache::peer::link::PeerLink;
 use hopcache::peer::server::{PeerRefusal, PeerService, service};
+use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -189,7 +191,8 @@ fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
 async fn main() {
     let key = Arc::new(ClusterKey::random());
     let to = NodeName::new("node-b").unwrap();
-    let who = PeerIdentity { name: to.clone(), incarnation: Incarnation(1), epoch: 1 };
+    let card = Card::new(to.clone(), "127.0.0.1:1".parse().unwrap(), Incarnation(1), Phase::Ready);
+    let who = PeerIdentity { card, epoch: RingEpoch(1) };
     let peer = serve_peer(Fixed(who), Arc::clone(&key)).await;
     let bare =
         serve(Router::new().route("/ask", post(|_: Bytes| async { Bytes::from_static(&ANSWER) }))).await;

@@ -134,7 +134,10 @@ impl Joining {
         let _ = timeout_at(deadline, views.wait_for(|view| view.settled)).await;
         self.set(Stage::Settling);
         let at_rest = async {
-            while timeout(Duration::from_millis(JOIN_SETTLE_MS), views.changed()).await.is_ok_and(|changed| changed.is_ok()) {}
+            while timeout(Duration::from_millis(JOIN_SETTLE_MS), views.changed())
+                .await
+                .is_ok_and(|changed| changed.is_ok())
+            {}
         };
         let latest = deadline.min(Instant::now() + Duration::from_millis(JOIN_SETTLE_MS_MAX));
         let _ = timeout_at(latest, at_rest).await;

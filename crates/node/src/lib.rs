@@ -15,6 +15,7 @@ pub mod descriptors;
 pub mod dev;
 pub mod farewell;
 pub mod front;
+pub mod joining;
 pub mod listener;
 pub mod logging;
 pub mod membership;

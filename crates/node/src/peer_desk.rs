@@ -10,11 +10,14 @@ use hopcache_engine::Engine;
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerRefusal, PeerService};
+use crate::routing::Members;
 
 /// The engine, for peers.
 pub struct PeerDesk {
     /// Where strangers are counted.
     pub meters: Arc<Meters>,
+    /// Who this node says it is.
+    pub members: Arc<Members>,
     /// Answers here and never forwards.
     pub engine: Arc<Engine>,
 }
@@ -26,12 +29,7 @@ impl PeerService for PeerDesk {
     }
 
     fn identity(&self) -> PeerIdentity {
-        let me = self.engine.me();
-        PeerIdentity {
-            name: me.node.clone(),
-            incarnation: me.incarnation,
-            epoch: self.engine.view().epoch().0,
-        }
+        PeerIdentity { card: self.members.me(), epoch: self.members.view().ring.epoch() }
     }
 
     fn refused(&self, why: AuthError) {

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use hopcache_core::membership::Weight;
 use hopcache_core::node::NodeName;
-use hopcache_core::ring::{Ring, RingEpoch};
+use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
 
-use crate::membership::Cluster;
+use crate::membership::{Cluster, View};
 
 /// The members with the ring that is made of them.
 pub type Members = Cluster<Ring>;
 
-/// A ring of these members. Nodes that see the same members have the same ring and the same epoch.
+/// A ring of these members. Nodes that see the same members and weights have the same ring and the same epoch.
 #[must_use]
-pub fn ring_of(members: &[NodeName], virtual_nodes: u32) -> Ring {
-    Ring::new(members, virtual_nodes, RingEpoch::of(members, virtual_nodes))
+pub fn ring_of(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Ring {
+    Ring::weighted(members, virtual_nodes)
 }
 
 /// The engine's view of the members.
@@ -33,8 +34,12 @@ impl Routing for MemberRouting {
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
         let (mut views, node) = (self.0.subscribe(), node.clone());
         Box::pin(async move {
+            // Not only out of the ring: one that is draining answers what it was asked.
+            let can_be_asked = |view: &View<Ring>| {
+                view.members.iter().any(|member| member.name == node && member.state.is_routable())
+            };
             // An error means that the node is shutting down: nobody can be asked any more.
-            let _ = views.wait_for(|view| !view.routable.contains(&node)).await;
+            let _ = views.wait_for(|view| !can_be_asked(view)).await;
         })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use hopcache_core::limits::PROBE_TIMEOUT_MS;
-use hopcache_core::membership::{Change, Membership, Report, probe_pause};
+use hopcache_core::membership::{Card, Change, Membership, Phase, Report, probe_pause};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::Millis;
@@ -38,6 +38,10 @@ fn ring_of(members: &[NodeName]) -> Arc<Ring> {
     })
 }
 
+fn names_of(members: &Membership) -> Vec<NodeName> {
+    members.routable().into_iter().map(|(name, _)| name).collect()
+}
+
 /// One node's view of the ring.
 pub struct SimRouting {
     ring: ArcSwap<Ring>,
@@ -58,7 +62,7 @@ impl SimRouting {
     /// A ring that probes keep; this node is alone at first.
     #[must_use]
     pub fn probed(me: &Holder, addr: SocketAddr) -> Arc<Self> {
-        let members = Membership::new(me.node.clone(), addr, me.incarnation);
+        let members = Membership::new(Card::new(me.node.clone(), addr, me.incarnation, Phase::Ready));
         Self::with(std::slice::from_ref(&me.node), Some(Mutex::new(members)))
     }
 
@@ -96,7 +100,7 @@ impl SimRouting {
     fn saw(&self, members: &Mutex<Membership>, node: &NodeName, report: Report) -> Change {
         let (change, names) = {
             let mut members = members.lock();
-            (members.report(node, report), members.routable())
+            (members.report(node, report), names_of(&members))
         };
         self.publish(change, &names);
         change
@@ -127,7 +131,8 @@ impl SimRouting {
                     Ok(incarnation) => {
                         let (change, names) = {
                             let mut members = members.lock();
-                            (members.answered(addr, &peer, incarnation), members.routable())
+                            let card = Card::new(peer.clone(), addr, incarnation, Phase::Ready);
+                            (members.answered(addr, &card), names_of(&members))
                         };
                         self.publish(change.unwrap_or(Change::None), &names);
                         None

@@ -16,8 +16,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use hopcache_core::membership::{Change, MemberInfo, Membership, NotAdmitted, Report};
-use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::membership::{
+    Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
+};
+use hopcache_core::node::NodeName;
 use hopcache_engine::ports::PeerError;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -30,11 +32,11 @@ pub use prober::Prober;
 /// One published state of the cluster, as this node sees it.
 #[derive(Debug)]
 pub struct View<R> {
-    /// Counts sets of routable names; grows by one with each.
+    /// Counts sets of routable names and weights; grows by one with each. This node's own count.
     pub epoch: u64,
     /// What the caller composed of the routable names.
     pub ring: Arc<R>,
-    /// Names that may own keys, in order; this node's own included.
+    /// Names that may own keys, in order; this node's own if it is ready.
     pub routable: Arc<[NodeName]>,
     /// All members in the order of their names, this node included.
     pub members: Vec<MemberInfo>,
@@ -42,8 +44,8 @@ pub struct View<R> {
     pub settled: bool,
 }
 
-/// Makes of the routable names and the epoch what routing needs.
-type Compose<R> = Box<dyn Fn(&[NodeName], u64) -> R + Send + Sync>;
+/// Makes of the routable names, their weights and the epoch what routing needs.
+type Compose<R> = Box<dyn Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync>;
 
 /// The members, and the view of them.
 pub struct Cluster<R> {
@@ -63,17 +65,15 @@ struct State {
 impl<R: Send + Sync + 'static> Cluster<R> {
     /// A cluster of this node alone; a [`Prober`] finds the others.
     pub fn new(
-        name: NodeName,
-        peer_addr: SocketAddr,
-        incarnation: Incarnation,
-        compose: impl Fn(&[NodeName], u64) -> R + Send + Sync + 'static,
+        me: Card,
+        compose: impl Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let members = Membership::new(name, peer_addr, incarnation);
-        let routable: Arc<[NodeName]> = members.routable().into();
+        let members = Membership::new(me);
+        let routable = members.routable();
         let view = Arc::new(View {
             epoch: members.epoch(),
             ring: Arc::new(compose(&routable, members.epoch())),
-            routable,
+            routable: names_of(routable),
             members: members.members(),
             settled: false,
         });
@@ -125,7 +125,35 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         }
     }
 
-    fn saw(&self, node: &NodeName, report: Report) -> Change {
+    /// What this node says of itself.
+    #[must_use]
+    pub fn me(&self) -> Card {
+        self.state.lock().members.me().clone()
+    }
+
+    /// Says another phase of this node; the card to be spread. The view has changed when this returns.
+    pub fn set_phase(&self, phase: Phase) -> Card {
+        let mut state = self.state.lock();
+        let (card, change) = state.members.set_phase(phase);
+        self.publish(&state, change);
+        card
+    }
+
+    /// Gossip brought a card. The view has changed, if it does, when this returns.
+    ///
+    /// # Errors
+    /// [`NotAdmitted`]: nothing changed, and it is not to be probed.
+    pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
+        let mut state = self.state.lock();
+        let heard = state.members.heard(card)?;
+        if let Heard::Known(change) = heard {
+            self.publish(&state, change);
+        }
+        Ok(heard)
+    }
+
+    /// Somebody saw a member fail, or gossip said so. The view has changed, if it does, when this returns.
+    pub fn saw(&self, node: &NodeName, report: Report) -> Change {
         let mut state = self.state.lock();
         let change = state.members.report(node, report);
         self.publish(&state, change);
@@ -137,13 +165,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// probe is refused in turn, so this costs one more refused connection and heals by itself.
     fn answered(&self, addr: SocketAddr, who: &PeerIdentity) -> Result<Change, NotAdmitted> {
         let mut state = self.state.lock();
-        let change = state.members.answered(addr, &who.name, who.incarnation)?;
+        let change = state.members.answered(addr, &who.card)?;
         self.publish(&state, change);
         Ok(change)
     }
 
     fn is_me(&self, who: &PeerIdentity) -> bool {
-        self.state.lock().members.is_me(&who.name, who.incarnation)
+        self.state.lock().members.is_me(&who.card.name, who.card.life)
     }
 
     fn settle(&self) {
@@ -161,8 +189,8 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             Change::None => return,
             Change::Member => (Arc::clone(&before.ring), Arc::clone(&before.routable)),
             Change::Routing => {
-                let routable: Arc<[NodeName]> = state.members.routable().into();
-                (Arc::new((self.compose)(&routable, state.members.epoch())), routable)
+                let routable = state.members.routable();
+                (Arc::new((self.compose)(&routable, state.members.epoch())), names_of(routable))
             }
         };
         let (epoch, members) = (state.members.epoch(), state.members.members());
@@ -170,6 +198,10 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         self.view.store(Arc::clone(&view));
         self.watch.send_replace(view);
     }
+}
+
+fn names_of(routable: Vec<(NodeName, Weight)>) -> Arc<[NodeName]> {
+    routable.into_iter().map(|(name, _)| name).collect()
 }
 
 impl<R: Send + Sync + 'static> PeerBook for Cluster<R> {

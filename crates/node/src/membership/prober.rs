@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBES_IN_FLIGHT_MAX, SEED_RESOLVE_MS, SEED_RESOLVE_TIMEOUT_MS,
+    PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX, SEED_RESOLVE_MS,
+    SEED_RESOLVE_TIMEOUT_MS,
 };
-use hopcache_core::membership::{MemberState, Report, probe_pause};
+use hopcache_core::membership::{MemberState, Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -148,6 +149,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let Some(target) = self.targets.get_mut(&addr) else { return };
         target.in_flight = false;
         target.tried = true;
+        let is_ready = answer.as_ref().is_ok_and(|who| who.card.phase == Phase::Ready);
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 target.me = true;
@@ -160,7 +162,12 @@ impl<R: Send + Sync + 'static> Prober<R> {
             }
         };
         target.failures = if trouble.is_some() { target.failures.saturating_add(1) } else { 0 };
-        target.probe_at = Instant::now() + probe_pause(target.failures, rand::random()).duration();
+        let pause = match target.failures {
+            // Its readiness, or its end, is what others wait for.
+            0 if !is_ready => Millis(PROBE_UNREADY_MS),
+            failures => probe_pause(failures, rand::random()),
+        };
+        target.probe_at = Instant::now() + pause.duration();
         let text = trouble.unwrap_or_default();
         if text != target.said {
             let name = target.name.as_ref().map(ToString::to_string);
@@ -233,12 +240,12 @@ fn welcome<R: Send + Sync + 'static>(
     who: &PeerIdentity,
 ) -> Option<String> {
     // Another node lives at the address now: the one that did is not there any more.
-    if let Some(before) = target.name.take_if(|before| *before != who.name) {
+    if let Some(before) = target.name.take_if(|before| *before != who.card.name) {
         report_at(cluster, addr, &before, Report::Stranger);
     }
     match cluster.answered(addr, who) {
         Ok(_) => {
-            target.name = Some(who.name.clone());
+            target.name = Some(who.card.name.clone());
             None
         }
         Err(error) => Some(error.to_string()),

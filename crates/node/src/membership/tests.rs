@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_core::membership::MemberState;
-use hopcache_core::node::Incarnation;
+use hopcache_core::membership::{Card, MemberState, Phase, Weight};
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_engine::ports::PeerError;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -33,11 +33,11 @@ impl Drop for Watched {
 
 impl Watched {
     fn new(me: SocketAddr, seeds: &[String]) -> Self {
-        let compose = |names: &[_], _| {
-            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let compose = |members: &[(NodeName, Weight)], _| {
+            let names: Vec<String> = members.iter().map(|(name, _)| name.to_string()).collect();
             names.join(" ")
         };
-        let cluster = Cluster::new(name("node-a"), me, Incarnation(1), compose);
+        let cluster = Cluster::new(Card::new(name("node-a"), me, Incarnation(1), Phase::Ready), compose);
         let views = cluster.subscribe();
         let prober = tokio::spawn(Prober::new(Arc::clone(&cluster), link("node-a"), seeds).run());
         Self { cluster, views, prober: prober.abort_handle() }

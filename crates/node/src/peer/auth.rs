@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! sender → receiver   GET /peer/v1/probe   sender, N, MAC(hello key; method, path, sender, N)
-//! receiver → sender   B, S, seal(answer key, 0; name, incarnation, epoch)
+//! receiver → sender   B, S, seal(answer key, 0; form, ring epoch, card)
 //! sender → receiver   POST …               S, N, counter, sender, seal(request key, counter; message)
 //! receiver → sender   status, seal(answer key, counter; answer)
 //! ```
@@ -30,7 +30,10 @@
 //! secrecy), and every holder of the key can speak as any node: the key is the cluster.
 
 use bytes::{Bytes, BytesMut};
-use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::limits::CARD_BYTES_MAX;
+use hopcache_core::membership::Card;
+use hopcache_core::node::NodeName;
+use hopcache_core::ring::RingEpoch;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use secrecy::{ExposeSecret, SecretBox};
 use subtle::ConstantTimeEq;
@@ -47,6 +50,11 @@ pub const HELLO_HEADER: &str = "hopcache-peer";
 const VERSION: u8 = 1;
 /// Version, serial, N, counter, length of the sender's name.
 const HEAD_BYTES: usize = 1 + 8 + 16 + 8 + 1;
+
+/// Begins what a welcome says of its sender. Builds before cards had the incarnation here (random), the epoch
+/// and then the bare name: they find a control character in the name and refuse, and are refused by this
+/// constant but for one life in 2^64.
+const WELCOME_FORM: [u8; 8] = *b"card\0\0\0\x02";
 
 /// What every node of a cluster holds and nobody else does.
 pub struct ClusterKey {
@@ -76,6 +84,9 @@ pub enum AuthError {
     /// Seen before, or further behind than the window reaches.
     #[error("seen before")]
     Replayed,
+    /// Sealed with the cluster key, but by a build that says who it is in another form.
+    #[error("the peer's build says who it is in another form; its version does not fit this one")]
+    OtherForm,
 }
 
 impl AuthError {
@@ -87,6 +98,7 @@ impl AuthError {
             Self::UnknownSession => "unknown_session",
             Self::Forged => "forged",
             Self::Replayed => "replayed",
+            Self::OtherForm => "other_form",
         }
     }
 }
@@ -173,12 +185,10 @@ impl Hello {
 /// Who answers a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
-    /// Its configured name.
-    pub name: NodeName,
-    /// Its present life.
-    pub incarnation: Incarnation,
-    /// Epoch of its ring.
-    pub epoch: u64,
+    /// What it says of itself.
+    pub card: Card,
+    /// Its ring: equal to another node's where both see the same members and weights.
+    pub epoch: RingEpoch,
 }
 
 /// The two keys of one session.
@@ -308,10 +318,10 @@ impl SealedRequest {
 /// The receiver's answer to a greeting it believes.
 #[must_use]
 pub fn seal_welcome(keys: &SessionKeys, id: &SessionId, who: &PeerIdentity) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(16 + who.name.as_str().len());
-    plain.extend_from_slice(&who.incarnation.0.to_be_bytes());
-    plain.extend_from_slice(&who.epoch.to_be_bytes());
-    plain.extend_from_slice(who.name.as_str().as_bytes());
+    let mut plain = Vec::with_capacity(WELCOME_FORM.len() + 8 + CARD_BYTES_MAX);
+    plain.extend_from_slice(&WELCOME_FORM);
+    plain.extend_from_slice(&who.epoch.0.to_be_bytes());
+    who.card.encode(&mut plain);
     let mut out = Vec::with_capacity(24 + plain.len() + TAG_BYTES);
     out.extend_from_slice(&id.boot);
     out.extend_from_slice(&id.serial.to_be_bytes());
@@ -333,15 +343,16 @@ pub fn open_welcome(
     let id = SessionId { nonce: hello.nonce, boot: *boot, serial };
     let keys = SessionKeys::derive(key, &hello.sender, &id);
     let plain = keys.open_answer(PeerPath::Probe, 0, 200, welcome.split_off(24))?;
-    let (incarnation, rest) = plain.split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
-    let (epoch, name) = rest.split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
-    let name = std::str::from_utf8(name).ok().and_then(|name| NodeName::new(name).ok());
-    let who = PeerIdentity {
-        name: name.ok_or(AuthError::Malformed)?,
-        incarnation: Incarnation(u64::from_be_bytes(*incarnation)),
-        epoch: u64::from_be_bytes(*epoch),
-    };
-    Ok((who, id, keys))
+    Ok((read_identity(&plain)?, id, keys))
+}
+
+/// Total: whoever holds the key may still say anything.
+fn read_identity(plain: &[u8]) -> Result<PeerIdentity, AuthError> {
+    let rest = plain.strip_prefix(&WELCOME_FORM).ok_or(AuthError::OtherForm)?;
+    let (epoch, card) = rest.split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
+    // What follows the card is a later form's.
+    let (card, _) = Card::decode(card).ok_or(AuthError::OtherForm)?;
+    Ok(PeerIdentity { card, epoch: RingEpoch(u64::from_be_bytes(*epoch)) })
 }
 
 fn request_aad(path: PeerPath, head: &[u8]) -> Vec<u8> {

@@ -61,10 +61,10 @@ impl<B: PeerBook> Peers for PeerClient<B> {
         let addr = self.addr_of(to)?;
         let answer = self.link.probe(addr, timeout_ms).await;
         let who = self.tell(to, answer)?;
-        if who.name == *to {
-            Ok(who.incarnation)
+        if who.card.name == *to {
+            Ok(who.card.life)
         } else {
-            Err(PeerError::Refused(format!("{} lives at the address of {to}", who.name)))
+            Err(PeerError::Refused(format!("{} lives at the address of {to}", who.card.name)))
         }
     }
 }

@@ -126,8 +126,8 @@ impl PeerLink {
         path: PeerPath,
         message: &Bytes,
     ) -> Result<Bytes, Attempt> {
-        if session.who.name != *to {
-            let text = format!("{} lives at the address of {to}", session.who.name);
+        if session.who.card.name != *to {
+            let text = format!("{} lives at the address of {to}", session.who.card.name);
             return Err(Attempt::Failed(PeerError::Refused(text)));
         }
         let counter = session.counter.fetch_add(1, Ordering::Relaxed) + 1;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::limits::{PEER_SESSIONS_MAX, PEER_WINDOW_MESSAGES};
+use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 use proptest::prelude::*;
 
 use crate::peer::PeerPath;
@@ -21,7 +23,9 @@ fn key() -> Arc<ClusterKey> {
 }
 
 fn who() -> PeerIdentity {
-    PeerIdentity { name: NodeName::new("node-b").unwrap(), incarnation: Incarnation(7), epoch: 3 }
+    let name = NodeName::new("node-b").unwrap();
+    let card = Card::new(name, "10.0.0.2:7475".parse().unwrap(), Incarnation(7), Phase::Ready);
+    PeerIdentity { card, epoch: RingEpoch(3) }
 }
 
 /// A sender's end of a session.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use axum::body::Body;
 use bytes::Bytes;
+use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -20,6 +22,13 @@ use crate::peer::server::{PeerRefusal, PeerService, service};
 
 pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
+}
+
+/// Ready, as its address says nothing: who it is comes from where it answers.
+pub(crate) fn who(node: &str, life: u64) -> PeerIdentity {
+    let addr = SocketAddr::from(([127, 0, 0, 1], 1));
+    let card = Card::new(name(node), addr, Incarnation(life), Phase::Ready);
+    PeerIdentity { card, epoch: RingEpoch(1) }
 }
 
 pub(crate) fn key() -> Arc<ClusterKey> {
@@ -60,8 +69,7 @@ impl Peer {
     }
 
     pub(crate) async fn start_at(addr: SocketAddr, node: &str, incarnation: u64) -> Self {
-        let who = PeerIdentity { name: name(node), incarnation: Incarnation(incarnation), epoch: 1 };
-        Self::serve(addr, service(Arc::new(Echo(who)), key())).await
+        Self::serve(addr, service(Arc::new(Echo(who(node, incarnation))), key())).await
     }
 
     pub(crate) async fn serve<S: Answers<Body>>(addr: SocketAddr, service: S) -> Self {

@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::harness::{Echo, Peer, link, name};
+use super::harness::{Echo, Peer, link, name, who};
 use crate::peer::PeerPath;
-use crate::peer::auth::{ClusterKey, HELLO_HEADER, PeerIdentity};
+use crate::peer::auth::{ClusterKey, HELLO_HEADER};
 use crate::peer::client::{PeerBook, PeerClient};
 use crate::peer::link::PeerLink;
 use crate::peer::server::service;
@@ -85,7 +85,7 @@ async fn a_restart_on_the_same_port_goes_unnoticed() {
         for answer in futures_util::future::join_all(asks).await {
             assert_eq!(answer.unwrap(), "node-a:again");
         }
-        assert_eq!(link.probe(addr, PATIENCE).await.unwrap().incarnation, Incarnation(life));
+        assert_eq!(link.probe(addr, PATIENCE).await.unwrap().card.life, Incarnation(life));
     }
     peer.kill().await;
     assert!(matches!(ask(&link, addr, "x").await, Err(PeerError::Gone(_))));
@@ -114,8 +114,8 @@ async fn strangers_are_refused_both_ways() {
     let stranger = PeerLink::new(Arc::clone(&other), name("node-x"));
     assert!(matches!(ask(&stranger, peer.addr, "x").await, Err(PeerError::Refused(_))));
 
-    let who = PeerIdentity { name: name("node-b"), incarnation: Incarnation(1), epoch: 1 };
-    let impostor = Peer::serve("127.0.0.1:0".parse().unwrap(), service(Arc::new(Echo(who)), other)).await;
+    let echo = Arc::new(Echo(who("node-b", 1)));
+    let impostor = Peer::serve("127.0.0.1:0".parse().unwrap(), service(echo, other)).await;
     assert!(matches!(ask(&link("node-a"), impostor.addr, "x").await, Err(PeerError::Refused(_))));
 
     let yes = TowerToHyperService::new(Router::new().fallback(|| async { "poison" }));

@@ -1,0 +1,38 @@
+//! Bounds and times of gossip, each with its reason. Decides nothing.
+
+use super::MEMBERS_MAX;
+
+/// Largest gossip datagram before it is sealed, in bytes: 1,232 fit unfragmented into IPv6's smallest MTU (1,280 of
+/// RFC 8200 section 5, less 40 of IPv6 and 8 of UDP); 48 of them are left to the seal.
+pub const GOSSIP_DATAGRAM_BYTES_MAX: usize = 1_232 - 48;
+/// Members in the table, dead ones included: a rolling restart of a full cluster leaves one dead life for each.
+pub const GOSSIP_MEMBERS_MAX: usize = 2 * MEMBERS_MAX;
+/// News that wait to be told before no more unknown members are let in.
+pub const GOSSIP_NEWS_MAX: usize = 2 * GOSSIP_MEMBERS_MAX;
+/// Timers of one node that wait: the periodic ones, and a suspicion for each period of the longest suspicion.
+pub const GOSSIP_TIMERS_MAX: usize = 64;
+/// One member is pinged in each such period. In a cluster of n a dead member is pinged by somebody in the
+/// first 1.6 periods on average (SWIM section 3.1: 1 / (1 - 1/e)).
+pub const GOSSIP_PERIOD_MS: u64 = 500;
+/// A ping that was not answered in this time is tried through others: peers are near (2 ms), a busy one is not dead.
+pub const GOSSIP_PING_MS: u64 = 200;
+/// A suspect has this long to object: two full rounds of news there and back on a machine whose cores are all busy.
+pub const GOSSIP_SUSPECT_MS: u64 = 1_200;
+/// News are pushed to three members this often.
+pub const GOSSIP_SPREAD_EVERY_MS: u64 = 100;
+/// A timer that is this late says that this node was slow: it blames nobody until it has read its socket.
+pub const GOSSIP_LATE_MS: u64 = 100;
+/// Pause between two rounds in which some of the dead are announced to and the long dead are forgotten.
+pub const GOSSIP_HOUSE_MS: u64 = 2_000;
+/// Dead members announced to in one round: a partition of 100 nodes heals through the first few.
+pub const GOSSIP_ANNOUNCE_DEAD: usize = 3;
+/// A dead member is announced to for this long; after that a seed, or a TCP probe that it answers, brings it back.
+pub const GOSSIP_DEAD_KEPT_MS: u64 = 10 * 60_000;
+/// A member that said goodbye is remembered for this long, so that old news do not bring it back.
+pub const GOSSIP_LEFT_KEPT_MS: u64 = 60_000;
+/// Longest piece that a node can spread, in bytes: it has to fit beside a header with three names.
+pub const GOSSIP_SPREAD_BYTES_MAX: usize = 512;
+/// Pieces that are passed on at a time.
+pub const GOSSIP_SPREAD_SLOTS: u64 = 64;
+/// Pieces that are known as seen: 16 for each slot, so that one does not go round for ever.
+pub const GOSSIP_SPREAD_SEEN_MAX: usize = 1_024;

@@ -1,0 +1,97 @@
+//! What [`crate::Gossip`] asks its driver to do, and why it does not take a datagram.
+//!
+//! Decides nothing.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use hopcache_core::membership::Card;
+use hopcache_core::time::Millis;
+
+use crate::identity::Identity;
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Seal and send this datagram (at most `GOSSIP_DATAGRAM_BYTES_MAX` bytes) to this address.
+    Send {
+        /// Where to.
+        to: SocketAddr,
+        /// What.
+        datagram: Bytes,
+    },
+    /// Call [`crate::Gossip::due`] with this timer after this time. [`crate::Timers`] keeps them.
+    Wake {
+        /// From now on.
+        after: Millis,
+        /// What to hand back.
+        timer: Timer,
+    },
+    /// A member appeared, came back, or says something new of itself: for `Membership::heard`.
+    Heard(Card),
+    /// A member is agreed to be dead: for `Report::GossipDown` with the card's life.
+    Down(Card),
+    /// A member said goodbye: for `Report::Left` with the card's life.
+    Left(Card),
+    /// What another node spread, once for each [`crate::Gossip::spread`] that arrived. Best effort; may come twice
+    /// after very many others.
+    Spread(Bytes),
+    /// This node had been declared down and came back. For a counter.
+    Rejoined,
+}
+
+/// A timer of [`crate::Gossip`]; opaque.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timer {
+    pub(crate) kind: Kind,
+    /// It came late before: it is handled now, whatever the delay.
+    pub(crate) put_off: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Foca(foca::Timer<Identity>),
+    House,
+}
+
+/// Why a datagram was not taken. Nothing changed, unless it says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Longer than any node sends.
+    #[error("longer than any node sends")]
+    TooLong,
+    /// Not of the form.
+    #[error("not a gossip datagram")]
+    Malformed,
+    /// Of this node's own life: a reflection, or another node with its name and life.
+    #[error("from this node itself")]
+    FromMyself,
+    /// Its sender speaks a protocol that this node does not understand.
+    #[error("protocol {}.{} is not understood", .0 >> 8, .0 & 0xff)]
+    Incompatible(u16),
+    /// Its sender gives an address that nobody can reach.
+    #[error("the sender's address cannot be reached")]
+    Unreachable,
+    /// The table of members is full of living ones.
+    #[error("more members than a cluster can have")]
+    Full,
+    /// This node has said goodbye.
+    #[error("this node has left")]
+    IHaveLeft,
+}
+
+impl Refused {
+    /// One word, for a metric's label.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Malformed => "malformed",
+            Self::FromMyself => "from_myself",
+            Self::Incompatible(_) => "incompatible",
+            Self::Unreachable => "unreachable",
+            Self::Full => "full",
+            Self::IHaveLeft => "left",
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! One node's part in the gossip: foca, what bounds it, and what foca leaves to its user.
+//!
+//! Decides who is let into the table, when the dead are announced to and forgotten, and what a late timer
+//! means. What suspicion, refutation and news are is foca's.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use foca::{Foca, Header, Member, Message, Notification, OwnedNotification, State};
+use hopcache_core::limits::{
+    GOSSIP_ANNOUNCE_DEAD, GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_DEAD_KEPT_MS, GOSSIP_HOUSE_MS, GOSSIP_LATE_MS,
+    GOSSIP_LEFT_KEPT_MS, GOSSIP_MEMBERS_MAX, GOSSIP_NEWS_MAX,
+};
+use hopcache_core::membership::{Card, is_compatible};
+use hopcache_core::time::Millis;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::effect::{Effect, Kind, Refused, Timer};
+use crate::frame::{
+    FrameCodec, KNOCK, TALK, put_header, put_identity, put_member, take_header, take_identity, take_member,
+};
+use crate::identity::{Identity, Key};
+use crate::settings::Settings;
+use crate::spread::{Spreader, piece};
+
+type Talker = Foca<Identity, FrameCodec, SmallRng, Spreader>;
+
+/// One node's part in the gossip.
+pub struct Gossip {
+    foca: Talker,
+    settings: Settings,
+    seed: u64,
+    pieces: Receiver<Bytes>,
+    pieces_spread: u64,
+    /// Members that are dead, by the round of housekeeping that first met them so.
+    dead: BTreeMap<Key, u64>,
+    rounds: u64,
+    /// Who of the dead is announced to next.
+    announced: usize,
+    awake: bool,
+    left: bool,
+}
+
+impl Gossip {
+    /// A node that knows nobody. `seed` draws whom to talk to.
+    #[must_use]
+    pub fn new(me: Card, settings: Settings, seed: u64) -> Self {
+        let (foca, pieces) = talker(Identity::new(me), settings, seed);
+        Self {
+            foca,
+            settings,
+            seed,
+            pieces,
+            pieces_spread: 0,
+            dead: BTreeMap::new(),
+            rounds: 0,
+            announced: 0,
+            awake: false,
+            left: false,
+        }
+    }
+
+    /// What this node says of itself.
+    #[must_use]
+    pub const fn me(&self) -> &Card {
+        &self.foca.identity().card
+    }
+
+    /// Members that are not dead, this node excluded, in no order.
+    pub fn members(&self) -> impl Iterator<Item = &Card> {
+        self.foca.iter_members().map(|member| &member.id().card)
+    }
+
+    /// Members in the table, dead ones included: at most `GOSSIP_MEMBERS_MAX`. For a gauge.
+    #[must_use]
+    pub fn table_len(&self) -> usize {
+        self.foca.iter_membership_state().len()
+    }
+
+    /// News that wait to be told. For a gauge.
+    #[must_use]
+    pub fn news_len(&self) -> usize {
+        self.foca.updates_backlog() + self.foca.custom_broadcast_backlog()
+    }
+
+    /// Asks whoever lives at this address to be let in. For every seed now and then, and for every
+    /// address that answered a TCP probe and whose node is not among [`Gossip::members`].
+    pub fn announce(&mut self, to: SocketAddr, out: &mut Vec<Effect>) {
+        self.wake(out);
+        if !self.left && to != self.me().peer_addr {
+            let mut datagram = vec![KNOCK];
+            put_identity(self.foca.identity(), &mut datagram);
+            out.push(Effect::Send { to, datagram: datagram.into() });
+        }
+    }
+
+    /// A datagram came, and the cluster key opened it.
+    ///
+    /// # Errors
+    /// [`Refused`]; at most what its sender said about others was taken then.
+    pub fn heard(&mut self, datagram: &[u8], out: &mut Vec<Effect>) -> Result<(), Refused> {
+        self.wake(out);
+        if self.left {
+            return Err(Refused::IHaveLeft);
+        }
+        if datagram.len() > GOSSIP_DATAGRAM_BYTES_MAX {
+            return Err(Refused::TooLong);
+        }
+        let frame = match datagram.split_first() {
+            Some((&TALK, frame)) => self.sieve(frame)?,
+            Some((&KNOCK, knock)) => self.let_in(knock)?,
+            _ => return Err(Refused::Malformed),
+        };
+        let outcome = self.with_foca(out, |foca, runtime| foca.handle_data(&frame, runtime));
+        outcome.map_err(|error| match error {
+            foca::Error::DataFromOurselves => Refused::FromMyself,
+            foca::Error::DataTooBig => Refused::TooLong,
+            _ => Refused::Malformed,
+        })
+    }
+
+    /// A timer is due, `late` after its time. One that is later than [`GOSSIP_LATE_MS`] is put off once: this
+    /// node was slow, and the answers it is about to miss may wait in its socket. The driver reads its
+    /// socket before it handles timers.
+    pub fn due(&mut self, timer: Timer, late: Millis, out: &mut Vec<Effect>) {
+        if self.left {
+            return;
+        }
+        if late.0 > GOSSIP_LATE_MS && !timer.put_off {
+            out.push(Effect::Wake { after: self.settings.ping, timer: Timer { put_off: true, ..timer } });
+            return;
+        }
+        match timer.kind {
+            Kind::House => self.keep_house(out),
+            // The only errors are of cycles that another timer ended; foca goes on by itself.
+            Kind::Foca(timer) => {
+                let _ = self.with_foca(out, |foca, runtime| foca.handle_timer(timer, runtime));
+            }
+        }
+    }
+
+    /// This node says something new of itself. Older cards than the present one are ignored.
+    pub fn say(&mut self, card: Card, out: &mut Vec<Effect>) {
+        self.wake(out);
+        if !self.left && card.supersedes(self.me()) {
+            // The only error is of the same identity, which a newer card never is.
+            let _ = self.with_foca(out, |foca, runtime| foca.change_identity(Identity::new(card), runtime));
+        }
+    }
+
+    /// Says goodbye to every member at once; nothing is said or heard after that. The node sends what
+    /// `out` holds before it ends.
+    pub fn leave(&mut self, out: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.left, true) {
+            return;
+        }
+        let me = Identity { leaving: true, ..self.foca.identity().clone() };
+        for member in self.foca.iter_members() {
+            let (src, dst) = (me.clone(), member.id().clone());
+            let to = dst.card.peer_addr;
+            let mut datagram = vec![TALK];
+            put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
+            datagram.extend_from_slice(&1_u16.to_be_bytes());
+            put_member(&Member::new(me.clone(), 0, State::Down), &mut datagram);
+            out.push(Effect::Send { to, datagram: datagram.into() });
+        }
+    }
+
+    /// Spreads some bytes to all members, as well as it goes; false when they are too long (or none).
+    pub fn spread(&mut self, bytes: &[u8], out: &mut Vec<Effect>) -> bool {
+        self.wake(out);
+        self.pieces_spread += 1;
+        let Some(piece) = piece(self.me().life.0, self.pieces_spread, bytes) else { return false };
+        !self.left && self.with_foca(out, |foca, _| foca.add_broadcast(&piece)).is_ok()
+    }
+
+    fn wake(&mut self, out: &mut Vec<Effect>) {
+        if !std::mem::replace(&mut self.awake, true) {
+            out.push(house());
+        }
+    }
+
+    fn with_foca<T>(
+        &mut self,
+        out: &mut Vec<Effect>,
+        act: impl FnOnce(&mut Talker, &mut Driver<'_>) -> T,
+    ) -> T {
+        let me = self.me().peer_addr;
+        let mut driver = Driver { me, out };
+        let outcome = act(&mut self.foca, &mut driver);
+        // A changed identity is not connected until it hears something; it is while it knows members.
+        let _ = self.foca.apply_many(std::iter::empty(), true, &mut driver);
+        out.extend(self.pieces.try_iter().map(Effect::Spread));
+        outcome
+    }
+
+    /// Announces to some of the dead, so that halves that were cut apart find each other; forgets
+    /// who has been dead for long.
+    fn keep_house(&mut self, out: &mut Vec<Effect>) {
+        out.push(house());
+        self.rounds += 1;
+        let dead: Vec<Identity> = self.dead_members().cloned().collect();
+        self.dead =
+            dead.iter().map(|id| (id.key(), *self.dead.get(&id.key()).unwrap_or(&self.rounds))).collect();
+        for identity in &dead {
+            let kept_ms = if identity.leaving { GOSSIP_LEFT_KEPT_MS } else { GOSSIP_DEAD_KEPT_MS };
+            let since = self.dead.get(&identity.key()).copied().unwrap_or(self.rounds);
+            if (self.rounds - since) * GOSSIP_HOUSE_MS >= kept_ms {
+                self.remove(identity.clone());
+            }
+        }
+        let lost: Vec<Identity> = dead.into_iter().filter(|identity| !identity.leaving).collect();
+        for step in 0..GOSSIP_ANNOUNCE_DEAD.min(lost.len()) {
+            if let Some(identity) = lost.get((self.announced + step) % lost.len()) {
+                let _ = self.with_foca(out, |foca, runtime| foca.announce(identity.clone(), runtime));
+            }
+        }
+        self.announced = self.announced.wrapping_add(GOSSIP_ANNOUNCE_DEAD);
+    }
+
+    fn dead_members(&self) -> impl Iterator<Item = &Identity> {
+        let dead = self.foca.iter_membership_state().filter(|member| member.state() == State::Down);
+        dead.map(Member::id)
+    }
+
+    fn remove(&mut self, identity: Identity) {
+        self.dead.remove(&identity.key());
+        let mut nothing = Vec::new();
+        let timer = foca::Timer::RemoveDown(identity);
+        let _ = self.with_foca(&mut nothing, |foca, runtime| foca.handle_timer(timer, runtime));
+    }
+
+    /// The frame without members that may not come in. What foca sees therefore never grows its table
+    /// beyond the bound.
+    fn sieve(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
+        let (header, rest) = take_header(frame).ok_or(Refused::Malformed)?;
+        self.admit_sender(&header.src)?;
+        let whom = match &header.message {
+            Message::PingReq { target: whom, .. }
+            | Message::IndirectPing { origin: whom, .. }
+            | Message::IndirectAck { target: whom, .. }
+            | Message::ForwardedAck { origin: whom, .. } => Some(whom),
+            _ => None,
+        };
+        if whom.is_some_and(|whom| !whom.card.is_reachable()) {
+            return Err(Refused::Unreachable);
+        }
+        let head = frame.get(..frame.len() - rest.len()).unwrap_or_default();
+        if header.message == Message::Broadcast {
+            return Ok(frame.to_vec());
+        }
+        let Some((count, mut rest)) = rest.split_first_chunk::<2>() else { return Ok(frame.to_vec()) };
+        let (mut kept, mut members) = (0_u16, Vec::new());
+        let mut new = 0;
+        for _ in 0..u16::from_be_bytes(*count) {
+            let (member, after) = take_member(rest).ok_or(Refused::Malformed)?;
+            let bytes = rest.get(..rest.len() - after.len()).unwrap_or_default();
+            rest = after;
+            if self.may_enter(member.id(), &mut new) {
+                kept += 1;
+                members.extend_from_slice(bytes);
+            }
+        }
+        Ok([head, &kept.to_be_bytes(), &members, rest].concat())
+    }
+
+    /// A knock, as the announcement that it would be if its sender knew who lives here.
+    fn let_in(&mut self, knock: &[u8]) -> Result<Vec<u8>, Refused> {
+        let Some((src, [])) = take_identity(knock) else { return Err(Refused::Malformed) };
+        self.admit_sender(&src)?;
+        let dst = self.foca.identity().clone();
+        let mut frame = Vec::new();
+        put_header(&Header { src, src_incarnation: 0, dst, message: Message::Announce }, &mut frame);
+        Ok(frame)
+    }
+
+    fn admit_sender(&mut self, sender: &Identity) -> Result<(), Refused> {
+        if sender.key() == self.foca.identity().key() {
+            return Err(Refused::FromMyself);
+        }
+        if !is_compatible(sender.card.protocol) {
+            return Err(Refused::Incompatible(sender.card.protocol));
+        }
+        if !sender.card.is_reachable() {
+            return Err(Refused::Unreachable);
+        }
+        if self.may_enter(sender, &mut 0) { Ok(()) } else { Err(Refused::Full) }
+    }
+
+    /// Whether foca may be told of this identity; makes room if that takes the death of a dead one.
+    /// `new` counts those that this datagram brings, which are not in the table yet.
+    fn may_enter(&mut self, identity: &Identity, new: &mut usize) -> bool {
+        if !is_compatible(identity.card.protocol) || !identity.card.is_reachable() {
+            return false;
+        }
+        let key = identity.key();
+        if key == self.foca.identity().key() {
+            return true;
+        }
+        if self.foca.iter_membership_state().any(|member| member.id().key() == key) {
+            return true;
+        }
+        if self.foca.updates_backlog() + *new >= GOSSIP_NEWS_MAX {
+            if self.foca.num_members() > 0 {
+                return false;
+            }
+            // News of the dead, and nobody to tell them: nothing is lost by starting over.
+            let me = self.foca.identity().clone();
+            self.seed = self.seed.wrapping_add(1);
+            (self.foca, self.pieces) = talker(me, self.settings, self.seed);
+            self.dead.clear();
+        }
+        while self.table_len() + *new >= GOSSIP_MEMBERS_MAX {
+            let longest = self
+                .dead_members()
+                .min_by_key(|dead| (self.dead.get(&dead.key()).copied().unwrap_or(u64::MAX), dead.key()));
+            let Some(longest) = longest.cloned() else { return false };
+            self.remove(longest);
+        }
+        *new += 1;
+        true
+    }
+}
+
+fn talker(me: Identity, settings: Settings, seed: u64) -> (Talker, Receiver<Bytes>) {
+    let (heard, pieces) = channel();
+    let dice = SmallRng::seed_from_u64(seed);
+    (Foca::with_custom_broadcast(me, settings.config(), dice, FrameCodec, Spreader::new(heard)), pieces)
+}
+
+const fn house() -> Effect {
+    Effect::Wake { after: Millis(GOSSIP_HOUSE_MS), timer: Timer { kind: Kind::House, put_off: false } }
+}
+
+/// Turns what foca wants into effects.
+struct Driver<'a> {
+    me: SocketAddr,
+    out: &'a mut Vec<Effect>,
+}
+
+impl foca::Runtime<Identity> for &mut Driver<'_> {
+    fn notify(&mut self, notification: Notification<'_, Identity>) {
+        let effect = match notification.to_owned() {
+            OwnedNotification::MemberUp(who) => Effect::Heard(who.card),
+            OwnedNotification::Rename(_, who) if !who.leaving => Effect::Heard(who.card),
+            OwnedNotification::MemberDown(who) if who.leaving => Effect::Left(who.card),
+            OwnedNotification::MemberDown(who) => Effect::Down(who.card),
+            OwnedNotification::Rejoin(_) => Effect::Rejoined,
+            _ => return,
+        };
+        self.out.push(effect);
+    }
+
+    fn send_to(&mut self, to: Identity, data: &[u8]) {
+        let to = to.card.peer_addr;
+        if to != self.me {
+            self.out.push(Effect::Send { to, datagram: [&[TALK], data].concat().into() });
+        }
+    }
+
+    fn submit_after(&mut self, event: foca::Timer<Identity>, after: Duration) {
+        let after = Millis(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+        self.out.push(Effect::Wake { after, timer: Timer { kind: Kind::Foca(event), put_off: false } });
+    }
+}
