@@ -1,1 +1,220 @@
-//! To come.
+//! Nodes that join under load (F10, F11): no client sees an error, what moves is not run again (I1), and `readyz` says why it waits.
+//! With the store away, what moves comes from its former owner's memory (F17, F19).
+//!
+//! `HOPCACHE_TEST_LIVING_KEYS` (40): keys that are asked for.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::balancer::{Asked, Balancer};
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::{http, say, size, until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn keys() -> usize {
+    size("HOPCACHE_TEST_LIVING_KEYS", 40)
+}
+
+fn four(started: usize) -> Plan {
+    Plan { started, seeded: 4, ..Plan::default() }
+}
+
+/// Asks for every key once, through the nodes in turn.
+async fn warm_up(cluster: &Cluster, statement: &str, nodes: usize) {
+    for k in 0..keys() {
+        let reply = cluster.nodes[k % nodes].ask(&http::query(statement, &json!({ "k": k }))).await;
+        assert_eq!(reply.value(), k);
+    }
+}
+
+/// F10, F11: three nodes become four under load.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fourth_node_joins_under_load_and_nothing_runs_again() {
+    const READ: &str = "RETURN $k AS k, 'a fourth' AS what";
+    let mut cluster = Cluster::of(four(3)).await;
+    warm_up(&cluster, READ, 3).await;
+    let addrs: Vec<_> = cluster.nodes.iter().map(|node| node.addrs).collect();
+    let asked = Asked { statement: READ, keys: keys(), clients: 8, pause: Duration::from_millis(10) };
+    let load = Balancer::start(&addrs, asked);
+    until("the load runs", PATIENCE, async || load.answered() > 200).await;
+    let begun = Instant::now();
+    cluster.bring_back(3).await;
+    let joined = begun.elapsed();
+    until("the new node is in rotation", PATIENCE, async || load.is_in_rotation(3)).await;
+    let so_far = load.answered();
+    until("the load goes on", PATIENCE, async || load.answered() > so_far + 1_000).await;
+    let ended = load.end().await;
+    let mut moved = 0;
+    for k in 0..keys() {
+        moved += usize::from(cluster.owner(READ, &json!({ "k": k })).await == 3);
+    }
+    let hits = cluster.nodes[3].metric("cache_hit_total", "").await.unwrap_or(0.0);
+    say(&format!(
+        "F11: 3 to 4 nodes under load: all rings after {} ms, {moved} of {} keys moved, {} requests, {hits} hits at the new node, {} runs, {} errors",
+        joined.as_millis(),
+        keys(),
+        ended.answered,
+        cluster.proxy.runs("a fourth"),
+        ended.errors.len()
+    ));
+    assert!(ended.errors.is_empty(), "{:?}", &ended.errors[..ended.errors.len().min(3)]);
+    assert!(moved > 0 && hits > 0.0, "nothing moved, or nobody asked the new node");
+    assert_eq!(cluster.proxy.runs("a fourth"), keys(), "a key that moved was run again");
+}
+
+/// F11, F17: the store dies, then a node joins: what moves to it is in its former owners' memories, and nowhere else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_store_down_what_moves_comes_from_its_former_owner() {
+    const READ: &str = "RETURN $k AS k, 'store down' AS what";
+    let mut cluster = Cluster::of(four(3)).await;
+    warm_up(&cluster, READ, 3).await;
+    cluster.redis.kill();
+    cluster.bring_back(3).await;
+    for k in 0..keys() {
+        let reply = cluster.nodes[3].ask(&http::query(READ, &json!({ "k": k }))).await;
+        assert_eq!(reply.value(), k);
+        assert!(reply.is_hit(), "{reply}");
+    }
+    let runs = cluster.proxy.runs("store down");
+    let fetched = cluster.nodes[3].metric("hopcache_handover_total", "\"fetched\"").await.unwrap_or(0.0);
+    let mut given = 0.0;
+    for node in &cluster.nodes[..3] {
+        given += node.metric("hopcache_handover_total", "\"given\"").await.unwrap_or(0.0);
+    }
+    let degraded = cluster.nodes[3].admin("/readyz").await.unwrap();
+    say(&format!(
+        "F11, F17: joined with the store down: {fetched} of {} keys fetched from former owners, {given} given, {runs} runs",
+        keys()
+    ));
+    assert!(degraded.json()["degraded"].to_string().contains("store"), "the store is up: {degraded}");
+    assert!(fetched >= 1.0 && (fetched - given).abs() < 0.5, "{fetched} fetched, {given} given");
+    assert_eq!(runs, keys(), "a key that moved was run again");
+}
+
+/// F20: a store that lost its data, and a node that joins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_store_that_lost_its_data_what_moves_comes_from_its_former_owner() {
+    const READ: &str = "RETURN $k AS k, 'store empty' AS what";
+    let mut cluster = Cluster::of(four(3)).await;
+    warm_up(&cluster, READ, 3).await;
+    let stored = cluster.redis.keys("hopcache:*:e").len();
+    let lost = keys().min(stored.max(1));
+    for key in cluster.redis.keys("hopcache:*:e") {
+        cluster.redis.tell(&format!("DEL {key}"));
+    }
+    assert!(cluster.redis.keys("hopcache:*:e").is_empty());
+    cluster.bring_back(3).await;
+    for k in 0..keys() {
+        let reply = cluster.nodes[3].ask(&http::query(READ, &json!({ "k": k }))).await;
+        assert_eq!(reply.value(), k);
+    }
+    let fetched = cluster.nodes[3].metric("hopcache_handover_total", "\"fetched\"").await.unwrap_or(0.0);
+    say(&format!(
+        "F20: joined after the store lost {lost} entries: {fetched} keys fetched, {} runs",
+        cluster.proxy.runs("store empty")
+    ));
+    assert!(stored > 0 && fetched >= 1.0);
+    assert_eq!(cluster.proxy.runs("store empty"), keys());
+    until("no lease is left", PATIENCE, async || cluster.redis.keys("hopcache:*:l").is_empty()).await;
+}
+
+/// What `readyz` said, each reason once, in order, until it said 200 or `enough` holds.
+async fn reasons(cluster: &Cluster, node: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline && !enough(&said) {
+        if let Ok(reply) = cluster.nodes[node].admin("/readyz").await {
+            let reason = reply.json()["reasons"].to_string();
+            if said.last() != Some(&reason) {
+                said.push(reason);
+            }
+            if reply.status == 200 {
+                break;
+            }
+        }
+        // tidy: poll interval
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    said
+}
+
+/// F11: rings that never agree, here by another number of virtual nodes, hold a node up for `cluster.join_timeout`, and
+/// `readyz` says on whom it waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readyz_says_on_whom_it_waits_and_not_for_ever() {
+    let late_cluster = "virtual_nodes = 500\njoin_timeout = \"3s\"";
+    let mut cluster = Cluster::of(Plan { started: 1, seeded: 2, late_cluster, ..Plan::default() }).await;
+    let begun = Instant::now();
+    cluster.nodes[1].start();
+    let said = reasons(&cluster, 1, |_| false).await;
+    let took = begun.elapsed();
+    say(&format!("F11: ready after {} ms; before: {said:?}", took.as_millis()));
+    let place = |what: &str| said.iter().position(|reason| reason.contains(what));
+    let settling = place("joining: members still come and go");
+    let waiting = place("joining: waiting for node-a to take up the ring");
+    assert!(settling.is_some() && settling < waiting, "{said:?}");
+    assert_eq!(said.last().map(String::as_str), Some("[]"), "it is ready in the end");
+    assert!(took >= Duration::from_secs(3), "it waited for {took:?}");
+    let log = cluster.nodes[1].log();
+    assert!(log.contains("not waiting any longer (cluster.join_timeout)"), "{log}");
+    // It serves all the same: the lease keeps two rings to one run (I1).
+    for node in &cluster.nodes {
+        let reply = node.ask(&http::query("RETURN 'disagreeing' AS what", &json!({}))).await;
+        assert_eq!(reply.value(), "disagreeing");
+    }
+    assert_eq!(cluster.proxy.runs("disagreeing"), 1);
+}
+
+/// F12: told to leave while it joins, and while it starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_joins_or_starts_leaves_in_good_order() {
+    let late_cluster = "virtual_nodes = 500\njoin_timeout = \"60s\"";
+    let plan = Plan { started: 1, seeded: 2, late_cluster, drain: "4s", ..Plan::default() };
+    let mut cluster = Cluster::of(plan).await;
+    cluster.nodes[1].start();
+    let is_waiting =
+        |said: &[String]| said.last().is_some_and(|reason| reason.contains("waiting for node-a"));
+    let said = reasons(&cluster, 1, is_waiting).await;
+    assert!(is_waiting(&said), "{said:?}");
+    cluster.nodes[1].signal("TERM");
+    let told = Instant::now();
+    let leaves = reasons(&cluster, 1, |said| said.iter().any(|reason| reason.contains("leaving"))).await;
+    let status = cluster.nodes[1].exit(Duration::from_secs(8)).await;
+    say(&format!(
+        "F12: TERM while joining: {leaves:?}, exit {:?} after {} ms",
+        status.code(),
+        told.elapsed().as_millis()
+    ));
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
+    cluster.nodes[0].wait_for_members(1).await;
+
+    cluster.nodes[1].start();
+    until("it handles SIGTERM", PATIENCE, async || cluster.nodes[1].handles_sigterm()).await;
+    cluster.nodes[1].signal("TERM");
+    let status = cluster.nodes[1].exit(Duration::from_secs(8)).await;
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[1].log());
+    cluster.nodes[0].wait_for_members(1).await;
+}
+
+/// A first start of all nodes at once, and a cluster of one, are quick: the machine's own time and a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_start_of_all_is_quick() {
+    for nodes in [1, 3] {
+        let mut cluster = Cluster::of(Plan { started: 0, seeded: nodes, ..Plan::default() }).await;
+        let begun = Instant::now();
+        for node in &mut cluster.nodes {
+            node.start();
+        }
+        for node in &cluster.nodes {
+            node.wait_for_members(nodes).await;
+        }
+        let took = begun.elapsed();
+        say(&format!("{nodes} nodes started at once: all ready after {} ms", took.as_millis()));
+        assert!(took < Duration::from_secs(8), "{took:?}");
+        for node in &cluster.nodes {
+            assert!(!node.log().contains("not waiting any longer"), "{}", node.log());
+        }
+    }
+}

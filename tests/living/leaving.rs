@@ -1,1 +1,181 @@
-//! To come.
+//! Nodes that leave (F10, F12): a rolling restart without an error or a run, flights that are handed on, what is known of
+//! hot keys, the last node. The quiet cases are in `tests/cluster/leaving.rs`, those under faults in `tests/faults/shutdown.rs`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::balancer::{Asked, Balancer};
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::{http, say, until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// F10: every node of three is restarted, one after the other, under load through a balancer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rolling_restart_costs_no_error_and_no_run() {
+    const READ: &str = "RETURN $k AS k, 'rolling' AS what";
+    const KEYS: usize = 40;
+    let mut cluster = Cluster::of(Plan { drain: "6s", ..Plan::default() }).await;
+    for k in 0..KEYS {
+        cluster.nodes[k % 3].ask(&http::query(READ, &json!({ "k": k }))).await;
+    }
+    let addrs: Vec<_> = cluster.nodes.iter().map(|node| node.addrs).collect();
+    let asked = Asked { statement: READ, keys: KEYS, clients: 8, pause: Duration::from_millis(10) };
+    let load = Balancer::start(&addrs, asked);
+    until("the load runs", PATIENCE, async || load.answered() > 200).await;
+    let begun = Instant::now();
+    for place in 0..3 {
+        let before = load.answered();
+        cluster.nodes[place].signal("TERM");
+        let status = cluster.nodes[place].exit(Duration::from_secs(10)).await;
+        assert_eq!(status.code(), Some(0), "{}", cluster.nodes[place].log());
+        assert!(load.answered() > before, "there was no load while it left");
+        cluster.bring_back(place).await;
+        until("it is in rotation again", PATIENCE, async || load.is_in_rotation(place)).await;
+    }
+    let took = begun.elapsed();
+    let so_far = load.answered();
+    until("the load goes on", PATIENCE, async || load.answered() > so_far + 200).await;
+    let ended = load.end().await;
+    say(&format!(
+        "F10: three nodes restarted in {} ms under load: {} requests, {} hits, {} connections refused, {} runs of {KEYS} keys, {} errors",
+        took.as_millis(),
+        ended.answered,
+        ended.hits,
+        ended.refused,
+        cluster.proxy.runs("rolling"),
+        ended.errors.len()
+    ));
+    assert!(ended.errors.is_empty(), "{:?}", &ended.errors[..ended.errors.len().min(3)]);
+    assert_eq!(ended.hits, ended.answered);
+    assert_eq!(cluster.proxy.runs("rolling"), KEYS, "the restart cost runs");
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+}
+
+/// F12, I2: a flight that would outlast the node is given up in time: lease first, then its followers, own client and
+/// another node's, who are answered by the new owner's run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flight_that_is_too_long_is_handed_on() {
+    const READ: &str = "RETURN $k AS k, 'handed on' AS what";
+    let mut cluster = Cluster::of(Plan { drain: "8s", ..Plan::default() }).await;
+    let parameters = cluster.owned_by(0, READ).await;
+    cluster.proxy.delay_runs("handed on", Duration::from_secs(60));
+    let request = http::query(READ, &parameters);
+    let clients = cluster.clients().into_iter().map(|addr| (addr, request.clone())).collect();
+    let crowd = tokio::spawn(http::crowd(clients));
+    assert!(cluster.proxy.wait_until("handed on", PATIENCE, |runs| !runs.is_empty()).await);
+    until("the others' requests have joined", PATIENCE, async || {
+        cluster.nodes[0].metric("hopcache_flights", "").await >= Some(1.0)
+            && cluster.nodes[1].metric("hopcache_flights", "").await == Some(1.0)
+            && cluster.nodes[2].metric("hopcache_flights", "").await == Some(1.0)
+    })
+    .await;
+    // The run that is under way goes on waiting; the next ones do not.
+    cluster.proxy.heal();
+    cluster.nodes[0].signal("TERM");
+    let told = Instant::now();
+    for reply in crowd.await.unwrap() {
+        assert_eq!(reply.expect("an answer").value(), parameters["k"]);
+    }
+    let answered = told.elapsed();
+    let status = cluster.nodes[0].exit(Duration::from_secs(10)).await;
+    say(&format!(
+        "F12: a flight of 60 s, drain 8 s: three followers answered after {} ms, exit {:?} after {} ms, {} runs",
+        answered.as_millis(),
+        status.code(),
+        told.elapsed().as_millis(),
+        cluster.proxy.runs("handed on")
+    ));
+    let log = cluster.nodes[0].log();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("flights are handed on"), "{log}");
+    assert!(!log.contains("leaving before everything has ended"), "{log}");
+    assert_eq!(cluster.proxy.runs("handed on"), 2, "the one that was given up, and one for all three");
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+}
+
+/// F12: a flight that ends in time is waited for, by followers here and behind a forward: one run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flight_that_ends_in_time_answers_its_followers() {
+    const READ: &str = "RETURN $k AS k, 'in time' AS what";
+    let mut cluster = Cluster::of(Plan { drain: "12s", ..Plan::default() }).await;
+    let parameters = cluster.owned_by(0, READ).await;
+    cluster.proxy.delay_runs("in time", Duration::from_secs(4));
+    let request = http::query(READ, &parameters);
+    let clients = cluster.clients().into_iter().map(|addr| (addr, request.clone())).collect();
+    let crowd = tokio::spawn(http::crowd(clients));
+    assert!(cluster.proxy.wait_until("in time", PATIENCE, |runs| !runs.is_empty()).await);
+    assert_eq!(cluster.redis.keys("hopcache:*:l").len(), 1, "the flight holds its lease");
+    cluster.nodes[0].signal("TERM");
+    // It is out of the others' rings while it still answers what they asked.
+    cluster.nodes[1].wait_for_members(2).await;
+    assert!(!crowd.is_finished(), "the flight was over too early to tell");
+    for reply in crowd.await.unwrap() {
+        assert_eq!(reply.expect("an answer").value(), parameters["k"]);
+    }
+    let status = cluster.nodes[0].exit(Duration::from_secs(14)).await;
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[0].log());
+    assert_eq!(cluster.proxy.runs("in time"), 1);
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+}
+
+/// F12: what the leaving node knew of a hot key, its next owner knows from the first hit on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hot_keys_refresh_plan_moves_to_its_new_owner() {
+    const READ: &str = "RETURN $k AS k, 'hot plan' AS what";
+    let mut cluster = Cluster::of(Plan { started: 2, seeded: 2, drain: "4s", ..Plan::default() }).await;
+    let parameters = cluster.owned_by(0, READ).await;
+    cluster.proxy.delay_runs("hot plan", Duration::from_millis(150));
+    let request = http::query(READ, &parameters);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        cluster.nodes[0].ask(&request).await;
+    }
+    let before = cluster.nodes[0].explain(READ, &parameters).await["refresh"].clone();
+    assert!(before["rate_per_s"].as_f64() > Some(1.0), "{before}");
+    cluster.nodes[0].signal("TERM");
+    assert_eq!(cluster.nodes[0].exit(Duration::from_secs(8)).await.code(), Some(0));
+    cluster.nodes[1].wait_for_members(1).await;
+    assert!(cluster.nodes[1].ask(&request).await.is_hit());
+    let told = cluster.nodes[1].explain(READ, &parameters).await;
+    let after = &told["refresh"];
+    let learned = cluster.nodes[1].metric("hopcache_handover_total", "\"plans_learned\"").await;
+    say(&format!(
+        "F12: a hot key's plan moved: rate {} then {}, cost {} then {}, {learned:?} keys told",
+        before["rate_per_s"], after["rate_per_s"], before["cost_ms"], after["cost_ms"]
+    ));
+    assert_eq!(told["owner"], "node-b");
+    assert!(learned >= Some(1.0));
+    let (rate, known) = (after["rate_per_s"].as_f64(), before["rate_per_s"].as_f64());
+    assert!(rate.is_some() && rate > known.map(|known| known / 4.0), "{before} {after}");
+    assert!(after["cost_ms"]["mean"].as_f64() >= Some(140.0), "{after}");
+    assert!(told["refresh_probability"].as_f64().is_some(), "{told}");
+    assert_eq!(cluster.proxy.runs("hot plan"), 1);
+}
+
+/// F12: the last node has nobody to hand anything to: its flight ends, its value is stored, and it is gone in good order; a
+/// second word that it is to leave does no harm.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_node_leaves_in_good_order() {
+    const READ: &str = "RETURN 'the last' AS what";
+    let mut cluster = Cluster::of(Plan { started: 1, seeded: 1, drain: "6s", ..Plan::default() }).await;
+    cluster.proxy.delay_runs("the last", Duration::from_secs(2));
+    let request = http::query(READ, &json!({}));
+    let asking = tokio::spawn(http::crowd(vec![(cluster.nodes[0].addrs.client, request.clone())]));
+    assert!(cluster.proxy.wait_until("the last", PATIENCE, |runs| !runs.is_empty()).await);
+    let addr = cluster.nodes[0].addrs.admin;
+    for _ in 0..2 {
+        let drain = http::ask(addr, &http::post("/admin/v1/drain", "", "{}")).await.unwrap();
+        assert_eq!(drain.status, 202, "{drain}");
+    }
+    let readyz = cluster.nodes[0].admin("/readyz").await.unwrap();
+    assert_eq!((readyz.status, readyz.json()["reasons"].clone()), (503, json!(["leaving"])));
+    assert_eq!(asking.await.unwrap().remove(0).expect("an answer").value(), "the last");
+    let status = cluster.nodes[0].exit(Duration::from_secs(8)).await;
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[0].log());
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+    cluster.bring_back(0).await;
+    assert!(cluster.nodes[0].ask(&request).await.is_hit(), "what it stored is there for its next life");
+    assert_eq!(cluster.proxy.runs("the last"), 1);
+}

@@ -31,11 +31,21 @@ pub struct Plan {
     pub origin: &'static str,
     /// The server behind the proxy, where it is not the real Neo4j.
     pub upstream: Option<SocketAddr>,
+    /// More lines of `[cluster]` for nodes that are not started at first.
+    pub late_cluster: &'static str,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { started: 3, seeded: 3, entry: "ttl = \"10m\"", origin: "", upstream: None, drain: "10s" }
+        Self {
+            started: 3,
+            seeded: 3,
+            entry: "ttl = \"10m\"",
+            origin: "",
+            upstream: None,
+            drain: "10s",
+            late_cluster: "",
+        }
     }
 }
 
@@ -74,18 +84,23 @@ impl Cluster {
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
         // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
         // refused as overload, as they should.
-        let config = format!(
-            "drain = \"{}\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
-            plan.drain,
-            seeds.join(", "),
-            proxy.addr(),
-            plan.origin,
-            store,
-            plan.entry
-        );
+        let config = |cluster: &str| {
+            format!(
+                "drain = \"{}\"\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
+                plan.drain,
+                seeds.join(", "),
+                proxy.addr(),
+                plan.origin,
+                store,
+                plan.entry
+            )
+        };
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
         let nodes = addrs.iter().enumerate();
-        let nodes = nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config));
+        let nodes = nodes.map(|(place, addrs)| {
+            let config = config(if place < plan.started { "" } else { plan.late_cluster });
+            NodeProcess::new(dir.path(), &name(place), *addrs, &config)
+        });
         let mut cluster = Self { nodes: nodes.collect(), redis, proxy, _dir: dir, _turn: turn };
         cluster.nodes.iter_mut().take(plan.started).for_each(NodeProcess::start);
         for node in cluster.nodes.iter().take(plan.started) {

@@ -1,5 +1,6 @@
 //! Parts of tests with real processes: nodes, Redis, a counting proxy before Neo4j, and clients.
 
+pub mod balancer;
 pub mod bolt_bytes;
 pub mod bolt_proxy;
 pub mod cluster;

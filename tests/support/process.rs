@@ -135,6 +135,15 @@ impl NodeProcess {
         signal(self.child.as_ref().expect("the node runs").id(), name);
     }
 
+    /// Whether it handles SIGTERM by now: before that the signal just ends it.
+    pub fn handles_sigterm(&self) -> bool {
+        let id = self.child.as_ref().expect("the node runs").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        caught & (1 << 14) != 0
+    }
+
     /// Sets the soft limit of open files of the running process; those it has open stay so.
     pub fn limit_open_files(&self, soft: u32) {
         let id = self.child.as_ref().expect("the node runs").id().to_string();

@@ -30,9 +30,11 @@
 
 mod freshness;
 mod gossip;
+mod handover;
 
 pub use freshness::*;
 pub use gossip::*;
+pub use handover::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
 pub const NODE_NAME_LEN_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub struct MemoryCopy {
     renderings: [OnceLock<Bytes>; 4],
     /// Whether the last run for it failed by no fault of the statement; a newer copy begins without.
     has_origin_failed: AtomicBool,
+    /// When another node became its key's owner, and it was left for that one to ask for; zero if none did.
+    left_at: AtomicU64,
     /// What it remembers of its refreshes.
     pub(crate) pace: Pace,
     /// How often it is asked for.
@@ -155,6 +157,7 @@ impl MemoryCopy {
             owner: ScopeTag::default(),
             renderings: Default::default(),
             has_origin_failed: AtomicBool::new(false),
+            left_at: AtomicU64::new(0),
             pace: Pace::default(),
             heat: Heat::new(times.read_started, None),
         }
@@ -246,6 +249,19 @@ impl MemoryCopy {
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
         self.has_origin_failed.load(Ordering::Relaxed)
+    }
+
+    /// Another node owns its key since then; whether that is new.
+    pub(crate) fn leave(&self, now: MonoTime) -> bool {
+        // A clock that begins at zero must not make it look unmarked.
+        let at = now.0.max(1);
+        self.left_at.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Since when another node has owned its key, if one has: it is no answer of this node's own any more.
+    pub(crate) fn left_at(&self) -> Option<MonoTime> {
+        let at = self.left_at.load(Ordering::Relaxed);
+        (at != 0).then_some(MonoTime(at))
     }
 
     /// Whether it keeps to a request's own `max-age` and `max-stale`.

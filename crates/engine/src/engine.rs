@@ -21,9 +21,11 @@ use tokio_util::task::TaskTracker;
 use crate::classify::{ServerWords, WordKey};
 use crate::degree::Degrees;
 use crate::flight::{FlightBounds, FlightTable};
+use crate::handover::Handover;
 use crate::history::History;
 use crate::holdings::Holdings;
 use crate::lead::Landed;
+use crate::leaving::Leaving;
 use crate::outcome::Event;
 use crate::pause::Awake;
 use crate::peer_breakers::PeerBreakers;
@@ -139,6 +141,8 @@ pub struct Engine {
     pub(crate) setbacks: Setbacks,
     pub(crate) spares: Spares,
     pub(crate) awake: Awake,
+    pub(crate) handover: Handover,
+    pub(crate) leaving: Leaving,
     /// Flights that tell other nodes of a refusal.
     pub(crate) refusals: Semaphore,
     pub(crate) peer_breakers: PeerBreakers,
@@ -174,6 +178,7 @@ impl Engine {
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
         let queue = Queue::new(policy.refresh.workers, policy.refresh.queue_max);
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
+        let handover = Handover::new(ports.routing.view());
         Arc::new(Self {
             ports,
             policy,
@@ -196,6 +201,8 @@ impl Engine {
             setbacks: Setbacks::new(),
             spares: Spares::default(),
             awake: Awake::default(),
+            handover,
+            leaving: Leaving::default(),
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
             peer_breakers: PeerBreakers::default(),
             restraint: Restraint::default(),

@@ -27,6 +27,8 @@ pub(crate) enum Here {
     Answered(Outcome),
     /// The server does not vouch for a read: the entry node runs it for its one client.
     NotARead(Reason),
+    /// This node is leaving and leads no more: the key's new owner is to be asked.
+    Elsewhere,
 }
 
 impl Engine {
@@ -45,6 +47,9 @@ impl Engine {
         }
         if self.is_known_too_large(ask) {
             return Here::NotARead(Reason::TooLarge);
+        }
+        if self.leads_no_more() {
+            return self.hand_on();
         }
         if ask.freshness.no_cache || !self.policy.collapses {
             return self.read_anew(ask).await;
@@ -96,6 +101,9 @@ impl Engine {
         // How the flight ended after which this request tries again.
         let mut before: Option<Arc<Landed>> = None;
         for _ in 0..COMPETE_ROUNDS_MAX {
+            if self.leads_no_more() {
+                return self.hand_on();
+            }
             let joined = self.now();
             let (follower, role) = match self.flights.join(&ask.query.key) {
                 Seat::Full => break,
@@ -237,6 +245,7 @@ impl Engine {
                 Ok(landing) => self.of_landing(ask, &landing, Role::Led),
                 Err(_) => Here::Answered(self.failed(ask, FailureKind::BadResult.into(), Role::Led)),
             },
+            () = self.flights_handed_on() => self.hand_on(),
             () = self.ports.clock.sleep(left) => {
                 Here::Answered(self.failed(ask, FailureKind::DeadlinePassed.into(), Role::Led))
             }

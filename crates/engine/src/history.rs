@@ -16,6 +16,7 @@ use hopcache_core::time::Millis;
 use lru::LruCache;
 
 use crate::ask::{Hints, Query};
+use crate::message::KeyPlan;
 
 /// History by key and by pattern; the least recently used is forgotten first.
 pub(crate) struct History {
@@ -91,6 +92,20 @@ impl History {
         let rate_per_s = rate_per_s.map(|rate| rate as f32);
         known.rate_per_s = rate_per_s.or(known.rate_per_s);
         *known
+    }
+
+    /// Takes another node's word on a key, where there is none of this node's own.
+    pub(crate) fn learn(&mut self, key: &QueryKey, plan: KeyPlan) {
+        let known = self.keys.get_or_insert_mut(*key, KeyHistory::default);
+        if known.cost.cost().is_none() {
+            known.cost = CostHistory::of_cost(plan.cost);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+        let (rate_per_s, volatility) =
+            (plan.rate_per_s.map(|rate| rate as f32), plan.volatility.map(|factor| factor as f32));
+        known.rate_per_s = known.rate_per_s.or(rate_per_s);
+        known.degree = known.degree.or(plan.degree);
+        known.volatility = known.volatility.or(volatility);
     }
 
     /// Requests per second of a key, as last seen.

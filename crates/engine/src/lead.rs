@@ -14,6 +14,7 @@ use crate::ask::{Ask, Freshness, Hints, Query};
 use crate::copy::{Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Leader;
+use crate::handover::Brought;
 use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason};
 use crate::ports::{OriginError, OriginFault};
@@ -113,41 +114,78 @@ impl Errand {
     }
 }
 
+/// What a flight came to.
+struct Flown<'a> {
+    landing: Landing,
+    /// What a stale value is to be refreshed with.
+    refresh: Option<(SharedCopy, (Held<'a>, Millis))>,
+    /// Whether the store said who may run.
+    is_leased: bool,
+}
+
+impl From<Landing> for Flown<'_> {
+    fn from(landing: Landing) -> Self {
+        Self { landing, refresh: None, is_leased: true }
+    }
+}
+
 type KeyLeader = Leader<QueryKey, Arc<Landed>>;
 
 impl Engine {
     /// Starts the leader's task.
     pub(crate) fn launch(self: &Arc<Self>, leader: KeyLeader, errand: Errand) {
         let engine = Arc::clone(self);
-        self.tasks.spawn(async move { engine.lead(leader, errand).await });
+        self.tasks.spawn(async move {
+            let leaving = Arc::clone(&engine);
+            tokio::select! {
+                biased;
+                () = engine.lead(leader, errand) => {}
+                // Dropped, it gives its lease back and tells its followers that it was lost.
+                () = leaving.flights_handed_on() => {}
+            }
+        });
+    }
+
+    /// Competes, asks a former owner, runs: in this order, and no further than it takes.
+    async fn fly(&self, errand: &Errand) -> Flown<'_> {
+        if let Some(left_ms) = self.held_back(&errand.query.key) {
+            return self.land_held_back(errand, left_ms).await.into();
+        }
+        let (token, lease_ms, stale) = match self.win(errand).await {
+            Win::Value(copy) => return Landing::Found(copy).into(),
+            Win::BusyStale(copy) => return Landing::Stale(copy).into(),
+            Win::GaveUp => return Landing::Failed(OriginFault::Overloaded.into()).into(),
+            Win::NoStore => {
+                let landing = match self.brought(errand).await {
+                    Some(Brought::Fresh(copy)) => Landing::Found(copy),
+                    Some(Brought::Stale(copy)) => Landing::Stale(copy),
+                    None => self.run(errand, None).await,
+                };
+                return Flown { is_leased: false, ..landing.into() };
+            }
+            Win::Lease { token, lease_ms, stale } => (token, lease_ms, stale),
+        };
+        let held = Held::new(self, errand.query.key, token);
+        let brought = match stale {
+            Some(copy) => Some(Brought::Stale(copy)),
+            None => self.brought(errand).await,
+        };
+        match brought {
+            // The lease is given back: what was brought is not committed (`handover.rs`).
+            Some(Brought::Fresh(copy)) => Landing::Found(copy).into(),
+            Some(Brought::Stale(copy)) => {
+                let refresh = Some((Arc::clone(&copy), (held, lease_ms)));
+                Flown { refresh, ..Landing::Stale(copy).into() }
+            }
+            None => self.run_leased(errand, held.handed_on(), lease_ms).await.into(),
+        }
     }
 
     pub(crate) async fn lead(self: Arc<Self>, leader: KeyLeader, errand: Errand) {
-        let (mut refresh, mut is_leased) = (None, true);
         self.queue.saw(&errand.query, self.now());
         let spare = self.spare_of_memory(&errand.query);
         let expired = self.expired_copy(&errand.query.key);
-        let landing = if let Some(left_ms) = self.held_back(&errand.query.key) {
-            self.land_held_back(&errand, left_ms).await
-        } else {
-            match self.win(&errand).await {
-                Win::Value(copy) => Landing::Found(copy),
-                Win::BusyStale(copy) => Landing::Stale(copy),
-                Win::GaveUp => Landing::Failed(OriginFault::Overloaded.into()),
-                Win::NoStore => {
-                    is_leased = false;
-                    self.run(&errand, None).await
-                }
-                Win::Lease { token, lease_ms, stale: None } => {
-                    self.run_leased(&errand, token, lease_ms).await
-                }
-                Win::Lease { token, lease_ms, stale: Some(copy) } => {
-                    refresh =
-                        Some((Arc::clone(&copy), (Held::new(&self, errand.query.key, token), lease_ms)));
-                    Landing::Stale(copy)
-                }
-            }
-        };
+        let Flown { landing, refresh, is_leased } = self.fly(&errand).await;
         if let Some(copy) = expired {
             self.note_late_miss(&copy, &landing);
         }

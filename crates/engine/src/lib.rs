@@ -17,11 +17,13 @@ pub mod explain;
 pub mod flight;
 #[cfg(test)]
 mod flight_tests;
+mod handover;
 mod here;
 mod history;
 mod holdings;
 pub mod identity;
 mod lead;
+mod leaving;
 pub mod message;
 mod near;
 pub mod outcome;
@@ -46,4 +48,5 @@ mod spares;
 mod win;
 
 pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
+pub use handover::RingChange;
 pub use peer_side::Inspection;

@@ -53,9 +53,11 @@ pub(crate) struct Permission<'a> {
 }
 
 impl Engine {
-    /// The copy under a key that this node may take for the entry: not a near one.
+    /// The copy under a key that this node may take for the entry: not a near one, nor one that is left here for the
+    /// key's new owner.
     pub(crate) fn own_copy(&self, key: &QueryKey) -> Option<SharedCopy> {
-        self.ports.memory.get(key).filter(|copy| copy.near_hits().is_none())
+        let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
+        self.ports.memory.get(key).filter(is_own)
     }
 
     /// For how long others may answer with this rendering of a copy; zero for not at all.

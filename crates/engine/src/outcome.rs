@@ -314,6 +314,8 @@ pub enum Event {
     Late,
     /// A near copy of a key that another node owns was served.
     NearHit,
+    /// Something was handed over, or not, when a key moved or a node left.
+    Handover(HandoverWord),
     /// The server was asked for the degree of a graph node, well or not.
     DegreeAsked {
         /// Whether it said one.
@@ -386,6 +388,25 @@ pub enum ForwardWord {
     Refused,
     /// Not at all: the peer is left out for now.
     LeftOut,
+}
+
+/// What was handed over when the ring changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HandoverWord {
+    /// A key's new owner got the value from a former owner's memory, and ran nothing.
+    Fetched,
+    /// A former owner was asked and had none.
+    Absent,
+    /// A former owner could not be asked.
+    Unreached,
+    /// A former owner gave a value from its memory.
+    Given,
+    /// A node told new owners what it knew of the cost and rate of so many keys.
+    Told(u32),
+    /// A new owner took note of what it was told of so many keys.
+    Learned(u32),
+    /// A request that waited for a flight of a leaving node was sent to the key's new owner.
+    HandedOn,
 }
 
 /// How a refresh went. What was triggered is what was completed, what failed, and what is under way (waits for a

@@ -11,7 +11,7 @@ use crate::ask::{Ask, RequestBypass};
 use crate::classify::Verdict;
 use crate::engine::Engine;
 use crate::here::Here;
-use crate::outcome::{Outcome, Reason};
+use crate::outcome::{FailureKind, Outcome, Reason, Role};
 use crate::route::Hop;
 
 impl Engine {
@@ -32,6 +32,7 @@ impl Engine {
         match self.at_owner(ask).await {
             Here::Answered(outcome) => outcome,
             Here::NotARead(reason) => self.bypass(ask, reason).await,
+            Here::Elsewhere => self.failed(ask, FailureKind::Overloaded.into(), Role::Joined),
         }
     }
 
@@ -62,6 +63,9 @@ impl Engine {
                 Hop::NextNode => {}
             }
         }
-        self.answer_here(ask).await
+        match self.answer_here(ask).await {
+            Here::Elsewhere => self.at_new_owner(ask).await,
+            here => here,
+        }
     }
 }

@@ -40,6 +40,8 @@ impl Engine {
                 writer.int(i64::try_from(count).unwrap_or(i64::MAX));
                 Ok(writer.into_bytes().into())
             }
+            Question::Wanted { key, log } => Ok(self.give(&key, log).await),
+            Question::Plans(plans) => Ok(self.learn_all(&plans)),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
     }
@@ -56,6 +58,7 @@ impl Engine {
         let reply = match self.answer_here(&ask).await {
             Here::Answered(outcome) => Reply::Answered(outcome),
             Here::NotARead(reason) => Reply::NotARead(reason),
+            Here::Elsewhere => Reply::Elsewhere,
         };
         Ok(encode_reply(&reply))
     }

@@ -340,6 +340,13 @@ pub trait Memory: Send + Sync + 'static {
     fn remove(&self, key: &QueryKey) -> bool;
     /// Forgets every copy that `covers` says; how many.
     fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64;
+    /// Shows every copy.
+    fn look_at(&self, look: &dyn Fn(&QueryKey, &MemoryCopy)) {
+        self.remove_where(&|key, copy| {
+            look(key, copy);
+            false
+        });
+    }
     /// Copies and bytes held, about.
     fn size(&self) -> (u64, u64);
 }

@@ -105,20 +105,24 @@ impl Engine {
     /// Tells the others beside each other, so that one that is silent keeps nobody waiting but for itself.
     async fn tell_others(&self, scope: &Scope) -> Told {
         let mut others = self.in_order_to_tell(scope);
-        let mut told = Told::default();
+        let (mut told, mut owner) = (Told::default(), Vec::new());
         if let Scope::Key(key) = scope
             && others.first() == self.ports.routing.view().owner(key)
         {
             let rest = others.split_off(others.len().min(1));
-            self.tell_all(others, scope, &mut told).await;
+            owner = self.tell_all(others, scope, &mut told).await;
             others = rest;
         }
         let reached = self.tell_all(others, scope, &mut told).await;
-        if !matches!(scope, Scope::Key(_)) {
-            let mut again = Told::default();
-            self.tell_all(reached, scope, &mut again).await;
-            told.copies += again.copies;
-        }
+        let again = match scope {
+            // It may have asked a former owner for the value that had not been told yet (`handover.rs`).
+            Scope::Key(_) if self.do_keys_move() => owner,
+            Scope::Key(_) => Vec::new(),
+            Scope::Database(_) | Scope::All => reached,
+        };
+        let mut told_again = Told::default();
+        self.tell_all(again, scope, &mut told_again).await;
+        told.copies += told_again.copies;
         if told.nodes > 0 {
             told.copies += self.forget(scope);
         }
@@ -218,6 +222,7 @@ impl Engine {
                     self.forget(scope);
                 });
                 cursor = page.next;
+                self.has_read_log(cursor);
                 is_first = false;
             }
             if is_more {
@@ -231,12 +236,5 @@ impl Engine {
                 () = self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)) => {}
             }
         }
-    }
-
-    /// Forgets the copies of keys that this node does not own any more: while others own them, newer
-    /// values may be stored that this node would not hear of. Called when the ring has changed.
-    pub fn forget_foreign(&self) -> u64 {
-        let view = self.ports.routing.view();
-        self.ports.memory.remove_where(&|key, _| view.owner(key) != Some(&self.me.node))
     }
 }

@@ -218,6 +218,7 @@ impl Engine {
         let (mut outcome, near_ms) = match reply {
             Ok(Reply::Answered(outcome)) => (outcome, Millis::ZERO),
             Ok(Reply::Near(outcome, near_ms)) => (outcome, near_ms),
+            Ok(Reply::Elsewhere) => return Hop::NextNode.into(),
             Ok(Reply::NotARead(reason)) => return Hop::Answered(Here::NotARead(reason)).into(),
             Err(error) => {
                 self.ports.routing.report(to, &error);

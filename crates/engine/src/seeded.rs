@@ -115,6 +115,7 @@ impl Engine {
         Some(match here {
             Here::Answered(outcome) => Reply::Answered(outcome),
             Here::NotARead(reason) => Reply::NotARead(reason),
+            Here::Elsewhere => Reply::Elsewhere,
         })
     }
 }

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    ForwardedAsk, Question, Reply, decode_question, decode_reply, encode_ask, encode_inspect, encode_purge,
-    encode_reply,
+    ForwardedAsk, KeyPlan, Moved, Question, Reply, decode_moved, decode_question, decode_reply, encode_ask,
+    encode_inspect, encode_moved, encode_plans, encode_purge, encode_reply, encode_wanted,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
-use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
+use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
@@ -55,6 +56,13 @@ fn check_question(bytes: Bytes) {
         }
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
         Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
+        Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
+        Ok(Question::Plans(plans)) => {
+            let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
+                panic!("what is written is read")
+            };
+            assert_eq!(again, plans, "a number that is believed is believed again");
+        }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
@@ -65,6 +73,9 @@ fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
 }
 
 fn check_reply(bytes: &Bytes) {
+    if let Ok(Some(moved)) = decode_moved(bytes) {
+        assert_eq!(decode_moved(&encode_moved(Some(&moved))), Ok(Some(moved)));
+    }
     let Ok(reply) = decode_reply(bytes) else { return };
     if let Reply::Near(outcome, _) = &reply {
         assert!(matches!(outcome.answer, Answer::Body(_)), "a near copy is a body");
@@ -145,6 +156,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         seeds.push(question(encode_purge(&scope)));
     }
     seeds.push(question(encode_inspect(&QueryKey([2; 32]))));
+    seeds.push(question(encode_wanted(&QueryKey([3; 32]), LogCursor(9))));
+    let cost = Cost { mean_ms: 80.0, tail_ms: 240.0 };
+    let plan = KeyPlan { cost, rate_per_s: Some(12.5), degree: None, volatility: Some(1.5) };
+    seeds.push(question(encode_plans(&[(QueryKey([4; 32]), plan)])));
+    let moved = Moved { left_ms: Millis(9), plan, entry: Bytes::from_static(b"sealed") };
+    seeds.push([vec![1], encode_moved(Some(&moved)).to_vec()].concat());
     seeds.extend(replies().iter().map(|reply| [vec![1], encode_reply(reply).to_vec()].concat()));
     seeds.push([&[2][..], drawn].concat());
     seeds.push([&[2][..], drawn, &[0; 40], &[0, 0, 60, 255]].concat());
@@ -171,6 +188,7 @@ fn replies() -> Vec<Reply> {
     let near = Outcome { answer: body, how: fresh, answered_by: None, key: QueryKey([0; 32]) };
     vec![
         Reply::NotARead(Reason::Write),
+        Reply::Elsewhere,
         Reply::Near(near, Millis(900)),
         reply(Answer::Body(Bytes::from_static(b"{}")), Class::Hit, None),
         reply(Answer::Body(Bytes::from_static(b"{}")), miss, Some(Detail::Stale)),

@@ -16,6 +16,7 @@ pub mod dev;
 pub mod farewell;
 pub mod front;
 pub mod gossip;
+pub mod joining;
 pub mod listener;
 mod listeners;
 pub mod logging;

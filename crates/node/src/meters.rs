@@ -10,7 +10,8 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, How, Kept, Outcome, Reason, RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
+    RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -49,6 +50,7 @@ pub struct Meters {
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
     forwards: Family<{ words::FORWARDS.len() }>,
+    handovers: Family<{ words::HANDOVERS.len() }>,
     commits: Family<{ words::KEPT.len() }>,
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
@@ -141,6 +143,7 @@ impl Meters {
             runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
             run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
             forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
+            handovers: Family::new(defined::HANDOVERS, "outcome", &words::HANDOVERS),
             commits: Family::new(defined::COMMITS, "outcome", &words::KEPT),
             grants: Family::new(defined::GRANTS, "kind", &words::GRANTS),
             contention: defined::CONTENTION.counter(),
@@ -376,6 +379,10 @@ impl Observer for Meters {
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),
             Event::NearHit => self.near_hits.add(),
+            Event::Handover(word) => {
+                let (place, count) = handover_place(word);
+                self.handovers.add_many(place, count.into());
+            }
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
         }
     }
@@ -443,5 +450,17 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::TimedOut => 2,
         ForwardWord::Refused => 3,
         ForwardWord::LeftOut => 4,
+    }
+}
+
+const fn handover_place(word: HandoverWord) -> (usize, u32) {
+    match word {
+        HandoverWord::Fetched => (0, 1),
+        HandoverWord::Absent => (1, 1),
+        HandoverWord::Unreached => (2, 1),
+        HandoverWord::Given => (3, 1),
+        HandoverWord::Told(keys) => (4, keys),
+        HandoverWord::Learned(keys) => (5, keys),
+        HandoverWord::HandedOn => (6, 1),
     }
 }

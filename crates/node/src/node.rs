@@ -3,6 +3,8 @@
 //! Nothing is decided here but the order in which things start and stop. Every task belongs to one
 //! of the trackers of [`Node`], and none outlives it.
 
+mod leaving;
+
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
-use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
+use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, RingChange, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
@@ -34,6 +36,7 @@ use crate::config::{RefreshMode, RefreshSection, Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
+use crate::joining::Joining;
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
@@ -75,6 +78,8 @@ pub struct Standing {
     pub report: Report,
     /// Places of each node on the ring.
     pub virtual_nodes: u32,
+    /// How far it has come into the cluster.
+    pub joining: Joining,
     /// Told to leave.
     pub leaving: CancellationToken,
 }
@@ -82,15 +87,9 @@ pub struct Standing {
 impl Standing {
     /// Why this node is not ready; nothing when it is.
     #[must_use]
-    pub fn reasons_not_ready(&self) -> Vec<&'static str> {
-        let mut reasons = Vec::new();
-        if self.leaving.is_cancelled() {
-            reasons.push("leaving");
-        }
-        if !self.members.view().settled {
-            reasons.push("not every seed has been tried yet");
-        }
-        reasons
+    pub fn reasons_not_ready(&self) -> Vec<String> {
+        let leaving = self.leaving.is_cancelled().then(|| "leaving".to_owned());
+        leaving.into_iter().chain(self.joining.reason()).collect()
     }
 
     /// What works less well than it should, and why; the node serves all the same.
@@ -134,6 +133,7 @@ pub struct Node {
     /// Read for every answer, so no lock guards it as it does [`Standing::leaving`].
     is_leaving: Arc<AtomicBool>,
     drain: Duration,
+    serve_on: Duration,
     client_addr: SocketAddr,
 }
 
@@ -151,7 +151,7 @@ impl Node {
         let virtual_nodes = settings.cluster.virtual_nodes;
         let card = Card {
             weight: Weight::from_factor(settings.node.ring_weight)?,
-            ..Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Ready)
+            ..Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Joining)
         };
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
@@ -176,10 +176,12 @@ impl Node {
             meters,
             report,
             virtual_nodes,
+            joining: Joining::default(),
             leaving: CancellationToken::new(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
-        let prober = Prober::new(Arc::clone(&members), link, &seeds);
+        let join_timeout = settings.cluster.join_timeout_ms.duration();
+        let prober = Prober::new(Arc::clone(&members), Arc::clone(&link), &seeds);
         let (gossip, talk) = gossip(socket, keys.clone(), members, Arc::clone(&standing.meters));
         let node = Self {
             client_addr: listeners.client.local_addr()?,
@@ -193,9 +195,11 @@ impl Node {
             peers: TaskTracker::new(),
             background: TaskTracker::new(),
             drain: settings.node.drain_ms.duration(),
+            serve_on: settings.node.serve_on_ms.duration(),
         };
         node.start_background(prober);
         node.spawn(talk.run());
+        node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
     }
@@ -212,48 +216,6 @@ impl Node {
         &self.standing
     }
 
-    /// Leaves in good order: not ready at once, serve on until balancers have seen it, let requests
-    /// and flights end, give back leases. All within the configured time (F12).
-    pub async fn leave(self) {
-        let last_words = LAST_WORDS.min(self.drain / 4);
-        let deadline = Instant::now() + self.drain - 2 * last_words;
-        self.standing.leaving.cancel();
-        self.is_leaving.store(true, Ordering::Relaxed);
-        tracing::info!(node = %self.standing.engine.me().node, "leaving: not ready from now on");
-        // A balancer that probes every second has seen it by then; a node told twice does not wait.
-        tokio::time::sleep((self.drain / 4).min(SERVE_ON_MAX)).await;
-        self.stop_clients.cancel();
-        self.clients.close();
-        let engine = &self.standing.engine;
-        let orderly = async {
-            self.clients.wait().await;
-            // Peers go to the next node where this one's port refuses; what they asked before ends here.
-            self.stop_peers.cancel();
-            self.peers.close();
-            self.peers.wait().await;
-            engine.finish().await;
-        };
-        if tokio::time::timeout_at(deadline, orderly).await.is_err() {
-            tracing::warn!(
-                clients = self.clients.len(),
-                flights = engine.flights_under_way(),
-                leases = engine.leases_held(),
-                "leaving before everything has ended; leases are given back"
-            );
-        }
-        self.stop_peers.cancel();
-        self.gossip.leave().await;
-        self.stop_rest.cancel();
-        self.background.close();
-        let _ = tokio::time::timeout(last_words, self.background.wait()).await;
-        // Last, so that no peer's question takes a lease after it.
-        let _ = tokio::time::timeout(last_words, engine.give_back_leases()).await;
-        match engine.leases_held() {
-            0 => tracing::info!("left"),
-            leases => tracing::warn!(leases, "left; the store did not take these leases back, they lapse"),
-        }
-    }
-
     fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
         self.spawn(async move { prober.run().await });
         let engine = Arc::clone(&self.standing.engine);
@@ -264,6 +226,14 @@ impl Node {
         self.spawn(async move { watch_ring(&standing).await });
         let standing = Arc::clone(&self.standing);
         self.spawn(async move { match own_login::watch(&*standing.origin).await {} });
+    }
+
+    fn start_joining(&self, link: Arc<PeerLink>, timeout: Duration) {
+        let standing = Arc::clone(&self.standing);
+        self.spawn(async move {
+            let (members, leaving) = (Arc::clone(&standing.members), standing.leaving.clone());
+            standing.joining.run(members, link, leaving, timeout).await;
+        });
     }
 
     fn start_listeners(&self, listeners: Listeners, settings: &Settings, keys: Keyring, clock: SystemClock) {
@@ -318,11 +288,6 @@ impl Node {
         });
     }
 }
-
-/// How long a node that is told to leave takes new connections at the most.
-const SERVE_ON_MAX: Duration = Duration::from_secs(2);
-/// Time for each of the two things that are done at the very end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The keys that peers prove: none that anybody knows, for a node without one.
 fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
@@ -421,19 +386,41 @@ fn bounds(connections_max: usize) -> ListenerBounds {
     }
 }
 
-/// When the ring changes, copies of keys that others own now are forgotten: newer values may be
-/// stored there that this node would not hear of.
+/// When the ring changes, copies of keys that others own now are left to them for a while, with what is known of the
+/// hottest.
 async fn watch_ring(standing: &Standing) {
+    let engine = &standing.engine;
     let mut views = standing.members.subscribe();
-    let mut epoch = standing.engine.view().epoch();
-    while views.changed().await.is_ok() {
-        let now = standing.engine.view().epoch();
-        if now != epoch {
-            epoch = now;
-            let dropped = standing.engine.forget_foreign();
-            let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
-            tracing::info!(epoch = now.0, members = names.join(" "), dropped, "the ring has changed");
+    let mut epoch = engine.view().epoch();
+    let mut over_at = None;
+    loop {
+        let over = async {
+            match over_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = views.changed() => if changed.is_err() { return },
+            () = over => {
+                over_at = None;
+                let forgotten = engine.forget_left();
+                tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
+            }
         }
+        let view = engine.view();
+        if view.epoch() == epoch {
+            continue;
+        }
+        epoch = view.epoch();
+        let RingChange { dropped, left } = engine.ring_changed();
+        let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
+        tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
+        // A node that leaves has told them before it said so.
+        if left > 0 && !standing.leaving.is_cancelled() {
+            engine.tell_plans(&view).await;
+        }
+        over_at = Some(Instant::now() + Duration::from_millis(limits::HANDOVER_MS));
     }
 }
 

@@ -8,7 +8,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
 
-use crate::membership::Cluster;
+use crate::membership::{Cluster, View};
 
 /// The members with the ring that is made of them.
 pub type Members = Cluster<Ring>;
@@ -34,8 +34,12 @@ impl Routing for MemberRouting {
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
         let (mut views, node) = (self.0.subscribe(), node.clone());
         Box::pin(async move {
+            // Not only out of the ring: one that is draining answers what it was asked.
+            let can_be_asked = |view: &View<Ring>| {
+                view.members.iter().any(|member| member.name == node && member.state.is_routable())
+            };
             // An error means that the node is shutting down: nobody can be asked any more.
-            let _ = views.wait_for(|view| !view.routable.contains(&node)).await;
+            let _ = views.wait_for(|view| !can_be_asked(view)).await;
         })
     }
 }

@@ -32,6 +32,9 @@ pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "le
 pub const SHED: [&str; 3] = ["miss", "bypass", "refresh"];
 /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
 pub const PARTS: [&str; 5] = ["store", "origin", "peer", "load", "retries"];
+/// Labels of `hopcache_handover_total`.
+pub const HANDOVERS: [&str; 7] =
+    ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
 /// Labels of `hopcache_commits_total`.
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.

@@ -110,7 +110,7 @@ impl SimRouting {
         if change == Change::Routing {
             self.set(names);
             if let Some(engine) = self.engine.lock().upgrade() {
-                engine.forget_foreign();
+                engine.ring_changed();
             }
         }
     }

@@ -400,7 +400,7 @@ async fn a_change_of_the_ring_drops_near_copies() {
     let scene = Scene::new(14).await;
     scene.warm_up().await;
     let entry = &scene.world.nodes[scene.entry];
-    assert_eq!(entry.engine.forget_foreign(), 1);
+    assert_eq!(entry.engine.ring_changed().dropped, 1);
     assert!(entry.engine.hit(&scene.ask).is_none());
     // And to one that becomes the owner, a near copy is nobody's.
     scene.warm_up().await;

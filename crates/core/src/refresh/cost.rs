@@ -86,6 +86,20 @@ impl CostHistory {
         Self { runs: group.runs.min(RUNS_PRIOR), ..*group }
     }
 
+    /// The history of a key of which another node says what its runs take: it counts as four runs, so that the key's own
+    /// soon overrule it.
+    #[must_use]
+    pub fn of_cost(cost: Cost) -> Self {
+        let cost = cost.bounded();
+        let spread = cost.spread();
+        Self {
+            mean_ms: cost.mean_ms,
+            log_mean: P99_DEVIATIONS.mul_add(-spread, cost.tail_ms.ln()),
+            log_variance: spread * spread,
+            runs: RUNS_PRIOR,
+        }
+    }
+
     /// Takes note of a run. Spans outside of 1 ms to 10 min count as the nearer bound.
     pub fn observe(&mut self, took_ms: Millis) {
         #[expect(clippy::cast_precision_loss, reason = "clamped to 10 min")]

@@ -8,8 +8,12 @@
 //! question that it has to read in full, which is right and a little slower, and who does not ask for them never
 //! gets [`Reply::Near`].
 //!
+//! So did keys that move (`moved`), and [`Reply::Elsewhere`]: who does not know them refuses them, and is treated like a
+//! node that has nothing; who is told "elsewhere" and does not know it goes to the next node, as it should.
+//!
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
+mod moved;
 mod reply;
 
 use std::sync::Arc;
@@ -23,8 +27,9 @@ use hopcache_queryapi::render::{Counters, Encoding, Form};
 
 use crate::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use crate::identity::{Credentials, Identity};
-use crate::ports::{AccessMode, Scope};
+use crate::ports::{AccessMode, LogCursor, Scope};
 
+pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -33,6 +38,8 @@ pub const VERSION: u8 = 1;
 const KIND_ASK: u8 = 1;
 const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
+const KIND_WANTED: u8 = 4;
+const KIND_PLANS: u8 = 5;
 
 /// Freshness of a question, as its head says it: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -70,6 +77,15 @@ pub enum Question {
     Purge(Scope),
     /// What memory and flights hold under a key.
     Inspect(QueryKey),
+    /// The value of a key that the asker owns now.
+    Wanted {
+        /// The key.
+        key: QueryKey,
+        /// How much of the invalidation log the asker has read.
+        log: LogCursor,
+    },
+    /// What a node that leaves knows of keys that the asked one will own.
+    Plans(Vec<(QueryKey, KeyPlan)>),
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -174,6 +190,8 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
             _ => Err(BadMessage::Form("unknown purge scope")),
         },
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
+        KIND_WANTED => moved::read_wanted(&mut head).map(|(key, log)| Question::Wanted { key, log }),
+        KIND_PLANS => moved::read_plans(&mut head).map(Question::Plans),
         _ => Err(BadMessage::Form("unknown kind")),
     }
 }
@@ -364,6 +382,10 @@ impl Head<'_> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or(BadMessage::Form("cut"))?;
         self.0 = tail;
         Ok(*head)
+    }
+
+    fn end(&self) -> Result<(), BadMessage> {
+        if self.0.is_empty() { Ok(()) } else { Err(BadMessage::Form("overlong")) }
     }
 
     fn take_last<const N: usize>(&mut self) -> Result<[u8; N], BadMessage> {

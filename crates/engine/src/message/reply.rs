@@ -18,18 +18,22 @@ pub enum Reply {
     NotARead(Reason),
     /// A fresh hit that the asker may answer with itself for so long, from when it asked. Only for who asked for it.
     Near(Outcome, Millis),
+    /// The asked node is leaving and leads no more: the next one of the ring is to be asked.
+    Elsewhere,
 }
 
 const KIND_BODY: u8 = 0;
 const KIND_FAILURE: u8 = 1;
 const KIND_NOT_A_READ: u8 = 2;
 const KIND_NEAR: u8 = 3;
+const KIND_ELSEWHERE: u8 = 4;
 
 /// Writes an answer.
 #[must_use]
 pub fn encode_reply(reply: &Reply) -> Bytes {
     let (outcome, near_ms) = match reply {
         Reply::NotARead(reason) => return vec![VERSION, KIND_NOT_A_READ, not_a_read_to_byte(*reason)].into(),
+        Reply::Elsewhere => return vec![VERSION, KIND_ELSEWHERE].into(),
         Reply::Answered(outcome) => (outcome, None),
         Reply::Near(outcome, near_ms) => (outcome, Some(*near_ms).filter(|_| is_fresh_hit(outcome))),
     };
@@ -69,6 +73,9 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
     let kind = head.byte()?;
     if kind == KIND_NOT_A_READ {
         return Ok(Reply::NotARead(not_a_read_of_byte(head.byte()?)?));
+    }
+    if kind == KIND_ELSEWHERE {
+        return Ok(Reply::Elsewhere);
     }
     let [class, kept, role, detail] = head.take()?;
     let age = u64::from_be_bytes(head.take()?);

@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX,
+    VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -76,6 +77,11 @@ pub struct NodeSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub drain: Millis,
+    /// How long a node that is told to leave serves on as before, for balancers to see that it is not ready. Default: a quarter
+    /// of `drain`, 2s at most.
+    #[serde(with = "duration::optional")]
+    #[schemars(with = "Option<duration::Text>", extend("x-min" = "0", "x-max" = "10m"))]
+    pub serve_on: Option<Millis>,
 }
 
 impl Default for NodeSection {
@@ -92,6 +98,7 @@ impl Default for NodeSection {
             max_connections: 10_000,
             ring_weight: 1.0,
             drain: Millis(20_000),
+            serve_on: None,
         }
     }
 }
@@ -131,6 +138,10 @@ pub struct ClusterSection {
     /// Places of each node on the ring; the same on every node.
     #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
     pub virtual_nodes: u32,
+    /// How long a node that starts waits for the others to take it into their rings before it is ready all the same.
+    #[serde(with = "duration")]
+    #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
+    pub join_timeout: Millis,
 }
 
 impl Default for ClusterSection {
@@ -145,6 +156,7 @@ impl Default for ClusterSection {
             data_key_file: None,
             data_key: None,
             virtual_nodes: VIRTUAL_NODES_DEFAULT,
+            join_timeout: Millis(JOIN_TIMEOUT_MS_DEFAULT),
         }
     }
 }

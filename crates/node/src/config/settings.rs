@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hopcache_core::limits::SERVE_ON_MS_DEFAULT_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
@@ -11,7 +12,7 @@ use super::document::{
 };
 use super::error::{Problem, Source};
 use super::report::Report;
-use super::text::Secret;
+use super::text::{Secret, format_duration};
 use super::uri::{Address, OriginUri, StoreUri};
 
 /// Shortest cluster key, in characters: below it a key can be guessed from one recorded message.
@@ -63,6 +64,8 @@ pub struct NodeSettings {
     pub ring_weight: f64,
     /// How long leaving in good order may take.
     pub drain_ms: Millis,
+    /// How much of it the node serves on as before.
+    pub serve_on_ms: Millis,
 }
 
 /// The nodes that belong together.
@@ -80,6 +83,8 @@ pub struct ClusterSettings {
     pub data_key: Option<Secret>,
     /// Places of each node on the ring.
     pub virtual_nodes: u32,
+    /// How long a node that starts waits to be taken into the others' rings.
+    pub join_timeout_ms: Millis,
 }
 
 /// The graph database that answers.
@@ -214,7 +219,19 @@ impl Rules<'_> {
             connections_max: node.max_connections,
             ring_weight: node.ring_weight,
             drain_ms: node.drain,
+            serve_on_ms: self.serve_on(node),
         })
+    }
+
+    /// By default as long as a balancer that probes every second needs, and no more than a quarter of the whole.
+    fn serve_on(&mut self, node: &mut NodeSection) -> Millis {
+        let serve_on = node.serve_on.unwrap_or(Millis((node.drain.0 / 4).min(SERVE_ON_MS_DEFAULT_MAX)));
+        if serve_on > node.drain {
+            let rule = "serving on is a part of leaving: at most node.drain";
+            self.refuse("node.serve_on", format!("{:?}", format_duration(serve_on)), rule);
+        }
+        node.serve_on = Some(serve_on);
+        serve_on
     }
 
     fn cluster(&mut self, document: &Document, node: &Option<NodeSettings>) -> Option<ClusterSettings> {
@@ -248,6 +265,7 @@ impl Rules<'_> {
             previous_key,
             data_key,
             virtual_nodes: cluster.virtual_nodes,
+            join_timeout_ms: cluster.join_timeout,
         })
     }
 

@@ -87,6 +87,22 @@ pub(super) mod duration {
         }
     }
 
+    /// The same of a field that may be left out.
+    pub(crate) mod optional {
+        use super::{Deserializer, Millis, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(span: &Option<Millis>, out: S) -> Result<S::Ok, S::Error> {
+            match span {
+                Some(span) => super::serialize(span, out),
+                None => out.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Millis>, D::Error> {
+            super::deserialize(input).map(Some)
+        }
+    }
+
     /// Its schema.
     pub(crate) struct Text;
     impl JsonSchema for Text {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    INTRODUCTION_PROBES_MAX, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBES_IN_FLIGHT_MAX, REFUSED_WATCH_MS,
-    SEED_RESOLVE_MS,
+    INTRODUCTION_PROBES_MAX, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX,
+    REFUSED_WATCH_MS, SEED_RESOLVE_MS,
 };
-use hopcache_core::membership::{MemberState, Report, probe_pause};
+use hopcache_core::membership::{MemberState, Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -148,6 +148,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let Some(target) = self.targets.get_mut(&addr) else { return };
         target.in_flight = false;
         target.tried = true;
+        let is_ready = answer.as_ref().is_ok_and(|who| who.card.phase == Phase::Ready);
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 target.me = true;
@@ -161,7 +162,12 @@ impl<R: Send + Sync + 'static> Prober<R> {
             }
         };
         target.failures = if trouble.is_some() { target.failures.saturating_add(1) } else { 0 };
-        target.probe_at = Instant::now() + probe_pause(target.failures, rand::random()).duration();
+        let pause = match target.failures {
+            // Its readiness, or its end, is what others wait for.
+            0 if !is_ready => Millis(PROBE_UNREADY_MS),
+            failures => probe_pause(failures, rand::random()),
+        };
+        target.probe_at = Instant::now() + pause.duration();
         let text = trouble.unwrap_or_default();
         if text != target.said {
             let name = target.name.as_ref().map(ToString::to_string);

@@ -61,6 +61,7 @@ metrics! {
     RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, those that were never sent included.";
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
     FORWARDS = "hopcache_forwards_total": "Hops to another node; left_out is one that was not made, to a peer that had failed.";
+    HANDOVERS = "hopcache_handover_total": "What was handed over when the ring changed: values from a former owner's memory, what is known of hot keys, requests of flights that a leaving node gave up.";
     COMMITS = "hopcache_commits_total": "Results that runs of misses and refreshes brought, by what became of them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";

@@ -1,0 +1,174 @@
+//! Coming into a cluster: when this node says that it is ready for keys, and when it tells its balancer so.
+//!
+//! Joining (it owns nothing; what its clients ask it asks the owners) · every seed was tried once, and the view came to
+//! rest · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
+//! node's ring, or `cluster.join_timeout` is over · `readyz` 200. So no balancer sends requests to a node that would
+//! forward what the others forward to it, and a cluster whose nodes start all at once is not built up one by one.
+//!
+//! It never decides who is a member, or routed to: the members' views do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hopcache_core::limits::{JOIN_POLL_MS, JOIN_SETTLE_MS, JOIN_SETTLE_MS_MAX, PROBE_TIMEOUT_MS};
+use hopcache_core::membership::{MemberState, Phase};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::link::PeerLink;
+use crate::routing::Members;
+
+/// How far a node has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    /// Seeds are resolved and probed for the first time.
+    Seeds,
+    /// Members still come and go.
+    Settling,
+    /// These have not shown this node's ring yet.
+    Waiting(Vec<NodeName>),
+    /// In.
+    Joined,
+    /// Told to leave, from wherever it was.
+    Leaving,
+}
+
+/// What others want to know of a node's joining.
+#[derive(Debug)]
+pub struct Joining {
+    stage: Mutex<Stage>,
+}
+
+impl Default for Joining {
+    fn default() -> Self {
+        Self { stage: Mutex::new(Stage::Seeds) }
+    }
+}
+
+impl Joining {
+    /// Why the node is not in yet; nothing when it is.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        Some(match &*self.stage.lock() {
+            Stage::Seeds => "joining: not every seed has been tried yet".to_owned(),
+            Stage::Settling => "joining: members still come and go".to_owned(),
+            Stage::Waiting(names) => {
+                let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+                format!("joining: waiting for {} to take up the ring", names.join(", "))
+            }
+            Stage::Joined | Stage::Leaving => return None,
+        })
+    }
+
+    fn set(&self, stage: Stage) {
+        let mut now = self.stage.lock();
+        if *now != stage && *now != Stage::Leaving {
+            *now = stage;
+            drop(now);
+            if let Some(reason) = self.reason() {
+                tracing::info!("{reason}");
+            }
+        }
+    }
+
+    /// Joins; the caller owns the task. A node that is told to leave before it is in goes no further: it never says that
+    /// it is ready after it has said that it is leaving.
+    pub async fn run(
+        &self,
+        members: Arc<Members>,
+        link: Arc<PeerLink>,
+        leaving: CancellationToken,
+        timeout: Duration,
+    ) {
+        let deadline = Instant::now() + timeout;
+        let begun = Instant::now();
+        tokio::select! {
+            biased;
+            () = leaving.cancelled() => return,
+            () = self.settle(&members, deadline) => {}
+        }
+        if !self.say_ready(&members) {
+            return;
+        }
+        let epoch = members.view().ring.epoch().0;
+        tracing::info!(epoch, after_ms = millis(begun), "ready for keys");
+        let taken_in = tokio::select! {
+            biased;
+            () = leaving.cancelled() => return,
+            taken_in = timeout_at(deadline, self.wait_for_others(&members, &link)) => taken_in,
+        };
+        if taken_in.is_err() {
+            let reason = self.reason().unwrap_or_default();
+            tracing::warn!("{reason}; not waiting any longer (cluster.join_timeout)");
+        }
+        self.set(Stage::Joined);
+        tracing::info!(after_ms = millis(begun), "joined");
+    }
+
+    /// Says that this node owns its share from now on, unless it has said that it leaves. The two are one step each under the
+    /// lock:
+    ///   joining looks, nobody has told it to leave · leaving says Draining · joining says Ready, and it owns keys when it ends.
+    fn say_ready(&self, members: &Members) -> bool {
+        let stage = self.stage.lock();
+        let may = *stage != Stage::Leaving;
+        if may {
+            members.set_phase(Phase::Ready);
+        }
+        may
+    }
+
+    /// Says that this node owns nothing from now on, whether it was in or not.
+    pub fn say_draining(&self, members: &Members) {
+        let mut stage = self.stage.lock();
+        *stage = Stage::Leaving;
+        members.set_phase(Phase::Draining);
+    }
+
+    async fn settle(&self, members: &Members, deadline: Instant) {
+        let mut views = members.subscribe();
+        // An error means that the node ends.
+        let _ = timeout_at(deadline, views.wait_for(|view| view.settled)).await;
+        self.set(Stage::Settling);
+        let at_rest = async {
+            while timeout(Duration::from_millis(JOIN_SETTLE_MS), views.changed())
+                .await
+                .is_ok_and(|changed| changed.is_ok())
+            {}
+        };
+        let latest = deadline.min(Instant::now() + Duration::from_millis(JOIN_SETTLE_MS_MAX));
+        let _ = timeout_at(latest, at_rest).await;
+    }
+
+    async fn wait_for_others(&self, members: &Members, link: &PeerLink) {
+        loop {
+            let missing = missing(members, link).await;
+            if missing.is_empty() {
+                return;
+            }
+            self.set(Stage::Waiting(missing));
+            sleep(Duration::from_millis(JOIN_POLL_MS)).await;
+        }
+    }
+}
+
+/// Members that do not have this node's ring. One that does not answer is not waited for longer than it is a member that
+/// can be asked: its own probes take it out of the view.
+async fn missing(members: &Members, link: &PeerLink) -> Vec<NodeName> {
+    let view = members.view();
+    let me = members.me().name;
+    let others = view.members.iter().filter(|member| member.name != me && member.state != MemberState::Down);
+    let asked = others.map(async |member| {
+        let answer = link.probe(member.peer_addr, Millis(PROBE_TIMEOUT_MS)).await;
+        let has_it = answer.is_ok_and(|who| who.epoch == members.view().ring.epoch());
+        (!has_it).then(|| member.name.clone())
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,130 @@
+//! How a node ends in good order, and how long each step may take. What is handed over is the engine's.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hopcache_core::limits::LAST_WORDS_MS_MAX;
+use hopcache_core::membership::MemberInfo;
+use hopcache_core::ring::Ring;
+use hopcache_core::time::Millis;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use super::{Node, Standing};
+use crate::routing::ring_of;
+
+/// When each step of an end is over at the latest.
+struct Schedule {
+    /// Served as before until then, for balancers to see that it is not ready.
+    serve_on: Instant,
+    /// Flights that have not ended by then are the new owners': who followed them has the rest of the time.
+    hand_on: Instant,
+    /// Nothing is waited for after that but the last words.
+    deadline: Instant,
+    last_words: Duration,
+}
+
+impl Schedule {
+    fn new(drain: Duration, serve_on: Duration) -> Self {
+        let now = Instant::now();
+        let last_words = Duration::from_millis(LAST_WORDS_MS_MAX).min(drain / 4);
+        let deadline = now + drain - 2 * last_words;
+        let serve_on = (now + serve_on).min(deadline);
+        Self { serve_on, hand_on: (deadline - drain / 4).max(serve_on), deadline, last_words }
+    }
+}
+
+impl Node {
+    /// Leaves in good order: not ready at once; what is known of the hottest keys goes to those who will own them; the ring of
+    /// everybody without this node; serve on until balancers have seen it; requests and flights end or are handed on; leases
+    /// are given back. All within the configured time (F12). A node that has not joined yet leaves in the same way.
+    pub async fn leave(self) {
+        let schedule = Schedule::new(self.drain, self.serve_on);
+        let standing = &self.standing;
+        standing.leaving.cancel();
+        self.is_leaving.store(true, Ordering::Relaxed);
+        tracing::info!(node = %standing.engine.me().node, "leaving: not ready from now on");
+        // Before the others know, or their first requests would be there first.
+        let told = timeout_at(schedule.serve_on, standing.engine.tell_plans(&ring_of_others(standing))).await;
+        standing.joining.say_draining(&standing.members);
+        tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
+        sleep_until(schedule.serve_on).await;
+        self.stop_clients.cancel();
+        self.clients.close();
+        self.end_requests(&schedule).await;
+        self.stop_peers.cancel();
+        self.gossip.leave().await;
+        self.stop_rest.cancel();
+        self.background.close();
+        let _ = timeout(schedule.last_words, self.background.wait()).await;
+        // Last, so that no peer's question takes a lease after it.
+        let engine = &self.standing.engine;
+        let _ = timeout(schedule.last_words, engine.give_back_leases()).await;
+        match engine.leases_held() {
+            0 => tracing::info!("left"),
+            leases => tracing::warn!(leases, "left; the store did not take these leases back, they lapse"),
+        }
+    }
+
+    /// Requests, then flights; those that take too long are handed on, and given up at the deadline.
+    async fn end_requests(&self, schedule: &Schedule) {
+        let engine = &self.standing.engine;
+        let orderly = async {
+            self.clients.wait().await;
+            // Peers go to the next node where this one's port refuses; what they asked before ends here.
+            self.stop_peers.cancel();
+            self.peers.close();
+            self.peers.wait().await;
+            engine.finish().await;
+        };
+        tokio::pin!(orderly);
+        if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
+            return;
+        }
+        let patience = Millis(LAST_WORDS_MS_MAX / 2);
+        let flights = engine.hand_on_flights(patience).await;
+        if flights > 0 {
+            tracing::info!(flights, "flights are handed on to the new owners of their keys");
+        }
+        if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
+            tracing::warn!(
+                clients = self.clients.len(),
+                flights = engine.flights_under_way(),
+                leases = engine.leases_held(),
+                "leaving before everything has ended; leases are given back"
+            );
+        }
+    }
+}
+
+/// The ring as it will be without this node.
+fn ring_of_others(standing: &Standing) -> Ring {
+    let me = &standing.engine.me().node;
+    let stays = |member: &MemberInfo| member.is_routable() && member.name != *me;
+    let members: Vec<_> = standing
+        .members
+        .members()
+        .into_iter()
+        .filter(stays)
+        .map(|member| (member.name, member.weight))
+        .collect();
+    ring_of(&members, standing.virtual_nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I9: whatever is configured, the steps follow each other and end within the time.
+    #[tokio::test(start_paused = true)]
+    async fn the_steps_follow_each_other_within_the_time() {
+        for drain_ms in [0, 1, 400, 2_000, 10_000, 600_000] {
+            for serve_on_ms in [0, drain_ms / 4, drain_ms] {
+                let (begun, drain) = (Instant::now(), Duration::from_millis(drain_ms));
+                let Schedule { serve_on, hand_on, deadline, last_words } =
+                    Schedule::new(drain, Duration::from_millis(serve_on_ms));
+                assert!(begun <= serve_on && serve_on <= hand_on && hand_on <= deadline, "{drain_ms}");
+                assert!(deadline + 2 * last_words <= begun + drain, "{drain_ms}");
+            }
+        }
+    }
+}

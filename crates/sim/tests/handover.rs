@@ -1,0 +1,347 @@
+//! Keys that move when the ring changes, and what a leaving node hands over, on a simulated cluster: each race of
+//! `handover.rs` and `leaving.rs` as a schedule. F10, F12, F20; I1, I3, I4, I8.
+
+use hopcache_core::limits::{HANDOVER_ASK_MS, HANDOVER_MS};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::{Ask, Hints};
+use hopcache_engine::message::encode_purge;
+use hopcache_engine::outcome::{Answer, Class, Event, HandoverWord, Outcome};
+use hopcache_engine::ports::{Memory, Scope};
+use hopcache_sim::World;
+use hopcache_sim::net::NetWeather;
+use hopcache_sim::world::{NodeHandle, node_name};
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+
+/// Three nodes; the key moves from one to another when that one joins.
+struct Scene {
+    world: World,
+    ask: Ask,
+    /// Owns the key while `new` is not in the ring.
+    former: usize,
+    /// Owns it in the whole ring.
+    new: usize,
+    /// Owns it never.
+    third: usize,
+}
+
+impl Scene {
+    /// `new` is not in the ring yet, and `former` has a copy that is a second old.
+    async fn new(seed: u64) -> Self {
+        let world = World::new(3, seed);
+        let ask = world.ask(READ);
+        let new = world.owner_of(&ask);
+        let view = world.nodes[0].engine.view();
+        let second = view.order(&ask.query.key).nth(1);
+        let is_second = |node: &usize| Some(&world.nodes[*node].engine.me().node) == second;
+        let former = (0..3).find(is_second).unwrap_or_default();
+        let scene = Self { world, ask, former, new, third: 3 - former - new };
+        scene.ring_without(Some(new));
+        scene.answered(former).await;
+        scene.world.pass(1_000).await;
+        scene
+    }
+
+    fn ring_without(&self, out: Option<usize>) {
+        let names: Vec<NodeName> = (0..3).filter(|node| Some(*node) != out).filter_map(node_name).collect();
+        for node in &self.world.nodes {
+            node.routing.set(&names);
+            node.engine.ring_changed();
+        }
+    }
+
+    /// The new node comes into everybody's ring.
+    fn join(&self) {
+        self.ring_without(None);
+    }
+
+    fn node(&self, node: usize) -> &NodeHandle {
+        &self.world.nodes[node]
+    }
+
+    async fn answered(&self, node: usize) -> Outcome {
+        let engine = &self.node(node).engine;
+        let outcome = match engine.hit(&self.ask) {
+            Some(outcome) => outcome,
+            None => engine.answer(&self.ask).await,
+        };
+        assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
+        outcome
+    }
+
+    fn handed_over(&self, node: usize, word: HandoverWord) -> usize {
+        self.node(node).events.count(|event| *event == Event::Handover(word))
+    }
+
+    fn has_copy(&self, node: usize) -> bool {
+        self.node(node).memory.get(&self.ask.query.key).is_some()
+    }
+
+    async fn is_told_of_a_purge(&self, node: usize) {
+        let message = encode_purge(&Scope::Key(self.ask.query.key));
+        assert!(self.node(node).engine.serve_peer(&message).await.is_ok());
+    }
+
+    /// Everything in the store is gone; the lease that is given back goes soon after.
+    async fn lease_is_gone(&self) {
+        self.world.pass(50).await;
+        assert_eq!(self.world.store.leases(), 0);
+    }
+}
+
+/// The store lost its data: what moved comes from the former owner's memory, as old as it is there.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_moved_is_fetched_and_not_run_again() {
+    let scene = Scene::new(1).await;
+    scene.join();
+    scene.world.store.lose_everything();
+    let outcome = scene.answered(scene.new).await;
+    assert_eq!((scene.world.origin.runs(), outcome.how.class), (1, Class::Hit));
+    assert!(outcome.how.age_ms >= Some(Millis(1_000)), "I4: {outcome:?}");
+    assert!(outcome.how.ttl_ms.is_some_and(|left| left > 50_000 && left <= 59_000), "{outcome:?}");
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Fetched), 1);
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 1);
+    assert!(scene.world.store.commits().len() == 1, "it is not committed again");
+    scene.lease_is_gone().await;
+    for node in 0..3 {
+        assert_eq!(scene.answered(node).await.how.class, Class::Hit);
+    }
+    assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (1, 1));
+}
+
+/// The same where the store cannot be reached, and behind a forward: one hop to the owner, and one from there.
+#[tokio::test(start_paused = true)]
+async fn with_the_store_away_it_is_fetched_behind_a_forward_as_well() {
+    let scene = Scene::new(2).await;
+    scene.join();
+    scene.world.store.set_down(true);
+    assert_eq!(scene.answered(scene.third).await.how.class, Class::Hit);
+    assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (1, 1));
+    assert_eq!(scene.answered(scene.former).await.how.class, Class::Hit, "by a forward to the new owner");
+    assert_eq!(scene.world.origin.runs(), 1);
+}
+
+/// The store has it: nobody asks the former owner.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_has_is_not_asked_for() {
+    let scene = Scene::new(3).await;
+    scene.join();
+    assert_eq!(scene.answered(scene.new).await.how.class, Class::Hit);
+    assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.former, HandoverWord::Given)), (1, 0));
+}
+
+/// What is left for the new owner is not served as an owner's copy, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_left_is_nobodys_and_goes() {
+    let scene = Scene::new(4).await;
+    scene.join();
+    let former = scene.node(scene.former);
+    assert!(former.engine.hit(&scene.ask).is_none());
+    assert!(scene.has_copy(scene.former));
+    // Nor if the ring changes back: the other one may have stored a newer value.
+    scene.ring_without(Some(scene.new));
+    assert!(former.engine.hit(&scene.ask).is_none());
+    assert_eq!(former.engine.forget_left(), 0);
+    scene.world.pass(HANDOVER_MS).await;
+    assert_eq!(former.engine.forget_left(), 1);
+    assert!(!scene.has_copy(scene.former));
+}
+
+/// After the time for it nobody is asked any more.
+#[tokio::test(start_paused = true)]
+async fn a_former_owner_is_asked_for_a_while_only() {
+    let scene = Scene::new(5).await;
+    scene.join();
+    scene.world.store.lose_everything();
+    scene.world.pass(HANDOVER_MS).await;
+    scene.answered(scene.new).await;
+    assert_eq!(scene.world.origin.runs(), 2);
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 0);
+}
+
+/// The former owner is purged first: there is nothing to fetch.
+#[tokio::test(start_paused = true)]
+async fn a_purge_before_the_question_leaves_nothing_to_fetch() {
+    let scene = Scene::new(6).await;
+    scene.join();
+    let purged = scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    assert_eq!((purged.nodes, purged.unreached), (3, 0));
+    scene.world.origin.set_version(2);
+    scene.answered(scene.new).await;
+    assert_eq!(scene.world.origin.runs(), 2);
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Absent), 1);
+}
+
+/// the former owner answers X · the new owner is told of the purge · X arrives: it is not kept.
+#[tokio::test(start_paused = true)]
+async fn a_purge_while_it_is_on_its_way_wins() {
+    let mut raced = 0;
+    for seed in 0..20 {
+        let scene = Scene::new(100 + seed).await;
+        scene.join();
+        scene.world.store.lose_everything();
+        scene.world.net.set_weather(NetWeather { delay_ms_max: 100, ..NetWeather::default() });
+        let asking = scene.world.send(scene.new, &scene.ask);
+        while scene.handed_over(scene.former, HandoverWord::Given) == 0 {
+            scene.world.pass(1).await;
+        }
+        scene.is_told_of_a_purge(scene.new).await;
+        raced += u32::from(!asking.is_finished());
+        scene.is_told_of_a_purge(scene.former).await;
+        asking.await.unwrap();
+        assert!(!scene.has_copy(scene.new), "X outlived the purge");
+    }
+    assert!(raced >= 10, "{raced} of 20 answers were on their way");
+}
+
+/// the new owner is told · it asks · the former owner, not told yet, answers X · the former owner is told. The purge tells
+/// the new owner once more.
+#[tokio::test(start_paused = true)]
+async fn the_owner_is_told_again_while_keys_move() {
+    let scene = Scene::new(7).await;
+    scene.join();
+    scene.world.store.lose_everything();
+    scene.is_told_of_a_purge(scene.new).await;
+    scene.answered(scene.new).await;
+    scene.is_told_of_a_purge(scene.former).await;
+    assert!(scene.has_copy(scene.new), "the race that the second word is for");
+    let purge = async || {
+        let before = scene.world.net.forwards();
+        scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+        scene.world.net.forwards() - before
+    };
+    assert_eq!(purge().await, 3, "new owner, former owner, new owner");
+    assert!(!scene.has_copy(scene.new));
+    scene.world.pass(HANDOVER_MS).await;
+    assert_eq!(purge().await, 2, "nothing moves any more");
+}
+
+/// A purge cannot tell the former owner: it answers only who has read as much of the log as itself.
+#[tokio::test(start_paused = true)]
+async fn one_that_has_read_less_of_the_log_gives_nothing() {
+    let scene = Scene::new(8).await;
+    let follow = |node: usize| {
+        let engine = scene.node(node).engine.clone();
+        tokio::spawn(async move { engine.follow_invalidations().await })
+    };
+    follow(scene.new);
+    let former_follows = follow(scene.former);
+    scene.world.pass(600).await;
+    scene.answered(scene.former).await;
+    former_follows.abort();
+    scene.join();
+    scene.world.net.set_way_cut(scene.third, scene.former, true);
+    let purged = scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    assert_eq!(purged.unreached, 1);
+    scene.world.pass(600).await;
+    assert!(scene.has_copy(scene.former), "it has not heard of the purge");
+    scene.world.origin.set_version(2);
+    scene.answered(scene.new).await;
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 0);
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Absent), 1);
+}
+
+/// A former owner that is silent costs one miss its time, and is left alone then (F9).
+#[tokio::test(start_paused = true)]
+async fn a_silent_former_owner_is_waited_for_once() {
+    let scene = Scene::new(9).await;
+    scene.join();
+    scene.world.store.lose_everything();
+    scene.world.net.set_way_cut(scene.new, scene.former, true);
+    let begun = tokio::time::Instant::now();
+    scene.answered(scene.new).await;
+    assert!(begun.elapsed() >= Millis(HANDOVER_ASK_MS).duration());
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Unreached), 1);
+    scene.node(scene.new).memory.forget_all();
+    scene.world.store.lose_everything();
+    scene.answered(scene.new).await;
+    assert_eq!((scene.handed_over(scene.new, HandoverWord::Unreached), scene.world.origin.runs()), (1, 3));
+}
+
+/// Two nodes that take each other for the owner, each with a former ring: both ask, both answer from memory, nobody waits
+/// for the other (I8).
+#[tokio::test(start_paused = true)]
+async fn rings_that_disagree_neither_loop_nor_wait() {
+    let scene = Scene::new(10).await;
+    scene.join();
+    scene.world.store.lose_everything();
+    // The former owner goes back to the old ring alone: it owns the key by its own view.
+    let old: Vec<NodeName> = [scene.former, scene.third].into_iter().filter_map(node_name).collect();
+    let former = scene.node(scene.former);
+    former.routing.set(&old);
+    former.engine.ring_changed();
+    let begun = tokio::time::Instant::now();
+    let asked = [scene.former, scene.new, scene.third].map(|node| scene.world.send(node, &scene.ask));
+    for outcome in asked {
+        assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
+    }
+    assert!(begun.elapsed() < Millis(2 * HANDOVER_ASK_MS).duration());
+    assert_eq!(scene.world.origin.runs(), 1, "what is left serves its own former owner as well");
+}
+
+/// F12: a flight that will not end is dropped, its lease goes first, and everybody who followed it is answered by the new
+/// owner: this node's own client and another node's.
+#[tokio::test(start_paused = true)]
+async fn flights_are_handed_on_and_answered() {
+    let scene = Scene::new(11).await;
+    scene.join();
+    scene.node(scene.former).memory.forget_all();
+    scene.world.store.lose_everything();
+    scene.world.origin.set_delay_ms(5_000);
+    let leaving = scene.new;
+    let asked = [leaving, leaving, scene.third].map(|node| scene.world.send(node, &scene.ask));
+    scene.world.pass(1_000).await;
+    assert_eq!((scene.world.store.leases(), scene.world.origin.under_way()), (1, 1));
+    scene.ring_without(Some(leaving));
+    assert_eq!(scene.node(leaving).engine.hand_on_flights(Millis(1_000)).await, 1);
+    assert_eq!(scene.node(leaving).engine.leases_held(), 0);
+    let begun = tokio::time::Instant::now();
+    for outcome in asked {
+        assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
+    }
+    assert!(begun.elapsed() < Millis(5_500).duration(), "the new owner led at once: {:?}", begun.elapsed());
+    assert_eq!(scene.world.origin.runs(), 3, "the first copy's, the dropped one and the new owner's");
+    assert_eq!(scene.handed_over(leaving, HandoverWord::HandedOn), 3);
+    // Nothing leads there any more.
+    let late = scene.world.ask("MATCH (n) RETURN n.version AS late");
+    assert!(matches!(scene.world.send(leaving, &late).await.unwrap().answer, Answer::Body(_)));
+    assert_eq!(scene.node(leaving).engine.leases_held(), 0);
+    scene.lease_is_gone().await;
+}
+
+/// The last node has nobody to send them to: its flights go on.
+#[tokio::test(start_paused = true)]
+async fn the_last_node_keeps_its_flights() {
+    let world = World::new(1, 12);
+    let ask = world.ask(READ);
+    world.origin.set_delay_ms(2_000);
+    let asked = world.send(0, &ask);
+    world.pass(100).await;
+    world.nodes[0].routing.set(&[]);
+    world.nodes[0].engine.ring_changed();
+    assert_eq!(world.nodes[0].engine.hand_on_flights(Millis(1_000)).await, 0);
+    assert!(matches!(asked.await.unwrap().answer, Answer::Body(_)));
+    assert_eq!(world.origin.runs(), 1);
+}
+
+/// F12: the new owner knows what the leaving one knew of a hot key, from its first hit on.
+#[tokio::test(start_paused = true)]
+async fn the_refresh_plan_of_a_hot_key_moves_with_it() {
+    let scene = Scene::new(13).await;
+    for _ in 0..200 {
+        scene.answered(scene.former).await;
+        scene.world.pass(10).await;
+    }
+    scene.join();
+    let view = scene.node(scene.new).engine.view();
+    assert_eq!(scene.node(scene.former).engine.tell_plans(&view).await, 1);
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Told(1)), 1);
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Learned(1)), 1);
+    scene.answered(scene.new).await;
+    let seen = scene.node(scene.new).engine.explain(&scene.ask.query, Hints::default()).await;
+    let facts = seen.refresh.copy.expect("a copy at the new owner").facts;
+    let rate = facts.rate_per_s.expect("its rate is known");
+    assert!((50.0..200.0).contains(&rate), "{rate} a second, of 100");
+    assert!(facts.cost.mean_ms > 1.0 && facts.cost.tail_ms > facts.cost.mean_ms, "{:?}", facts.cost);
+}
