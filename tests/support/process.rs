@@ -75,6 +75,8 @@ pub struct NodeProcess {
     log: PathBuf,
     /// Limit of open files, where it has one of its own.
     pub open_files: Option<u32>,
+    /// Where its stderr goes, if not into its log.
+    pub stderr: Option<std::fs::File>,
 }
 
 impl NodeProcess {
@@ -86,7 +88,7 @@ impl NodeProcess {
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
         );
         std::fs::write(&path, own + config).unwrap();
-        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None }
+        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None, stderr: None }
     }
 
     pub fn start(&mut self) {
@@ -108,7 +110,7 @@ impl NodeProcess {
             .arg(&self.config)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
+            .stderr(self.stderr.as_ref().map_or(log, |file| file.try_clone().unwrap()))
             .spawn();
         self.child = Some(child.unwrap());
     }
