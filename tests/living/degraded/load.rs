@@ -3,6 +3,7 @@
 //!
 //! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (5).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ const SLOTS: &str = "max_concurrent = 4\ntimeout = \"2s\"";
 
 /// Requests leave at their times, each on a connection of its own, whatever becomes of those before (open loop).
 async fn open_loop(
-    client: std::net::SocketAddr,
+    client: SocketAddr,
     per_s: u64,
     lasts: Duration,
     request: impl Fn(u64) -> Arc<[u8]>,
@@ -200,6 +201,61 @@ fn users() -> &'static [Who] {
     Vec::leak(floods.chain([ANN]).collect())
 }
 
+/// How the clients of a flood were answered.
+#[derive(Default)]
+struct Told {
+    answered: AtomicU64,
+    slowed_down: AtomicU64,
+    unavailable: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// One client of a flood, until it is over; it waits as long as it is told to.
+async fn flood(client: SocketAddr, who: Who, name: usize, told: Arc<Told>) {
+    let mut connection = Connection::open(client).await.unwrap();
+    let mut asked = 0_u64;
+    while !told.is_over.load(Ordering::Relaxed) {
+        asked += 1;
+        let reply = connection.ask(&read(who, &format!("{}-{name}-{asked}", who.0))).await.unwrap();
+        match reply.status {
+            202 => told.answered.fetch_add(1, Ordering::Relaxed),
+            429 => told.slowed_down.fetch_add(1, Ordering::Relaxed),
+            503 => told.unavailable.fetch_add(1, Ordering::Relaxed),
+            _ => panic!("{reply}"),
+        };
+        if reply.status != 202 {
+            assert_eq!(reply.header("retry-after"), "1", "{reply}");
+            // tidy: the client's own pace
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Hits and others of a principal that reads its keys again and again.
+async fn read_on(client: SocketAddr, end: Instant) -> (usize, usize) {
+    let (mut connection, mut hits, mut lost) = (Connection::open(client).await.unwrap(), 0, 0);
+    for place in 0.. {
+        if Instant::now() >= end {
+            break;
+        }
+        let reply = connection.ask(&hot(place)).await.unwrap();
+        hits += usize::from(reply.is_hit());
+        lost += usize::from(!reply.is_hit());
+    }
+    (hits, lost)
+}
+
+/// What the misses of a principal took that asks for one new key after another.
+async fn miss_on(client: SocketAddr, end: Instant) -> Vec<Duration> {
+    let (mut connection, mut took) = (Connection::open(client).await.unwrap(), Vec::new());
+    while Instant::now() < end {
+        let reply = connection.ask(&read(ANN, &format!("new-{}", took.len()))).await.unwrap();
+        assert_eq!(reply.status, 202, "one miss at a time is never over its part: {reply}");
+        took.push(reply.took);
+    }
+    took
+}
+
 /// F37: a random parameter on every request, by twenty principals at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_principals_that_flood_leave_another_its_place() {
@@ -211,80 +267,29 @@ async fn many_principals_that_flood_leave_another_its_place() {
     for place in 0..HOT as u64 {
         assert_eq!(http::ask(client, &hot(place)).await.unwrap().status, 202);
     }
-    let (is_over, slowed, unavailable, answered) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicU64::new(0)),
-    );
-    let mut floods = JoinSet::new();
-    for (place, who) in
-        users[..FLOODS].iter().flat_map(|who| (0..FLOOD_CLIENTS).map(move |place| (place, *who)))
-    {
-        let (is_over, slowed, unavailable, answered) =
-            (Arc::clone(&is_over), Arc::clone(&slowed), Arc::clone(&unavailable), Arc::clone(&answered));
-        floods.spawn(async move {
-            let mut connection = Connection::open(client).await.unwrap();
-            for asked in 0.. {
-                if is_over.load(Ordering::Relaxed) {
-                    return;
-                }
-                let reply = connection.ask(&read(who, &format!("{}-{place}-{asked}", who.0))).await.unwrap();
-                match reply.status {
-                    202 => answered.fetch_add(1, Ordering::Relaxed),
-                    429 => slowed.fetch_add(1, Ordering::Relaxed),
-                    503 => unavailable.fetch_add(1, Ordering::Relaxed),
-                    _ => panic!("{reply}"),
-                };
-                if reply.status != 202 {
-                    assert_eq!(reply.header("retry-after"), "1", "{reply}");
-                    // tidy: the client's own pace
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-            }
-        });
+    let (told, mut clients) = (Arc::new(Told::default()), JoinSet::new());
+    for name in 0..FLOODS * FLOOD_CLIENTS {
+        clients.spawn(flood(client, users[name % FLOODS], name, Arc::clone(&told)));
     }
-    until("the flood is told", Duration::from_secs(30), async || slowed.load(Ordering::Relaxed) > 100).await;
-    let end = Instant::now() + Duration::from_secs(6);
-    let read_on = async {
-        let (mut connection, mut hits, mut lost) =
-            (Connection::open(client).await.unwrap(), 0_usize, 0_usize);
-        for place in 0.. {
-            if Instant::now() >= end {
-                break;
-            }
-            let reply = connection.ask(&hot(place)).await.unwrap();
-            hits += usize::from(reply.is_hit());
-            lost += usize::from(!reply.is_hit());
-        }
-        (hits, lost)
-    };
-    let miss_on = async {
-        let (mut connection, mut took) = (Connection::open(client).await.unwrap(), Vec::new());
-        while Instant::now() < end {
-            let reply = connection.ask(&read(ANN, &format!("new-{}", took.len()))).await.unwrap();
-            assert_eq!(reply.status, 202, "one miss at a time is never over its part: {reply}");
-            took.push(reply.took);
-        }
-        took
-    };
-    let ((hits, lost), misses) = tokio::join!(read_on, miss_on);
-    is_over.store(true, Ordering::Relaxed);
-    let waiting_before = 128 * 4;
-    assert!(FLOOD_CLIENTS < waiting_before, "the bound of before could not have told anybody");
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    until("the flood is told", Duration::from_secs(30), async || count(&told.slowed_down) > 100).await;
+    let end = Instant::now() + Duration::from_secs(5);
+    let ((hits, lost), misses) = tokio::join!(read_on(client, end), miss_on(client, end));
+    told.is_over.store(true, Ordering::Relaxed);
+    const { assert!(FLOOD_CLIENTS < 128 * 4, "128 for each slot could not have told anybody") };
     assert!(lost * 20 < hits + lost, "{lost} of {} hits lost", hits + lost);
-    let told = scene.count("hopcache_origin_errors_total", "too_many_runs").await;
-    assert!(told > 0.0 && scene.count("hopcache_shed_total", "class=\"miss\"").await >= told);
+    let refused = scene.count("hopcache_origin_errors_total", "too_many_runs").await;
+    assert!(refused > 0.0 && scene.count("hopcache_shed_total", "class=\"miss\"").await >= refused);
     say(&format!(
         "F37: {FLOODS} principals × {FLOOD_CLIENTS} clients: {} answered, {} told 429, {} told 503; calm: {hits} hits, {lost} lost; {} misses p50 {:?} p99 {:?} (21 turns are 525 ms)",
-        answered.load(Ordering::Relaxed),
-        slowed.load(Ordering::Relaxed),
-        unavailable.load(Ordering::Relaxed),
+        count(&told.answered),
+        count(&told.slowed_down),
+        count(&told.unavailable),
         misses.len(),
         percentile(&misses, 50),
         percentile(&misses, 99),
     ));
-    floods.join_all().await;
+    clients.join_all().await;
 }
 
 /// Alone at an origin that keeps up, a principal is told nothing however many keys it asks for.
