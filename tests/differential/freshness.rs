@@ -52,8 +52,8 @@ fn a_hint_shortens_the_life_of_an_entry() {
     assert!(!ask("RETURN 'never' AS x", "ttl=0").is_hit());
 }
 
-/// A client that has to see its own write sends the write's bookmark: it is asked of Neo4j, which waits for
-/// it; and a hit never hands out an entry's old bookmarks.
+/// F30: a client that has to see its own write sends the write's bookmark: it is asked of Neo4j, which waits for
+/// it, a replica that lags too; and a hit never hands out an entry's old bookmarks.
 #[test]
 fn a_request_with_bookmarks_is_answered_by_neo4j() {
     let node = Node::start();

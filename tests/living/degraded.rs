@@ -93,9 +93,8 @@ impl Scene {
         };
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
         let nodes = addrs.iter().enumerate();
-        let nodes = nodes.map(|(place, addrs)| {
-            NodeProcess::new(dir.path(), &name(place), *addrs, &config(place))
-        });
+        let nodes =
+            nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config(place)));
         let mut nodes: Vec<_> = nodes.collect();
         nodes.iter_mut().for_each(NodeProcess::start);
         for node in &nodes {

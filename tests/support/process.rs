@@ -77,6 +77,8 @@ pub struct NodeProcess {
     pub open_files: Option<u32>,
     /// A library that is loaded before all others, and a variable for it.
     pub preload: Option<(PathBuf, (String, PathBuf))>,
+    /// Where its stderr goes, if not into its log.
+    pub stderr: Option<std::fs::File>,
 }
 
 impl NodeProcess {
@@ -88,7 +90,16 @@ impl NodeProcess {
             "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
         );
         std::fs::write(&path, own + config).unwrap();
-        Self { name: name.to_owned(), addrs, child: None, config: path, log, open_files: None, preload: None }
+        Self {
+            name: name.to_owned(),
+            addrs,
+            child: None,
+            config: path,
+            log,
+            open_files: None,
+            preload: None,
+            stderr: None,
+        }
     }
 
     pub fn start(&mut self) {
@@ -113,7 +124,7 @@ impl NodeProcess {
             .arg(&self.config)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
+            .stderr(self.stderr.as_ref().map_or(log, |file| file.try_clone().unwrap()))
             .spawn();
         self.child = Some(child.unwrap());
     }

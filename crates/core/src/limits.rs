@@ -389,9 +389,9 @@ pub const RETRY_WINDOW_S: usize = 10;
 /// probe, and short enough to say what is so now.
 pub const DEGRADED_SAID_MS: u64 = 5_000;
 /// For so long after two principals asked the origin, each may take its equal part of the line only, once the line is
-/// longer than can be served in time: as long as a run may wait ([`ORIGIN_WAIT_MS_MAX`]), so that who asks one
-/// thing at a time is not forgotten between two answers.
-pub const PRINCIPAL_SEEN_MS: u64 = ORIGIN_WAIT_MS_MAX;
+/// longer than can be served in time: several waits for a slot ([`ORIGIN_WAIT_MS_MAX`]), so that who asks one thing at a
+/// time of several nodes in turn is not forgotten between two answers of a crowded one.
+pub const PRINCIPAL_SEEN_MS: u64 = 6 * ORIGIN_WAIT_MS_MAX;
 /// Weight of the newest run in the smoothed time that runs hold a slot: the last ten or so count.
 pub const SLOT_TIME_SMOOTHING: f64 = 0.1;
 /// For how long Neo4j's no to credentials, or its word that the user is locked out, is remembered: how often it

@@ -202,12 +202,10 @@ impl<P: Ord + Clone> Turns<P> {
         let (others, held_ms, slots) = (self.waiting(), self.held_ms?, self.bounds.slots);
         let line = self.line(class);
         let own = line.queues.get(principal).map_or(0, VecDeque::len);
-        let joining = usize::from(own == 0);
-        let principals = (line.circle.len() + joining).max(1 + usize::from(is_shared));
-        // Runs that are called before it: in a line of several no more than one for each principal and turn; of other
-        // lines every second one, and all of them before a refresh.
-        let in_line =
-            if is_shared || line.circle.len() + joining > 1 { (own + 1) * principals - 1 } else { own };
+        let in_circle = line.circle.len() + usize::from(own == 0);
+        // Runs that are called before it: no more than one for each principal that waits and turn; of the other line
+        // every second one, and all of both before a refresh.
+        let in_line = (own + 1) * in_circle - 1;
         let elsewhere = others - line.waiting;
         let before = match class {
             RunClass::Refresh => others,
@@ -218,6 +216,8 @@ impl<P: Ord + Clone> Turns<P> {
         if before < slots || !is_late {
             return None;
         }
+        // Who has asked lately and does not wait just now counts here: it is whom the line would keep waiting.
+        let principals = in_circle.max(1 + usize::from(is_shared));
         let is_over_its_part = principals > 1 && (own + 1) * principals > line.waiting + 1;
         Some(if is_over_its_part { Asked::PrincipalFull } else { Asked::WouldBeLate })
     }

@@ -109,7 +109,7 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     assert_eq!(turns.leave(&'c', calm), Left::Queue);
     assert_eq!(
         flood(&mut turns, RunClass::Miss, 9_000),
-        (0, Asked::PrincipalFull),
+        (10, Asked::PrincipalFull),
         "the other may come again"
     );
     waits(turns.ask_within(&'c', RunClass::Miss, at(9_500), PATIENCE));
@@ -122,7 +122,7 @@ fn nobody_is_limited_for_others_that_are_gone() {
     let mut turns = taken();
     let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
     assert_eq!(turns.leave(&'c', calm), Left::Queue);
-    assert_eq!(flood(&mut turns, RunClass::Miss, 20_000), (20, Asked::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Miss, 70_000), (20, Asked::WouldBeLate));
 }
 
 /// F42: a refresh has a slot that is free, and none that a miss or a write waits for.

@@ -71,12 +71,12 @@ enum Share {
 
 impl Engine {
     pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        self.pay_for_retries();
         if ask.freshness != Freshness::default() || !self.policy.collapses {
             return self.ask_alone(ask, to).await;
         }
         let failed =
             |kind: FailureKind, role| Hop::Answered(Here::Answered(self.failed(ask, kind.into(), role)));
-        self.pay_for_retries();
         // How the first shared forward ended, for who tries again.
         let mut first: Option<Arc<SharedHop>> = None;
         loop {

@@ -18,14 +18,17 @@ pub enum Mode {
     Pass,
     /// They never arrive.
     Swallow,
-    /// Of so many each but the last is answered with bytes that no node sends.
-    Babble {
+    /// They are answered with bytes that no node sends: another version's, or another program's.
+    Babble,
+    /// Of so many each but the last is told that there is no room.
+    Refuse {
         of: u64,
     },
 }
 
 const QUESTION: &[u8] = b"POST /peer/v1/ask";
 const BABBLE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nbabble";
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n";
 
 struct Shared {
     upstream: SocketAddr,
@@ -94,7 +97,7 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
     server.set_nodelay(true)?;
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    let (babbles, mut babbled) = tokio::sync::mpsc::channel::<()>(1);
+    let (babbles, mut babbled) = tokio::sync::mpsc::channel::<&'static [u8]>(1);
     let asks = async {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -106,9 +109,8 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
                 Mode::Pass => to_server.write_all(&buffer[..read]).await?,
                 // Until its asker gives it up.
                 Mode::Swallow => while from_client.read(&mut buffer).await? > 0 {},
-                Mode::Babble { .. } => {
-                    let _ = babbles.send(()).await;
-                }
+                Mode::Babble => drop(babbles.send(BABBLE).await),
+                Mode::Refuse { .. } => drop(babbles.send(REFUSAL).await),
             }
         }
     };
@@ -116,8 +118,8 @@ async fn join(client: TcpStream, shared: &Shared) -> std::io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let read = tokio::select! {
-                Some(()) = babbled.recv() => {
-                    to_client.write_all(BABBLE).await?;
+                Some(answer) = babbled.recv() => {
+                    to_client.write_all(answer).await?;
                     continue;
                 }
                 read = from_server.read(&mut buffer) => read?,
@@ -140,7 +142,7 @@ fn fate(shared: &Shared, chunk: &[u8]) -> Mode {
     }
     let place = shared.questions.fetch_add(1, Ordering::Relaxed);
     let fate = match *shared.mode.borrow() {
-        Mode::Babble { of } if place % of == of - 1 => Mode::Pass,
+        Mode::Refuse { of } if place % of == of - 1 => Mode::Pass,
         mode => mode,
     };
     if fate != Mode::Pass {
