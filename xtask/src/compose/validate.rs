@@ -24,7 +24,7 @@ const NODES: usize = 3;
 /// Panels whose metrics any request moves.
 const PANELS: [&str; 6] = [
     "Requests by class",
-    "Latency P99 by class",
+    "Latency P99 by result",
     "Origin runs by cause",
     "Commits by outcome",
     "Forwards by outcome",

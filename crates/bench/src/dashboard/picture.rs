@@ -13,6 +13,8 @@ const COLUMNS: usize = 4;
 const PANEL: (u32, u32) = (480, 290);
 /// Longer names would cover the lines.
 const NAME_CHARS_MAX: usize = 28;
+/// With more series than this, those that are zero all the time are left out of the picture.
+const NAMES_MAX: usize = 6;
 
 /// A panel with what its queries brought.
 pub(super) struct Drawn<'a> {
@@ -60,7 +62,12 @@ fn draw(panel: &Drawn<'_>, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyh
         .y_label_formatter(&|value| label(*value, panel.unit))
         .label_style(("sans-serif", 11))
         .draw()?;
-    for (series, colour) in panel.series.iter().zip(COLOURS.iter().cycle()) {
+    let is_crowded = panel.series.len() > NAMES_MAX;
+    let shown = panel
+        .series
+        .iter()
+        .filter(|series| !is_crowded || series.points.iter().any(|(_, value)| *value != 0.0));
+    for (series, colour) in shown.zip(COLOURS.iter().cycle()) {
         chart
             .draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))?
             .label(series.name.chars().take(NAME_CHARS_MAX).collect::<String>())
