@@ -200,3 +200,37 @@ fn purge(cluster: &Processes) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    /// Metrics of branches that this one is merged behind.
+    const COMING: [&str; 7] = [
+        "hopcache_gossip_bytes_total",
+        "hopcache_gossip_refused_total",
+        "hopcache_gossip_downs_total",
+        "hopcache_gossip_rejoins_total",
+        "hopcache_handover_total",
+        "hopcache_shed_total",
+        "hopcache_retries_refused_total",
+    ];
+    const DASHBOARD: &str = include_str!("../../cluster/grafana/dashboards/hopcache.json");
+    const DEFINED: &str = include_str!("../../crates/node/src/meters/definitions.rs");
+
+    #[test]
+    fn every_metric_of_the_dashboard_is_one_that_a_node_has() {
+        let names = |text: &'static str| {
+            let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+            words.filter(|word| {
+                ["hopcache_", "cache_", "xfetch_"].iter().any(|prefix| word.starts_with(prefix))
+            })
+        };
+        let queries = DASHBOARD.lines().filter(|line| line.contains("\"expr\""));
+        let mut count = 0;
+        for name in queries.flat_map(names) {
+            let name = name.strip_suffix("_bucket").unwrap_or(name);
+            assert!(names(DEFINED).any(|each| each == name) || COMING.contains(&name), "no node has {name}");
+            count += 1;
+        }
+        assert!(count > 40, "{count} metrics in all queries");
+    }
+}
