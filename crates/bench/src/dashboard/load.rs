@@ -135,6 +135,7 @@ mod tests {
     fn popular_keys_are_asked_for_most_and_all_lie_in_range() {
         let keys: Vec<usize> = (0..1_000).map(key).collect();
         assert!(keys.iter().filter(|key| **key == 1).count() > 100);
-        assert_eq!((keys.iter().min(), keys.iter().max()), (Some(&1), Some(&KEYS)));
+        assert!(keys.iter().all(|key| (1..=KEYS).contains(key)));
+        assert!(keys.iter().any(|key| *key > KEYS / 2));
     }
 }
