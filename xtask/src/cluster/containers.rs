@@ -17,7 +17,7 @@ const PROJECT: &str = "hopcache";
 const CLIENT_PORT: u16 = 7475;
 const PROMETHEUS_PORT: u16 = 9090;
 /// Neo4j on a busy machine.
-const UP_MAX: Duration = Duration::from_secs(90);
+const UP_MAX: Duration = Duration::from_secs(240);
 
 pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
     let port = |name: &str, default| {

@@ -85,7 +85,7 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
         Action::Pause { member } => processes.signal(member, "-STOP"),
         Action::Resume { member } => processes.signal(member, "-CONT"),
         Action::Cut { member, other, one_way } => processes.cut(member, other, *one_way),
-        Action::Heal => cuts::heal(processes.place()),
+        Action::Heal => processes.heal(),
         Action::Drain { member } => processes.drain(member),
         Action::Restart { member } => processes.restart(member),
         Action::Down => processes.down(),

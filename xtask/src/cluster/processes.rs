@@ -27,7 +27,7 @@ const DRAINED_MAX: Duration = Duration::from_secs(25);
 pub(crate) struct Plan {
     pub(crate) is_embedded: bool,
     pub(crate) is_release: bool,
-    /// Further sections of each node's configuration.
+    /// Further lines of each node's `[origin]`, and further sections behind them.
     pub(crate) more: String,
 }
 
@@ -108,7 +108,7 @@ impl Processes {
         let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", place.peer(each))).collect();
         let text = format!(
             "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nmemory = \"64MiB\"\n\
-             [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[origin]\nuri = \"{origin}\"\n[store]\nuri = \"{redis}\"\n{more}",
+             [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[store]\nuri = \"{redis}\"\n[origin]\nuri = \"{origin}\"\n{more}",
             NODES[node],
             place.clients(node),
             place.peer(node),
@@ -253,7 +253,7 @@ impl Processes {
         process::wait_until(Duration::from_secs(5), || process::running(&pid_file).is_none())
     }
 
-    pub(super) fn cut(&self, member: &str, other: &str, is_one_way: bool) -> Result<()> {
+    pub(crate) fn cut(&self, member: &str, other: &str, is_one_way: bool) -> Result<()> {
         let (member, other) = (Place::member(member)?, Place::member(other)?);
         let node = Place::node(member).context("the first of a cut is a node")?;
         match Place::node(other) {
@@ -274,6 +274,10 @@ impl Processes {
         let arrow = if is_one_way { "→" } else { "↔" };
         println!("cut {member} {arrow} {other}; undo with `cargo xtask cluster heal`");
         Ok(())
+    }
+
+    pub(crate) fn heal(&self) -> Result<()> {
+        cuts::heal(&self.place)
     }
 
     pub(super) fn drain(&self, member: &str) -> Result<()> {
@@ -325,7 +329,7 @@ impl Processes {
             println!("no cluster is up");
             return Ok(());
         }
-        cuts::heal(&self.place)?;
+        self.heal()?;
         for member in [BALANCER].iter().chain(&NODES).chain(&[REDIS]) {
             let pid_file = self.pid_file(member);
             if let Some(pid) = process::running(&pid_file) {

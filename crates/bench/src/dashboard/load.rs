@@ -1,7 +1,8 @@
 //! Clients of a cluster, so that each panel has something to show: keys of different popularity, new keys, writes,
-//! errors, `no-cache`, and crowds on one cold key. A node that does not answer is counted and asked again; whether an answer is
+//! wrong texts, `no-cache`, and crowds on one cold key. A node that does not answer is counted and asked again; whether an answer is
 //! right is the tests' matter.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,9 @@ const KEYS: usize = 400;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Longer than a node takes to go on to another owner.
 const PATIENCE: Duration = Duration::from_secs(5);
-const READ: &str = "MATCH (n) WITH n LIMIT 50 RETURN count(n) + $n AS n";
-/// Long enough on the sample graph that a crowd meets in one flight.
-const SLOW: &str = "MATCH (a)-->(b)-->(c) WITH a, c LIMIT 20000 RETURN count(c) + $n AS n";
+const READ: &str = "UNWIND range(1, 2000) AS x RETURN sum(x) + $n AS n";
+/// Long enough that a crowd meets in one flight.
+const SLOW: &str = "UNWIND range(1, 200000) AS x RETURN sum(x) + $n AS n";
 
 /// What clients do.
 #[derive(clap::Args)]
@@ -38,8 +39,8 @@ pub(super) struct Options {
 
 #[derive(Default)]
 struct Counted {
-    answered: u64,
-    refused: u64,
+    by_status: BTreeMap<u16, u64>,
+    /// Connections that were refused, broke, or brought no answer in time.
     broken: u64,
 }
 
@@ -55,13 +56,17 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     let mut total = Counted::default();
     while let Some(counted) = clients.join_next().await {
         let counted = counted?;
-        total.answered += counted.answered;
-        total.refused += counted.refused;
+        for (status, count) in counted.by_status {
+            *total.by_status.entry(status).or_default() += count;
+        }
         total.broken += counted.broken;
     }
+    let by_status: Vec<String> =
+        total.by_status.iter().map(|(status, count)| format!("{count} × {status}")).collect();
     super::print(&format!(
-        "load: {} answered, {} of them 4xx or 5xx; {} connections broke or were refused\n",
-        total.answered, total.refused, total.broken
+        "load: {}; {} connections broke or were refused\n",
+        by_status.join(", "),
+        total.broken
     ));
     Ok(())
 }
@@ -81,8 +86,7 @@ async fn client(number: usize, addr: SocketAddr, login: String, until: Instant) 
             None => None,
         };
         if let Some(answer) = asked {
-            counted.answered += 1;
-            counted.refused += u64::from(answer.status() >= 400);
+            *counted.by_status.entry(answer.status()).or_default() += 1;
             if answer.head.to_ascii_lowercase().contains("connection: close") {
                 connection = None;
             }
@@ -131,6 +135,7 @@ mod tests {
     fn popular_keys_are_asked_for_most_and_all_lie_in_range() {
         let keys: Vec<usize> = (0..1_000).map(key).collect();
         assert!(keys.iter().filter(|key| **key == 1).count() > 100);
-        assert_eq!((keys.iter().min(), keys.iter().max()), (Some(&1), Some(&KEYS)));
+        assert!(keys.iter().all(|key| (1..=KEYS).contains(key)));
+        assert!(keys.iter().any(|key| *key > KEYS / 2));
     }
 }

@@ -91,7 +91,8 @@ async fn draw(options: &DrawOptions) -> anyhow::Result<()> {
             writeln!(report, "{}\n  left out: --without", panel.title)?;
             continue;
         }
-        let series = ask(panel, &prometheus, &window, options, &mut report, &mut empty).await?;
+        let series =
+            ask(panel, &prometheus, &window, &options.rate_interval, &mut report, &mut empty).await?;
         drawn.push(Drawn { title: &panel.title, unit: &panel.unit, series });
     }
     std::fs::create_dir_all(&options.out)?;
@@ -110,14 +111,14 @@ async fn ask(
     panel: &Panel,
     prometheus: &Prometheus,
     window: &Window,
-    options: &DrawOptions,
+    rate_interval: &str,
     report: &mut String,
     empty: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Series>> {
     writeln!(report, "{}", panel.title)?;
     let mut all = Vec::new();
     for Target { query, legend } in &panel.targets {
-        let query = query.replace("$__rate_interval", &options.rate_interval);
+        let query = query.replace("$__rate_interval", rate_interval);
         let series = prometheus
             .range(&query, legend, window)
             .await
@@ -150,7 +151,46 @@ fn print(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    /// A Prometheus that knows `up` only.
+    async fn answers_up(listener: tokio::net::TcpListener) {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap();
+            let result = if String::from_utf8_lossy(&request[..read]).contains("query=up&") {
+                r#"[{"metric": {"instance": "a"}, "values": [[1, "1"]]}]"#
+            } else {
+                "[]"
+            };
+            let answer = format!(
+                "HTTP/1.0 200 OK\r\n\r\n{{\"status\": \"success\", \"data\": {{\"result\": {result}}}}}"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panel_without_data_is_named_with_its_query() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let prometheus = Prometheus::at(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let server = tokio::spawn(answers_up(listener));
+        let target = |query: &str| Target { query: query.to_owned(), legend: "{{instance}}".to_owned() };
+        let panel = Panel {
+            title: "Nodes".to_owned(),
+            unit: "short".to_owned(),
+            targets: vec![target("up"), target("down")],
+        };
+        let (mut report, mut empty) = (String::new(), Vec::new());
+        let window = Window::until_now(60.0).unwrap();
+        let series = ask(&panel, &prometheus, &window, "1m", &mut report, &mut empty).await.unwrap();
+        assert_eq!(series.len(), 1);
+        assert_eq!(empty, ["panel \"Nodes\", query down"]);
+        assert!(report.contains("NO DATA"), "{report}");
+        server.abort();
+    }
 
     #[test]
     fn what_brought_nothing_and_what_brought_zeros_are_told_apart() {

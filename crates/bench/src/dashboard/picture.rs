@@ -13,6 +13,8 @@ const COLUMNS: usize = 4;
 const PANEL: (u32, u32) = (480, 290);
 /// Longer names would cover the lines.
 const NAME_CHARS_MAX: usize = 28;
+/// With more series than this, those that are zero all the time are left out of the picture.
+const NAMES_MAX: usize = 6;
 
 /// A panel with what its queries brought.
 pub(super) struct Drawn<'a> {
@@ -38,13 +40,7 @@ pub(super) fn write(panels: &[Drawn<'_>], path: &Path) -> anyhow::Result<()> {
 }
 
 fn draw(panel: &Drawn<'_>, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyhow::Result<()> {
-    let points = || panel.series.iter().flat_map(|series| &series.points);
-    let (left, right) = points()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(left, right), (at, _)| (left.min(*at), right.max(*at)));
-    let top = points().fold(0.0, |top: f64, (_, value)| top.max(*value));
-    let bottom = points().fold(0.0, |bottom: f64, (_, value)| bottom.min(*value));
-    let (left, right) = if left < right { (left, right) } else { (0.0, 1.0) };
-    let top = if top > bottom { top + (top - bottom) * 0.25 } else { 1.0 };
+    let ((left, right), (bottom, top)) = bounds(&panel.series);
     let mut chart = ChartBuilder::on(area)
         .caption(panel.title, ("sans-serif", 15))
         .margin(8)
@@ -60,7 +56,12 @@ fn draw(panel: &Drawn<'_>, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyh
         .y_label_formatter(&|value| label(*value, panel.unit))
         .label_style(("sans-serif", 11))
         .draw()?;
-    for (series, colour) in panel.series.iter().zip(COLOURS.iter().cycle()) {
+    let is_crowded = panel.series.len() > NAMES_MAX;
+    let shown = panel
+        .series
+        .iter()
+        .filter(|series| !is_crowded || series.points.iter().any(|(_, value)| *value != 0.0));
+    for (series, colour) in shown.zip(COLOURS.iter().cycle()) {
         chart
             .draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))?
             .label(series.name.chars().take(NAME_CHARS_MAX).collect::<String>())
@@ -76,6 +77,19 @@ fn draw(panel: &Drawn<'_>, area: &DrawingArea<BitMapBackend<'_>, Shift>) -> anyh
             .draw()?;
     }
     Ok(())
+}
+
+/// From where to where a panel goes, across and up, never empty; zero is always in it, and a fifth of the height is left for
+/// names.
+fn bounds(series: &[Series]) -> ((f64, f64), (f64, f64)) {
+    let points = || series.iter().flat_map(|series| &series.points);
+    let (left, right) = points()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(left, right), (at, _)| (left.min(*at), right.max(*at)));
+    let top = points().fold(0.0, |top: f64, (_, value)| top.max(*value));
+    let bottom = points().fold(0.0, |bottom: f64, (_, value)| bottom.min(*value));
+    let across = if left < right { (left, right) } else { (0.0, 1.0) };
+    let up = if top > bottom { (bottom, top + (top - bottom) * 0.25) } else { (0.0, 1.0) };
+    (across, up)
 }
 
 /// A value in its unit, short enough for the side of a panel.
@@ -107,16 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_panel_with_one_sample_and_one_of_zeros_can_be_drawn() {
-        crate::expiry::plot::register_font(None).unwrap();
-        let of = |points: Vec<(f64, f64)>| Drawn {
-            title: "a",
-            unit: "s",
-            series: vec![Series { name: "b".to_owned(), points }],
-        };
-        let path = std::env::temp_dir().join(format!("hopcache-dashboard-{}.png", std::process::id()));
-        write(&[of(vec![(1.0, 2.0)]), of(vec![(0.0, 0.0), (1.0, 0.0)])], &path).unwrap();
-        assert!(std::fs::metadata(&path).unwrap().len() > 1_000);
-        std::fs::remove_file(path).unwrap();
+    fn nothing_one_sample_and_zeros_have_room_to_be_drawn_in() {
+        let of = |points: Vec<(f64, f64)>| bounds(&[Series { name: String::new(), points }]);
+        assert_eq!(bounds(&[]), ((0.0, 1.0), (0.0, 1.0)));
+        assert_eq!(of(vec![(3.0, 8.0)]), ((0.0, 1.0), (0.0, 10.0)));
+        assert_eq!(of(vec![(3.0, 0.0), (5.0, 0.0)]), ((3.0, 5.0), (0.0, 1.0)));
     }
 }
