@@ -9,6 +9,8 @@ use crate::world::{World, query};
 const ORIGIN: Duration = Duration::from_secs(1);
 /// I7 allows 0.5 s beside the origin's time at the 99th percentile; what is asserted leaves room for a busy machine.
 const BESIDE_ORIGIN_MAX: Duration = Duration::from_secs(4);
+/// Rounds after which a long series tells how far it is.
+const TELL_EVERY: usize = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_holder_of_one_clients_flight() {
@@ -30,6 +32,23 @@ struct Outcome {
     stolen: f64,
 }
 
+impl Outcome {
+    fn tell(&mut self, clients: usize, rounds: usize, missed: usize) {
+        self.waits_ms.sort_unstable();
+        let waits = &self.waits_ms;
+        let at = |share: usize| waits[(waits.len() * share / 100).min(waits.len() - 1)];
+        say(&format!(
+            "F1, containers, {clients} clients: {rounds} holders killed, {} answers, next value less origin time P50 {} P99 {} max {} ms; runs at most {}; {} leases taken from the dead; 0 wrong values, 0 late writes; {missed} kills came after the run",
+            self.answers,
+            at(50),
+            at(99),
+            at(100),
+            self.runs_max,
+            self.stolen,
+        ));
+    }
+}
+
 async fn kill_holders(test: &str, clients: usize) {
     let mut world = World::start(test).await;
     let mut outcome = Outcome::default();
@@ -39,23 +58,15 @@ async fn kill_holders(test: &str, clients: usize) {
         let hit = kill_the_holder(&mut world, clients, &format!("{round}-{missed}"), &mut outcome).await;
         if hit {
             round += 1;
+            if round % TELL_EVERY == 0 && round < rounds {
+                outcome.tell(clients, round, missed);
+            }
         } else {
             missed += 1;
             assert!(missed <= rounds, "on this machine a kill takes longer than the run");
         }
     }
-    outcome.waits_ms.sort_unstable();
-    let waits = &outcome.waits_ms;
-    let at = |share: usize| waits[(waits.len() * share / 100).min(waits.len() - 1)];
-    say(&format!(
-        "F1, containers, {clients} clients: {rounds} holders killed, {} answers, next value less origin time P50 {} P99 {} max {} ms; runs at most {}; {} leases taken from the dead; 0 wrong values, 0 late writes; {missed} kills came after the run",
-        outcome.answers,
-        at(50),
-        at(99),
-        at(100),
-        outcome.runs_max,
-        outcome.stolen,
-    ));
+    outcome.tell(clients, rounds, missed);
 }
 
 /// Whether the holder was dead before its run had ended: only then somebody else ran.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testcontainers::core::Healthcheck;
 use testcontainers::{GenericImage, ImageExt};
 
 use super::engine::{Container, Network};
@@ -30,6 +31,8 @@ impl Node {
             peers.addr(place)
         );
         let request = GenericImage::new("hopcache", "dev")
+            // Each check is a process: on a small machine dozens of them are felt. The tests look for themselves.
+            .with_health_check(Healthcheck::none())
             .with_cmd(["serve", "--config", "/etc/hopcache/hopcache.toml"])
             .with_copy_to("/etc/hopcache/hopcache.toml", (own + config).into_bytes())
             .with_copy_to("/etc/hopcache/admin.token", TOKEN.as_bytes().to_vec());
