@@ -5,7 +5,7 @@
 //! RUN. It changes no byte but where it is told to ([`Trouble`]).
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -150,7 +150,15 @@ impl BoltProxy {
     /// # Errors
     /// When no port can be bound.
     pub async fn start(upstream: &str) -> std::io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at(IpAddr::from([127, 0, 0, 1]), upstream).await
+    }
+
+    /// The same on another address of this machine.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    pub async fn start_at(addr: IpAddr, upstream: &str) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((addr, 0)).await?;
         let shared = Arc::new(Shared {
             upstream: upstream.to_owned(),
             state: Mutex::default(),

@@ -228,13 +228,18 @@ impl NodeProcess {
     /// Sum over a metric's series whose labels contain `labels`; nothing when there is none.
     pub async fn metric(&self, name: &str, labels: &str) -> Option<f64> {
         let text = String::from_utf8(self.admin("/metrics").await.ok()?.body).ok()?;
-        let series = text.lines().filter_map(|line| {
-            let (series, value) = line.rsplit_once(' ')?;
-            let (known, rest) = series.split_at(series.find('{').unwrap_or(series.len()));
-            (known == name && rest.contains(labels)).then(|| value.parse::<f64>().ok())?
-        });
-        series.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+        sum_of_series(&text, name, labels)
     }
+}
+
+/// Sum over those series of a metric in Prometheus' text whose labels contain `labels`; nothing when there is none.
+pub fn sum_of_series(text: &str, name: &str, labels: &str) -> Option<f64> {
+    let series = text.lines().filter_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let (known, rest) = series.split_at(series.find('{').unwrap_or(series.len()));
+        (known == name && rest.contains(labels)).then(|| value.parse::<f64>().ok())?
+    });
+    series.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
 }
 
 impl Drop for NodeProcess {

@@ -39,7 +39,7 @@ pub(super) fn make(root: &Path) -> Result<()> {
     image.change("ENV PATH=/usr/local/bin");
     image.change(format!("USER {USER}:{USER}"));
     image.change("EXPOSE 7475 7476 7476/udp 7477");
-    image.change(r#"HEALTHCHECK --interval=2s --timeout=2s --start-period=20s CMD ["hopcache", "health"]"#);
+    image.change(r#"HEALTHCHECK --interval=5s --timeout=2s --start-period=20s CMD ["hopcache", "health"]"#);
     image.change(r#"ENTRYPOINT ["hopcache"]"#);
     image.change(r#"CMD ["serve"]"#);
     let present = docker::labels(NAME)?.and_then(|labels| labels.content);
