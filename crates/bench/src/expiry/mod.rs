@@ -15,13 +15,13 @@
 //! | [`plot`] | charts |
 
 mod delay;
-mod dice;
+pub(crate) mod dice;
 mod figures;
 mod graph;
 mod hot;
 mod lives;
 mod open_loop;
-mod plot;
+pub(crate) mod plot;
 mod proxy;
 mod scene;
 mod strategy;

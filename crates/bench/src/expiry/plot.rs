@@ -23,29 +23,29 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 /// A line.
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// How values go up the side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     Linear,
     Logarithmic,
 }
 
 /// A chart.
-pub(super) struct Chart {
-    pub(super) title: String,
-    pub(super) across: &'static str,
-    pub(super) up: &'static str,
-    pub(super) scale: Scale,
-    pub(super) series: Vec<Series>,
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) across: &'static str,
+    pub(crate) up: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) series: Vec<Series>,
 }
 
 /// Makes a font known to the drawing; `given` goes before the usual places.
-pub(super) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
     let usual = FONTS.iter().map(PathBuf::from).find(|path| path.exists());
     let path = given.map(Path::to_path_buf).or(usual);
     let path =
@@ -58,7 +58,7 @@ pub(super) fn register_font(given: Option<&Path>) -> anyhow::Result<()> {
 
 impl Chart {
     /// `path` with `.svg` and with `.png`.
-    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let svg = path.with_extension("svg");
         self.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area())
             .map_err(|error| anyhow!("{}: {error}", svg.display()))?;
