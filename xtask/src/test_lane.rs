@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::command::finish;
-use crate::{alerts, deny, services, sim, tidy};
+use crate::{alerts, chaos, deny, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -71,6 +71,7 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
             )
         }));
     }
+    steps.push(step("chaos", || chaos::gate(root)));
     if !ran_before {
         steps.push(step("services down", || services::down(root)));
     }
