@@ -11,8 +11,8 @@ use crate::command::finish;
 
 /// Seed of the gate: the same faults in the same order in each run.
 const GATE_SEED: u64 = 1;
-/// Seconds of faults in the gate; with start and calm about ten more.
-const GATE_SECONDS: u64 = 25;
+/// Seconds of faults in the gate; with start and calm about eight more.
+const GATE_SECONDS: u64 = 23;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

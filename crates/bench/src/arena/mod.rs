@@ -253,11 +253,11 @@ impl Node {
         Some(View { epoch: ring["epoch"].to_string(), up: members.iter().filter(owns).count() })
     }
 
-    /// How it sees a member, by name; none where it does not know it or does not answer.
-    pub(crate) async fn state_of(&self, name: &str) -> Option<String> {
+    /// Whether its ring sends keys to a member; none where it does not answer.
+    pub(crate) async fn routes_to(&self, name: &str) -> Option<bool> {
         let ring = self.ring().await.ok()?;
-        let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name)?;
-        Some(found["state"].as_str()?.to_owned())
+        let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name);
+        Some(found.is_some_and(|member| member["share"].as_f64().is_some_and(|share| share > 0.0)))
     }
 
     /// Sum of a metric's series whose labels hold `label`.

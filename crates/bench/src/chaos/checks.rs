@@ -113,7 +113,9 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
         if run.began_us >= before.began_us + window_us || purged_between(told, before, run) {
             continue;
         }
-        let near = near(told, before.began_us, run.began_us).next_back();
+        // Of several, the one that explains most.
+        let near =
+            near(told, before.began_us, run.began_us).max_by_key(|(_, fault)| allowance(fault, bounds.nodes));
         match near {
             None => judgement.broken(
                 "I1",
@@ -170,7 +172,7 @@ fn purged_between(told: &Told, before: &RunSeen, run: &RunSeen) -> bool {
 }
 
 /// Faults that can be felt in a span of time, with their places.
-fn near(told: &Told, from_us: u64, to_us: u64) -> impl DoubleEndedIterator<Item = (usize, &FaultSeen)> {
+fn near(told: &Told, from_us: u64, to_us: u64) -> impl Iterator<Item = (usize, &FaultSeen)> {
     let felt = move |fault: &FaultSeen| fault.began_us <= to_us && fault.ended_us + AFTER_US >= from_us;
     told.faults.iter().enumerate().filter(move |(_, fault)| felt(fault))
 }

@@ -58,7 +58,7 @@ const RUN_MOST: Duration = Duration::from_millis(40);
 /// Scheduling of a debug build beside other work.
 const SLACK: Duration = Duration::from_millis(1_000);
 /// Load without faults, before and after them.
-const CALM: Duration = Duration::from_secs(3);
+const CALM: Duration = Duration::from_secs(2);
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! HAProxy before the nodes of an arena. It asks each node's `readyz` and retries only where no request was
-//! sent, so that no write can run twice.
+//! sent, so that no write can run twice. A connection to a node is made for each request: a kept one may be closed by
+//! a node that leaves just when it is used again, and that request must not be repeated.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use crate::arena::Arena;
 use crate::process::{Process, free_addrs, wait_until};
 
 const PROGRAMS: [&str; 2] = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"];
-/// Pause between two health checks: a node that leaves has to serve for twice as long.
-const CHECK_EVERY_MS: u32 = 200;
+/// Pause between two health checks: a node that leaves has to serve for twice as long. As in
+/// `cluster/haproxy`, and so is all that decides where a request goes.
+const CHECK_EVERY_MS: u32 = 500;
 
 /// A load balancer, gone when dropped.
 pub(super) struct Balancer {
@@ -48,7 +50,7 @@ impl Drop for Balancer {
 
 fn config(arena: &Arena, addr: SocketAddr) -> String {
     let mut text = format!(
-        "global\n  maxconn 8000\ndefaults\n  mode http\n  timeout connect 1s\n  timeout client 60s\n  timeout server 60s\n  timeout check 1s\n  retries 3\n  option redispatch 1\n  retry-on conn-failure\nfrontend clients\n  bind {addr}\n  default_backend nodes\nbackend nodes\n  balance roundrobin\n  option httpchk GET /readyz\n  default-server check inter {CHECK_EVERY_MS}ms fall 2 rise 1\n"
+        "global\n  maxconn 8000\ndefaults\n  mode http\n  timeout connect 1s\n  timeout client 60s\n  timeout server 60s\n  timeout check 900ms\n  retries 3\n  option redispatch 1\n  retry-on conn-failure\n  option http-server-close\nfrontend clients\n  bind {addr}\n  default_backend nodes\nbackend nodes\n  balance roundrobin\n  option httpchk GET /readyz\n  default-server check inter {CHECK_EVERY_MS}ms fall 2 rise 2 observe layer4 error-limit 2 on-error mark-down\n"
     );
     for node in &arena.nodes {
         text.push_str(&format!(
