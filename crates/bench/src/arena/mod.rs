@@ -52,6 +52,10 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     pub(crate) run_time: RunTime,
     pub(crate) seed: u64,
+    /// Whether nodes are to be cut one from another, where that can be had.
+    pub(crate) has_cuts: bool,
+    /// More lines of `[entry]`.
+    pub(crate) entry: &'static str,
 }
 
 impl Default for Plan {
@@ -64,6 +68,8 @@ impl Default for Plan {
             timeout: Duration::from_secs(4),
             run_time: RunTime { least: Duration::from_millis(5), most: Duration::from_millis(40) },
             seed: 1,
+            has_cuts: false,
+            entry: "",
         }
     }
 }
@@ -116,11 +122,10 @@ impl Arena {
         let store = Store::start(&dir.0).await?;
         let store_addr = store.addr();
         let parties = parties(plan.nodes)?;
-        let rules = Rules::open(&parties);
-        if let Err(error) = &rules {
-            tell(&format!("no packet filter here, so no cuts: {error:#}"));
-        }
-        let rules = rules.ok();
+        let rules = plan.has_cuts.then(|| Rules::open(&parties)).and_then(|opened| {
+            let why = |error: &anyhow::Error| tell(&format!("no packet filter here, so no cuts: {error:#}"));
+            opened.inspect_err(why).ok()
+        });
         let mut nodes = Vec::new();
         for (place, party) in parties.iter().enumerate() {
             nodes.push(node(
@@ -289,10 +294,11 @@ fn config(plan: &Plan, parties: &[Party], origin: SocketAddr, store: SocketAddr)
     let seeds: Vec<String> =
         parties.iter().take(plan.seeded).map(|party| format!("\"{}\"", party.peer)).collect();
     format!(
-        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n[prefetch]\nenabled = false\n[log]\nlevel = \"warn\"\n",
+        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\nenabled = false\n[log]\nlevel = \"warn\"\n",
         seeds.join(", "),
         plan.timeout.as_millis(),
         plan.ttl.as_millis(),
+        plan.entry,
     )
 }
 
