@@ -22,6 +22,9 @@ pub(crate) struct Options {
     /// Seconds without idle time on any core.
     #[arg(long, default_value_t = 600)]
     busy: u64,
+    /// Requests per second, where there is traffic.
+    #[arg(long, default_value_t = 200.0)]
+    rate: f64,
     #[arg(long, default_value = "docs/benchmarks/2026-11-21-detect")]
     out: PathBuf,
 }
@@ -40,18 +43,19 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     row("none: membership alone", silent, &mut report);
     let stop = CancellationToken::new();
     let targets = arena.nodes.iter().map(|node| node.client).collect();
-    let mix = Mix { rate: 400.0, keys: 2_000, zipf: 0.5, writes: 0, targets, seed: 1 };
+    let mix = Mix { rate: options.rate, keys: 2_000, zipf: 0.5, writes: 0, targets, seed: 1 };
     let load = tokio::spawn(load::run(Arc::clone(&arena), mix, stop.clone()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let loaded = kills(&arena, options.rounds).await?;
-    row("400 requests/s: a refused connection", loaded, &mut report);
+    row(&format!("{} requests/s: a refused connection", options.rate), loaded, &mut report);
     let left = busy(&arena, Duration::from_secs(options.busy)).await;
     stop.cancel();
     load.await?;
     let (left, looks) = left?;
     report.line(&format!(
-        "\n{} s of full load on every core, 400 requests/s beside it: {} looks at rings, members left Up {} times{}",
+        "\n{} s of full load on every core, {} requests/s beside it: {} looks at rings, members left Up {} times{}",
         options.busy,
+        options.rate,
         looks,
         left.len(),
         left.iter().fold(String::new(), |text, each| text + "; " + each)

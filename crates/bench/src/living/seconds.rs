@@ -75,11 +75,10 @@ pub(super) fn csv(seconds: &[Span]) -> String {
     text
 }
 
+/// Whole seconds only: a part of one would look like a dip.
 pub(super) fn by_second(told: &Told, from_us: u64, to_us: u64) -> Vec<Span> {
-    (from_us..to_us)
-        .step_by(1_000_000)
-        .map(|second_us| between(told, second_us, second_us + 1_000_000))
-        .collect()
+    let whole = (from_us..to_us).step_by(1_000_000).filter(|second_us| second_us + 1_000_000 <= to_us);
+    whole.map(|second_us| between(told, second_us, second_us + 1_000_000)).collect()
 }
 
 /// What went wrong, and how often.
