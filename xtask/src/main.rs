@@ -6,6 +6,7 @@
 
 mod alerts;
 mod bench;
+mod chaos;
 mod cluster;
 mod command;
 mod compose;
@@ -77,6 +78,8 @@ enum Task {
     },
     /// The simulator: seeds with faults, checked after every step.
     Sim(sim::Options),
+    /// Faults by a seed's schedule on real processes; every request and every origin run is judged.
+    Chaos(chaos::Options),
     /// Build hopcache and hopcache-bench in release mode and run a benchmark: `bench expiry hot`, `bench hit`, …
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -111,6 +114,7 @@ fn run(cli: Cli) -> Result<()> {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
         Task::Sim(options) => sim::run(&root, &options),
+        Task::Chaos(options) => chaos::run(&root, &options),
         Task::Bench { args } => bench::run(&root, &args),
     }
 }

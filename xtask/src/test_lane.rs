@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::command::finish;
 use crate::services::engine;
-use crate::{alerts, compose, deny, images, services, sim, tidy};
+use crate::{alerts, chaos, compose, deny, images, services, sim, tidy};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -79,6 +79,7 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
             )
         }));
     }
+    steps.push(step("chaos", || chaos::gate(root)));
     if started_engine {
         steps.push(step("docker engine down", || engine::down(root)));
     }

@@ -15,7 +15,7 @@
 //! | [`plot`] | charts |
 
 mod delay;
-mod dice;
+pub(crate) mod dice;
 mod figures;
 mod graph;
 mod hot;

@@ -23,25 +23,25 @@ pub(crate) const COLOURS: [RGBColor; 6] = [
 ];
 
 /// A line.
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// How values go up the side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     Linear,
     Logarithmic,
 }
 
 /// A chart.
-pub(super) struct Chart {
-    pub(super) title: String,
-    pub(super) across: &'static str,
-    pub(super) up: &'static str,
-    pub(super) scale: Scale,
-    pub(super) series: Vec<Series>,
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) across: &'static str,
+    pub(crate) up: &'static str,
+    pub(crate) scale: Scale,
+    pub(crate) series: Vec<Series>,
 }
 
 /// Makes a font known to the drawing; `given` goes before the usual places.
@@ -67,7 +67,7 @@ pub(crate) fn write_png(path: &Path, size: (u32, u32), pixels: &[u8]) -> anyhow:
 
 impl Chart {
     /// `path` with `.svg` and with `.png`.
-    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let svg = path.with_extension("svg");
         self.draw(&SVGBackend::new(&svg, SIZE).into_drawing_area())
             .map_err(|error| anyhow!("{}: {error}", svg.display()))?;

@@ -1,0 +1,102 @@
+//! The faults that there are, and what each may cost by promise. It makes none happen.
+
+use serde::Serialize;
+
+/// What is broken for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) enum Fault {
+    /// SIGKILL, and a new start.
+    Kill,
+    /// SIGSTOP for less than a lease, SIGCONT.
+    PauseShort,
+    /// SIGSTOP for more than a lease, SIGCONT.
+    PauseLong,
+    /// Two nodes, both directions.
+    CutPeers,
+    /// What one node sends to another.
+    CutOneWay,
+    CutStore,
+    CutOrigin,
+    /// SIGKILL, and a new start without data.
+    StoreKill,
+    StoreStall,
+    /// To a replica that lags, the leader killed.
+    FailOver,
+    OriginStall,
+    OriginErrors,
+    OriginCut,
+    /// Leave in good order, and a new start.
+    Drain,
+}
+
+/// What a fault breaks: two that happen at once break different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Node,
+    Store,
+    Origin,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 14] = [
+        Self::Kill,
+        Self::PauseShort,
+        Self::PauseLong,
+        Self::CutPeers,
+        Self::CutOneWay,
+        Self::CutStore,
+        Self::CutOrigin,
+        Self::StoreKill,
+        Self::StoreStall,
+        Self::FailOver,
+        Self::OriginStall,
+        Self::OriginErrors,
+        Self::OriginCut,
+        Self::Drain,
+    ];
+
+    pub(crate) const fn part(self) -> Part {
+        match self {
+            Self::StoreKill | Self::StoreStall | Self::FailOver => Part::Store,
+            Self::OriginStall | Self::OriginErrors | Self::OriginCut => Part::Origin,
+            _ => Part::Node,
+        }
+    }
+
+    /// Takes the packet filter.
+    pub(crate) const fn is_cut(self) -> bool {
+        matches!(self, Self::CutPeers | Self::CutOneWay | Self::CutStore | Self::CutOrigin)
+    }
+
+    /// The store's data go, or the newest of them.
+    pub(crate) const fn loses_store(self) -> bool {
+        matches!(self, Self::StoreKill | Self::FailOver)
+    }
+
+    /// Nodes that cannot reach the store run the origin each for itself, of so many in the cluster.
+    pub(crate) const fn without_store(self, nodes: u64) -> u64 {
+        match self {
+            Self::CutStore => 1,
+            Self::StoreKill | Self::StoreStall | Self::FailOver => nodes,
+            _ => 0,
+        }
+    }
+
+    /// A purge may not reach all: somebody does not hear of it, or the store forgets it.
+    pub(crate) const fn hides_purges(self) -> bool {
+        !matches!(
+            self,
+            Self::Kill
+                | Self::Drain
+                | Self::OriginStall
+                | Self::OriginErrors
+                | Self::OriginCut
+                | Self::CutOrigin
+        )
+    }
+
+    /// A request to its node cannot end while it lasts.
+    pub(crate) const fn stops_node(self) -> bool {
+        matches!(self, Self::PauseShort | Self::PauseLong)
+    }
+}

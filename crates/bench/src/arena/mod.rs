@@ -1,0 +1,356 @@
+//! Processes for runs with faults: nodes that each have an address and a user id of their own, a store with a
+//! replica, an origin whose values say where they come from. Shared by `chaos` and the benchmarks of a living
+//! cluster; decides what runs, not what happens to it.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`fault`] | the faults that there are |
+//! | [`history`] | what is remembered |
+//! | [`load`] | open-loop requests, and purges that move versions |
+//! | [`origin`], [`store`], [`rules`] | the origin, the store, and cuts |
+
+pub(crate) mod fault;
+pub(crate) mod history;
+pub(crate) mod load;
+pub(crate) mod origin;
+pub(crate) mod rules;
+pub(crate) mod store;
+
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+
+use crate::load::{Answer, Connection};
+use crate::process::{Process, get, hopcache_binary};
+use history::History;
+use origin::{Origin, RunTime};
+use rules::{Party, Rules};
+use store::Store;
+
+/// Patience with a node that is to become ready, or to see others.
+const SOON: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What an arena is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// Nodes that have an address.
+    pub(crate) nodes: usize,
+    /// Nodes that are started; the others join later.
+    pub(crate) started: usize,
+    /// Nodes that are named as seeds.
+    pub(crate) seeded: usize,
+    pub(crate) ttl: Duration,
+    /// Longest run that a node waits for.
+    pub(crate) timeout: Duration,
+    pub(crate) run_time: RunTime,
+    pub(crate) seed: u64,
+    /// Whether nodes are to be cut one from another, where that can be had.
+    pub(crate) has_cuts: bool,
+    /// More lines of `[entry]`.
+    pub(crate) entry: &'static str,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            started: 3,
+            seeded: 3,
+            ttl: Duration::from_secs(60),
+            timeout: Duration::from_secs(4),
+            run_time: RunTime { least: Duration::from_millis(5), most: Duration::from_millis(40) },
+            seed: 1,
+            has_cuts: false,
+            entry: "",
+        }
+    }
+}
+
+/// Everything that runs.
+pub(crate) struct Arena {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) origin: Origin,
+    pub(crate) store: Mutex<Store>,
+    pub(crate) history: Arc<History>,
+    /// None where the packet filter cannot be had.
+    pub(crate) rules: Option<Rules>,
+    pub(crate) store_addr: SocketAddr,
+    pub(crate) plan: Plan,
+    _dir: Dir,
+}
+
+/// A directory that goes with the arena.
+struct Dir(PathBuf);
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        // `ARENA_KEEP` leaves configuration and logs for a look.
+        if std::env::var_os("ARENA_KEEP").is_none() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// One node, running or not.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) client: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) party: Party,
+    life: Mutex<(u32, Option<Process>)>,
+    config: PathBuf,
+    binary: PathBuf,
+    /// Whether it runs under its own user id.
+    is_apart: bool,
+}
+
+impl Arena {
+    /// Nodes that are ready and see each other.
+    pub(crate) async fn start(plan: Plan) -> anyhow::Result<Self> {
+        ensure!(plan.nodes <= rules::NODES_MAX, "at most {} nodes", rules::NODES_MAX);
+        let dir = directory()?;
+        let history = Arc::new(History::new());
+        let origin = Origin::start(Arc::clone(&history), plan.run_time, plan.seed).await?;
+        let store = Store::start(&dir.0).await?;
+        let store_addr = store.addr();
+        let parties = parties(plan.nodes)?;
+        let rules = plan.has_cuts.then(|| Rules::open(&parties)).and_then(|opened| {
+            let why = |error: &anyhow::Error| tell(&format!("no packet filter here, so no cuts: {error:#}"));
+            opened.inspect_err(why).ok()
+        });
+        let mut nodes = Vec::new();
+        for (place, party) in parties.iter().enumerate() {
+            nodes.push(node(
+                &dir.0,
+                place,
+                *party,
+                &config(&plan, &parties, origin.addr(), store_addr),
+                rules.is_some(),
+            )?);
+        }
+        let arena =
+            Self { nodes, origin, store: Mutex::new(store), history, rules, store_addr, plan, _dir: dir };
+        for node in arena.nodes.iter().take(arena.plan.started) {
+            node.start()?;
+        }
+        arena.all_agree(&(0..arena.plan.started).collect::<Vec<_>>(), SOON).await?;
+        Ok(arena)
+    }
+
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until these nodes are ready and show one epoch and a ring of each other; how long that took.
+    pub(crate) async fn all_agree(&self, nodes: &[usize], within: Duration) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        loop {
+            let mut views = Vec::new();
+            for node in nodes {
+                views.push(self.nodes[*node].view().await);
+            }
+            let same = views.first().is_some_and(|first| {
+                first.as_ref().is_some_and(|view| view.up == nodes.len())
+                    && views.iter().all(|view| view == first)
+            });
+            if same {
+                return Ok(start.elapsed());
+            }
+            ensure!(start.elapsed() < within, "no common ring of {nodes:?} within {within:?}: {views:?}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// What a ready node shows of its ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) epoch: String,
+    /// Members that are up and have a share.
+    pub(crate) up: usize,
+}
+
+impl Node {
+    fn life(&self) -> MutexGuard<'_, (u32, Option<Process>)> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn start(&self) -> anyhow::Result<()> {
+        let mut life = self.life();
+        ensure!(life.1.is_none(), "{} runs already", self.name);
+        life.0 += 1;
+        let mut command = Command::new(&self.binary);
+        command.arg("serve").arg("--config").arg(&self.config);
+        if self.is_apart {
+            command.uid(self.party.uid);
+        }
+        let log = self.config.with_extension(format!("{}.log", life.0));
+        life.1 = Some(Process::start(&mut command, &log)?);
+        Ok(())
+    }
+
+    pub(crate) fn pid(&self) -> anyhow::Result<u32> {
+        self.life().1.as_ref().map(Process::id).with_context(|| format!("{} does not run", self.name))
+    }
+
+    /// SIGKILL; how it ended.
+    pub(crate) fn kill(&self) -> anyhow::Result<ExitStatus> {
+        let process = self.life().1.take();
+        process.with_context(|| format!("{} does not run", self.name))?.kill()
+    }
+
+    /// Asks it to leave in good order, and waits; how it ended.
+    pub(crate) async fn drain(&self, within: Duration) -> anyhow::Result<ExitStatus> {
+        let answer = self.admin("POST", "/admin/v1/drain", "").await?;
+        ensure!((200..300).contains(&answer.status()), "drain: {}", answer.head);
+        let start = Instant::now();
+        loop {
+            let ended = self.life().1.as_mut().context("it runs")?.ended()?;
+            if let Some(status) = ended {
+                self.life().1 = None;
+                return Ok(status);
+            }
+            ensure!(start.elapsed() < within, "{} has not left within {within:?}", self.name);
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// SIGSTOP or SIGCONT, and the state that the kernel shows then.
+    pub(crate) fn signal(&self, name: &str) -> anyhow::Result<String> {
+        signal(self.pid()?, name)
+    }
+
+    /// One request to the admin listener.
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let asking = async { Connection::open(self.admin).await?.ask(request.as_bytes()).await };
+        tokio::time::timeout(Duration::from_secs(10), asking).await.context("no answer within 10 s")?
+    }
+
+    /// `/admin/v1/ring`.
+    pub(crate) async fn ring(&self) -> anyhow::Result<Value> {
+        let asking = get(self.admin, "/admin/v1/ring");
+        let text =
+            tokio::time::timeout(Duration::from_secs(2), asking).await.context("no ring within 2 s")??;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Its view, if it is ready.
+    pub(crate) async fn view(&self) -> Option<View> {
+        let asking = get(self.admin, "/readyz");
+        tokio::time::timeout(Duration::from_secs(2), asking).await.ok()?.ok()?;
+        let ring = self.ring().await.ok()?;
+        let members = ring["members"].as_array()?;
+        let owns = |member: &&Value| {
+            member["state"] == "up" && member["share"].as_f64().is_some_and(|share| share > 0.0)
+        };
+        Some(View { epoch: ring["epoch"].to_string(), up: members.iter().filter(owns).count() })
+    }
+
+    /// Whether its ring sends keys to a member; none where it does not answer.
+    pub(crate) async fn routes_to(&self, name: &str) -> Option<bool> {
+        let ring = self.ring().await.ok()?;
+        let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name);
+        Some(found.is_some_and(|member| member["share"].as_f64().is_some_and(|share| share > 0.0)))
+    }
+
+    /// Sum of a metric's series whose labels hold `label`.
+    pub(crate) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
+        let text = get(self.admin, "/metrics").await?;
+        let series = text.lines().filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (known, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
+            (known == name && labels.contains(label)).then(|| value.parse::<u64>().ok())?
+        });
+        Ok(series.sum())
+    }
+}
+
+/// Addresses and user ids; every run has its own part of 127.0.0.0/8, so that several can be at once.
+fn parties(nodes: usize) -> anyhow::Result<Vec<Party>> {
+    let run = std::process::id();
+    let octet = |value: u32| u8::try_from(value % 200 + 20).unwrap_or(20);
+    (0..nodes)
+        .map(|node| {
+            let ip = [127, octet(run / 200), octet(run), u8::try_from(node + 1)?];
+            let listener = std::net::TcpListener::bind(SocketAddr::from((ip, 0)))?;
+            Ok(Party { uid: rules::uid_of(node), peer: listener.local_addr()? })
+        })
+        .collect()
+}
+
+fn config(plan: &Plan, parties: &[Party], origin: SocketAddr, store: SocketAddr) -> String {
+    let seeds: Vec<String> =
+        parties.iter().take(plan.seeded).map(|party| format!("\"{}\"", party.peer)).collect();
+    format!(
+        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\nenabled = false\n[log]\nlevel = \"warn\"\n",
+        seeds.join(", "),
+        plan.timeout.as_millis(),
+        plan.ttl.as_millis(),
+        plan.entry,
+    )
+}
+
+fn node(
+    dir: &std::path::Path,
+    place: usize,
+    party: Party,
+    common: &str,
+    is_apart: bool,
+) -> anyhow::Result<Node> {
+    let name = format!("node-{place}");
+    let free = || -> anyhow::Result<SocketAddr> {
+        Ok(std::net::TcpListener::bind(SocketAddr::new(party.peer.ip(), 0))?.local_addr()?)
+    };
+    let (client, admin) = (free()?, free()?);
+    let config = dir.join(format!("{name}.toml"));
+    std::fs::write(
+        &config,
+        format!(
+            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{}\"\nadmin_addr = \"{admin}\"\nmemory = \"64MiB\"\n{common}",
+            party.peer
+        ),
+    )?;
+    let life = Mutex::new((0, None));
+    Ok(Node { name, client, admin, party, life, config, binary: hopcache_binary()?, is_apart })
+}
+
+fn directory() -> anyhow::Result<Dir> {
+    let dir = std::env::temp_dir().join(format!("hopcache-arena-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    Ok(Dir(dir))
+}
+
+/// Sends a signal; the state that the kernel shows of the process then, `T` being stopped.
+pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
+    if !status.success() {
+        bail!("kill -{name} {pid}");
+    }
+    // The kernel stops a process' threads one by one.
+    let deadline = Instant::now() + Duration::from_millis(500);
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| rest.get(..1).unwrap_or("?"));
+        if name != "STOP" || state == "T" || Instant::now() > deadline {
+            return Ok(format!("state {state}"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Says something that belongs to no report.
+pub(crate) fn tell(line: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
+}

@@ -1,0 +1,167 @@
+//! Cuts between processes, as packet filter rules on loopback. Decides nothing about who is cut when.
+//!
+//! All nodes live on one machine, and a connection's source address is 127.0.0.1 whoever opens it. So a
+//! node is known by its user id: what it sends is matched by `owner`, and what it answers on a connection
+//! that another one opened by the mark which that connection got with its SYN. A cut from a to b is then
+//! every packet that a sends to b, on connections of either; the other direction passes. Rules lie in chains
+//! of this process' own and match user ids that nobody else has, so that one left behind does no harm.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, bail};
+
+/// First of the user ids; nobody has them.
+const UIDS_FROM: u32 = 210_000;
+/// Nodes of one run.
+pub(crate) const NODES_MAX: usize = 8;
+
+/// The filter of one run.
+pub(crate) struct Rules {
+    /// Marks connections for as long as the filter is there.
+    _marks: Chain,
+    cuts: AtomicU32,
+}
+
+/// Who a node is for the filter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Party {
+    pub(crate) uid: u32,
+    /// Its peer listener, TCP and UDP.
+    pub(crate) peer: SocketAddr,
+}
+
+/// User id of a node of this process.
+pub(crate) fn uid_of(node: usize) -> u32 {
+    let node = u32::try_from(node).unwrap_or(0);
+    UIDS_FROM + std::process::id() % 100_000 * 8 + node
+}
+
+/// A chain that is jumped to from OUTPUT, gone when dropped.
+struct Chain(String);
+
+/// A cut that is in force until it is healed or dropped.
+pub(crate) struct Cut {
+    chain: Chain,
+}
+
+impl Rules {
+    /// The filter, or why there can be none here.
+    pub(crate) fn open(parties: &[Party]) -> anyhow::Result<Self> {
+        let marks = Chain::open("M")?;
+        for party in parties {
+            let uid = party.uid.to_string();
+            marks.add(&[
+                "-p",
+                "tcp",
+                "--syn",
+                "-m",
+                "owner",
+                "--uid-owner",
+                &uid,
+                "-j",
+                "CONNMARK",
+                "--set-mark",
+                &uid,
+            ])?;
+        }
+        Ok(Self { _marks: marks, cuts: AtomicU32::new(0) })
+    }
+
+    /// Everything that one node sends to another is dropped.
+    pub(crate) fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
+        let chain = self.chain()?;
+        let (own, other) = (from.uid.to_string(), to.uid.to_string());
+        let (source, target) = (from.peer.ip().to_string(), to.peer.ip().to_string());
+        let (from_port, to_port) = (from.peer.port().to_string(), to.peer.port().to_string());
+        for protocol in ["tcp", "udp"] {
+            chain.add(&[
+                "-p",
+                protocol,
+                "-m",
+                "owner",
+                "--uid-owner",
+                &own,
+                "-d",
+                &target,
+                "--dport",
+                &to_port,
+                "-j",
+                "DROP",
+            ])?;
+        }
+        chain.add(&[
+            "-p", "tcp", "-s", &source, "--sport", &from_port, "-m", "connmark", "--mark", &other, "-j",
+            "DROP",
+        ])?;
+        Ok(Cut { chain })
+    }
+
+    /// Everything that a node sends to a server is dropped, and so is what that answers.
+    pub(crate) fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
+        let chain = self.chain()?;
+        let (own, target, port) = (from.uid.to_string(), server.ip().to_string(), server.port().to_string());
+        chain.add(&[
+            "-p",
+            "tcp",
+            "-m",
+            "owner",
+            "--uid-owner",
+            &own,
+            "-d",
+            &target,
+            "--dport",
+            &port,
+            "-j",
+            "DROP",
+        ])?;
+        chain.add(&[
+            "-p", "tcp", "-s", &target, "--sport", &port, "-m", "connmark", "--mark", &own, "-j", "DROP",
+        ])?;
+        Ok(Cut { chain })
+    }
+
+    fn chain(&self) -> anyhow::Result<Chain> {
+        Chain::open(&self.cuts.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+impl Cut {
+    /// Ends the cut; packets that it dropped.
+    pub(crate) fn heal(self) -> anyhow::Result<u64> {
+        let listed = iptables(&["-nvxL", &self.chain.0])?;
+        let rows = listed.lines().filter(|line| line.contains("DROP"));
+        Ok(rows.filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok()).sum())
+    }
+}
+
+impl Chain {
+    fn open(name: &str) -> anyhow::Result<Self> {
+        let name = format!("HCX{}_{name}", std::process::id());
+        iptables(&["-N", &name])?;
+        let chain = Self(name);
+        iptables(&["-I", "OUTPUT", "-j", &chain.0])?;
+        Ok(chain)
+    }
+
+    fn add(&self, rule: &[&str]) -> anyhow::Result<()> {
+        iptables(&[&["-A", &self.0], rule].concat()).map(drop)
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        for args in [&["-D", "OUTPUT", "-j", &self.0][..], &["-F", &self.0], &["-X", &self.0]] {
+            let _ = iptables(args);
+        }
+    }
+}
+
+fn iptables(args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("iptables").arg("-w").args(args).output().context("start iptables")?;
+    if !output.status.success() {
+        bail!("iptables {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

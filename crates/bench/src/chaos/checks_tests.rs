@@ -1,0 +1,199 @@
+//! Each check on a history that is sound, and on the same one doctored: what it is there for, it catches.
+
+use super::*;
+use crate::arena::history::Row;
+
+const BOUNDS: Bounds =
+    Bounds { ttl_us: 10_000_000, deadline_us: 4_000_000, run_us: 40_000, nodes: 3, slack_us: 500_000 };
+
+fn run(number: u64, began_ms: u64) -> RunSeen {
+    RunSeen {
+        began_us: began_ms * 1_000,
+        ended_us: Some(began_ms * 1_000 + 20_000),
+        ending: Some(Ending::Answered),
+        ..RunSeen::begin(number, 7, "ada", 1, false)
+    }
+}
+
+fn asked(sent_ms: u64, run: u64, version: u64) -> Asked {
+    Asked {
+        node: 0,
+        user: "ada".to_owned(),
+        key: 7,
+        is_write: false,
+        sent_us: sent_ms * 1_000,
+        ended_us: sent_ms * 1_000 + 30_000,
+        status: 202,
+        told: "node-1; hit; ttl=3; key=\"ab\", node-0; fwd=miss; detail=owner".to_owned(),
+        age_s: None,
+        row: Some(Row { who: "ada".to_owned(), key: 7, version, run }),
+        error: String::new(),
+    }
+}
+
+fn fault(fault: Fault, from_ms: u64, to_ms: u64) -> FaultSeen {
+    let (began_us, ended_us) = (from_ms * 1_000, to_ms * 1_000);
+    FaultSeen { fault, nodes: vec![1], began_us, struck_us: began_us, ended_us, evidence: String::new() }
+}
+
+fn purge(asked_ms: u64, version: u64) -> Purged {
+    let (asked_us, ended_us) = (asked_ms * 1_000, asked_ms * 1_000 + 5_000);
+    Purged { key: 7, user: "ada".to_owned(), version, asked_us, ended_us, is_whole: true }
+}
+
+/// Two windows of one key, an answer in each.
+fn sound() -> Told {
+    Told {
+        asked: vec![asked(100, 0, 1), asked(12_100, 1, 1)],
+        runs: vec![run(0, 90), run(1, 12_090)],
+        ..Told::default()
+    }
+}
+
+fn broken(told: &Told) -> Vec<&'static str> {
+    let mut broken: Vec<_> =
+        judge(told, BOUNDS).violations.iter().map(|violation| violation.promise).collect();
+    broken.dedup();
+    broken
+}
+
+#[test]
+fn a_sound_history_breaks_nothing_and_is_judged() {
+    let judgement = judge(&sound(), BOUNDS);
+    assert_eq!(judgement.violations, []);
+    for promise in ["I1", "I4", "I5", "I8", "deadline"] {
+        assert_eq!(judgement.judged.get(promise), Some(&2), "{promise}");
+    }
+}
+
+#[test]
+fn i1_a_second_run_in_a_window_is_caught_and_a_purge_or_fault_explains_it() {
+    let mut told = sound();
+    told.runs.insert(1, run(9, 3_000));
+    assert_eq!(broken(&told), ["I1"]);
+    told.purges.push(purge(2_900, 1));
+    assert_eq!(broken(&told), [""; 0]);
+    told.purges.clear();
+    told.faults.push(fault(Fault::Kill, 2_000, 2_500));
+    // The window from 3 s on now ends inside the fault's aftermath, so the run at 12 s is not judged by it.
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i1_a_run_for_another_principal_or_one_that_failed_is_no_second_run() {
+    let mut told = sound();
+    told.runs.push(RunSeen { user: "bob".to_owned(), ..run(8, 3_000) });
+    told.runs.push(RunSeen { ending: Some(Ending::Failed), ..run(9, 3_100) });
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i2_more_runs_about_a_kill_than_it_explains_are_caught() {
+    let mut told = Told {
+        runs: vec![run(0, 1_900), run(1, 2_100)],
+        faults: vec![fault(Fault::Kill, 2_000, 2_500)],
+        ..Told::default()
+    };
+    assert_eq!(broken(&told), [""; 0]);
+    told.runs.extend([run(2, 2_300), run(3, 2_600)]);
+    assert_eq!(broken(&told), ["I2"]);
+    // Three nodes without a store run for themselves.
+    told.faults[0].fault = Fault::StoreKill;
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i3_an_older_version_behind_a_whole_purge_is_caught() {
+    let mut told = sound();
+    told.purges.push(purge(50, 2));
+    assert_eq!(broken(&told), ["I3"]);
+    told.purges[0].is_whole = false;
+    assert_eq!(broken(&told), [""; 0]);
+    told.purges[0].is_whole = true;
+    // A dead node hides no purge; one that is cut off does.
+    told.faults.push(fault(Fault::Kill, 20, 12_500));
+    assert_eq!(broken(&told), ["I3"]);
+    told.faults[0].fault = Fault::CutPeers;
+    assert_eq!(broken(&told), [""; 0]);
+    assert_eq!(judge(&told, BOUNDS).late_hearings.get(&Fault::CutPeers), Some(&2));
+}
+
+#[test]
+fn i4_an_old_answer_is_caught_unless_it_is_marked() {
+    let mut told = sound();
+    told.asked[1] = asked(20_000, 0, 1);
+    assert_eq!(broken(&told), ["I4"]);
+    told.asked[1].told = "node-0; hit; ttl=-9; detail=stale-if-error".to_owned();
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i4_an_age_that_says_too_little_is_caught() {
+    let mut told = sound();
+    told.asked[1] = Asked { age_s: Some(1), ..asked(9_000, 0, 1) };
+    assert_eq!(broken(&told), ["I4"]);
+    told.asked[1].age_s = Some(8);
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i5_another_principal_key_or_version_is_caught() {
+    for spoil in [
+        (|row| row.who = "bob".to_owned()) as fn(&mut Row),
+        |row| row.key = 8,
+        |row| row.version = 2,
+        |row| row.run = 77,
+    ] {
+        let mut told = sound();
+        told.asked[0].row.iter_mut().for_each(spoil);
+        assert_eq!(broken(&told), ["I5"]);
+    }
+}
+
+#[test]
+fn i6_a_write_that_ran_twice_or_never_is_caught() {
+    let write = |number| RunSeen { is_write: true, key: 1_000_001, ..run(number, 100) };
+    let ask = Asked { is_write: true, key: 1_000_001, ..asked(90, 5, 1) };
+    let mut told = Told { asked: vec![ask], runs: vec![write(5)], ..Told::default() };
+    assert_eq!(broken(&told), [""; 0]);
+    told.runs.push(write(6));
+    assert_eq!(broken(&told), ["I6"]);
+    told.runs.clear();
+    assert_eq!(broken(&told), ["I6"]);
+    // One that got no answer may have run or not.
+    told.asked[0].status = 0;
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i7_a_late_answer_behind_a_lone_kill_is_caught() {
+    let mut told = sound();
+    told.faults.push(fault(Fault::Kill, 100, 600));
+    assert_eq!(broken(&told), [""; 0]);
+    told.asked[0].ended_us = 1_400_000;
+    assert_eq!(broken(&told), ["I7"]);
+    // Of the killed node nothing is promised, and beside another fault neither.
+    told.faults[0].nodes = vec![0];
+    assert_eq!(broken(&told), [""; 0]);
+    told.faults[0].nodes = vec![1];
+    told.faults.push(fault(Fault::OriginStall, 0, 900));
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i8_a_second_hop_or_a_circle_is_caught() {
+    for chain in ["node-0; hit, node-1; fwd=miss, node-2; fwd=miss", "node-0; hit, node-0; fwd=miss"] {
+        let mut told = sound();
+        told.asked[0].told = chain.to_owned();
+        assert_eq!(broken(&told), ["I8"]);
+    }
+}
+
+#[test]
+fn a_request_over_its_deadline_is_caught_and_a_pause_is_not_its_fault() {
+    let mut told = sound();
+    told.asked[1].ended_us = told.asked[1].sent_us + 6_000_000;
+    assert_eq!(broken(&told), ["deadline"]);
+    told.faults.push(fault(Fault::PauseLong, 12_200, 15_000));
+    assert_eq!(broken(&told), [""; 0]);
+}

@@ -1,0 +1,213 @@
+//! Makes faults happen, each with the evidence that it did. The schedule is the seed's: all faults in a drawn
+//! order, again and again; one in four comes together with one of another part of the system.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use tokio_util::sync::CancellationToken;
+
+use crate::arena::fault::{Fault, Part};
+use crate::arena::history::FaultSeen;
+use crate::arena::origin::Manner;
+use crate::arena::{Arena, tell};
+use crate::expiry::dice::Dice;
+
+/// How long a node may take to leave or to be ready again.
+const SOON: Duration = Duration::from_secs(30);
+/// Longer than a lease of runs as short as the arena's, which is the shortest there is (`LEASE_MS_MIN`).
+const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2_500);
+
+/// How long things last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// A fault, at least and at most.
+    pub(super) least: Duration,
+    pub(super) most: Duration,
+    /// From the end of one to the next.
+    pub(super) pause: Duration,
+}
+
+/// A fault that is about to happen.
+#[derive(Debug, Clone)]
+struct Due {
+    fault: Fault,
+    /// Two different nodes; most faults are about the first.
+    nodes: [usize; 2],
+    length: Duration,
+}
+
+/// Breaks things until told to stop; what is under way is healed first.
+pub(super) async fn run(
+    arena: Arc<Arena>,
+    pace: Pace,
+    seed: u64,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut dice = Dice::new(seed);
+    // A lone kill first, before anything else is felt: I7 is judged by those.
+    let mut bag = vec![Fault::Kill];
+    let mut is_first = true;
+    while !stop.is_cancelled() {
+        if bag.is_empty() {
+            bag = full_bag(&arena, &mut dice);
+        }
+        let Some(fault) = bag.pop() else { break };
+        let first = draw(fault, &arena, pace, &mut dice);
+        let second = (!std::mem::take(&mut is_first) && dice.below(4) == 0)
+            .then(|| bag.iter().rposition(|other| other.part() != fault.part()))
+            .flatten()
+            .map(|place| draw(bag.remove(place), &arena, pace, &mut dice));
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(pace.pause) => {}
+        }
+        let both = async {
+            match second {
+                Some(second) => tokio::try_join!(happen(&arena, first), happen(&arena, second)).map(drop),
+                None => happen(&arena, first).await,
+            }
+        };
+        both.await?;
+    }
+    Ok(())
+}
+
+fn full_bag(arena: &Arena, dice: &mut Dice) -> Vec<Fault> {
+    let mut bag: Vec<Fault> =
+        Fault::ALL.into_iter().filter(|fault| arena.rules.is_some() || !fault.is_cut()).collect();
+    for place in (1..bag.len()).rev() {
+        bag.swap(place, dice.below(place + 1));
+    }
+    bag
+}
+
+fn draw(fault: Fault, arena: &Arena, pace: Pace, dice: &mut Dice) -> Due {
+    let nodes = arena.plan.started;
+    let first = dice.below(nodes);
+    let second = (first + 1 + dice.below(nodes - 1)) % nodes;
+    let length = pace.least + (pace.most - pace.least).mul_f64(dice.unit());
+    Due { fault, nodes: [first, second], length }
+}
+
+async fn happen(arena: &Arena, due: Due) -> anyhow::Result<()> {
+    let Due { fault, nodes, length } = due.clone();
+    let began_us = arena.history.now_us();
+    let struck_us = arena.history.now_us();
+    let evidence = match fault.part() {
+        Part::Store => of_store(arena, fault, length).await,
+        Part::Origin => of_origin(arena, fault, length).await,
+        Part::Node if fault.is_cut() => cut(arena, &due).await,
+        Part::Node => of_node(arena, &due).await,
+    };
+    let evidence = evidence.with_context(|| format!("{fault:?} of {nodes:?}"))?;
+    let concerned = match (fault.part(), fault) {
+        (Part::Store | Part::Origin, _) => Vec::new(),
+        (Part::Node, Fault::CutPeers | Fault::CutOneWay) => nodes.to_vec(),
+        (Part::Node, _) => vec![nodes[0]],
+    };
+    let ended_us = arena.history.now_us();
+    tell(&format!("{:6.1} s  {fault:?} {concerned:?}: {evidence}", as_s(began_us)));
+    arena.history.fault(FaultSeen { fault, nodes: concerned, began_us, struck_us, ended_us, evidence });
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn as_s(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+async fn of_node(arena: &Arena, due: &Due) -> anyhow::Result<String> {
+    let node = &arena.nodes[due.nodes[0]];
+    let evidence = match due.fault {
+        Fault::Kill => {
+            let ended = node.kill()?;
+            tokio::time::sleep(due.length).await;
+            ended.to_string()
+        }
+        Fault::Drain => node.drain(SOON).await?.to_string(),
+        fault => {
+            let length = if fault == Fault::PauseLong {
+                due.length.max(LONGER_THAN_A_LEASE)
+            } else {
+                Duration::from_millis(700)
+            };
+            let state = node.signal("STOP")?;
+            tokio::time::sleep(length).await;
+            node.signal("CONT")?;
+            return Ok(format!("{state} for {length:.1?}"));
+        }
+    };
+    node.start()?;
+    let since = Instant::now();
+    // Others may be in trouble at the same time, so it need not see all.
+    while node.view().await.is_none() {
+        ensure!(since.elapsed() < SOON, "{} is not ready after {SOON:?}", node.name);
+        tokio::time::sleep(crate::arena::LOOK_EVERY).await;
+    }
+    Ok(format!("{evidence}; ready again {:.1?} after its start", since.elapsed()))
+}
+
+async fn cut(arena: &Arena, due: &Due) -> anyhow::Result<String> {
+    let rules = arena.rules.as_ref().context("a packet filter")?;
+    let [a, b] = due.nodes.map(|node| arena.nodes[node].party);
+    let cuts = match due.fault {
+        Fault::CutPeers => vec![rules.cut_peers(a, b)?, rules.cut_peers(b, a)?],
+        Fault::CutOneWay => vec![rules.cut_peers(a, b)?],
+        Fault::CutStore => vec![rules.cut_server(a, arena.store_addr)?],
+        _ => vec![rules.cut_server(a, arena.origin.addr())?],
+    };
+    tokio::time::sleep(due.length).await;
+    let mut dropped = 0;
+    for cut in cuts {
+        dropped += cut.heal()?;
+    }
+    ensure!(dropped > 0, "no packet met the cut");
+    Ok(format!("{dropped} packets dropped in {:.1?}", due.length))
+}
+
+async fn of_store(arena: &Arena, fault: Fault, length: Duration) -> anyhow::Result<String> {
+    match fault {
+        Fault::StoreStall => {
+            let state = arena.store().stall()?;
+            tokio::time::sleep(length).await;
+            arena.store().resume()?;
+            Ok(format!("{state} for {length:.1?}"))
+        }
+        Fault::StoreKill => {
+            let killed = arena.store().kill()?;
+            tokio::time::sleep(length).await;
+            let again = arena.store().start_empty()?;
+            Ok(format!("{killed}; {again}"))
+        }
+        _ => {
+            arena.store().lag();
+            tokio::time::sleep(length).await;
+            let evidence = arena.store().fail_over()?;
+            arena.store().start_replica()?;
+            Ok(evidence)
+        }
+    }
+}
+
+async fn of_origin(arena: &Arena, fault: Fault, length: Duration) -> anyhow::Result<String> {
+    let before = arena.origin.troubled();
+    match fault {
+        Fault::OriginCut => {
+            // Several times, so that runs are met in the middle.
+            let until = Instant::now() + length;
+            while Instant::now() < until {
+                arena.origin.cut();
+                tokio::time::sleep(length / 8).await;
+            }
+        }
+        fault => {
+            arena.origin.set_manner(if fault == Fault::OriginStall { Manner::Stall } else { Manner::Fail });
+            tokio::time::sleep(length).await;
+            arena.origin.set_manner(Manner::Pass);
+        }
+    }
+    let met = arena.origin.troubled() - before;
+    ensure!(met > 0, "no run met it");
+    Ok(format!("met by {met} runs in {length:.1?}"))
+}

@@ -1,0 +1,239 @@
+//! A late write about each trouble of the store. A run reads the old version and is held; the store is killed,
+//! comes back empty, stalls or fails over to a replica that has not heard of the lease; the register moves on
+//! and is purged; the new version is read and stored; then the held run is answered. Nobody may see the old
+//! version again (I3). Beside it runs a load whose history is judged like that of chaos.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use tokio_util::sync::CancellationToken;
+
+use crate::arena::fault::Fault;
+use crate::arena::history::{Ending, FaultSeen, RunSeen};
+use crate::arena::load::{self, Mix, move_on, read_once};
+use crate::arena::origin::USERS;
+use crate::arena::{Arena, LOOK_EVERY, Plan};
+use crate::chaos::checks::{Bounds, Judgement, judge};
+use crate::report::Report;
+
+/// Options of store troubles.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Of each trouble.
+    #[arg(long, default_value_t = 20)]
+    rounds: i64,
+    /// Requests per second beside it.
+    #[arg(long, default_value_t = 50.0)]
+    rate: f64,
+    #[arg(long, default_value = "docs/benchmarks/2026-11-21-failover")]
+    out: PathBuf,
+}
+
+/// What happens to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Killed3s,
+    RestartedEmpty,
+    Stalled5s,
+    FailedOverToLaggingReplica,
+}
+
+const TROUBLES: [Trouble; 4] =
+    [Trouble::Killed3s, Trouble::RestartedEmpty, Trouble::Stalled5s, Trouble::FailedOverToLaggingReplica];
+/// Held runs outlast the longest trouble.
+const TIMEOUT: Duration = Duration::from_secs(12);
+const SOON: Duration = Duration::from_secs(15);
+/// Keys of rounds lie above those of the load.
+const KEYS_FROM: i64 = 10_000;
+const KEYS: usize = 200;
+/// For so long after the late answer every node is asked.
+const WATCHED: Duration = Duration::from_millis(500);
+
+/// What one round showed.
+struct Round {
+    trouble: Trouble,
+    /// Answers with the old version behind the late write: 0 where I3 holds.
+    late: usize,
+    /// Whether the held run was answered in the end, so that there was a late write to refuse.
+    is_late_run: bool,
+    evidence: String,
+}
+
+pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
+    let plan = Plan { ttl: Duration::from_secs(10), timeout: TIMEOUT, ..Plan::default() };
+    let arena = Arc::new(Arena::start(plan).await?);
+    let stop = CancellationToken::new();
+    let targets = arena.nodes.iter().map(|node| node.client).collect();
+    let mix = Mix { rate: options.rate, keys: KEYS, zipf: 1.0, writes: 10, targets, seed: 1 };
+    let load = tokio::spawn(load::run(Arc::clone(&arena), mix, stop.clone()));
+    let (mut rounds, mut key, mut refused) = (Vec::new(), KEYS_FROM, Vec::new());
+    for trouble in TROUBLES {
+        let before = not_stored(&arena).await?;
+        for _ in 0..options.rounds {
+            key += 1;
+            rounds
+                .push(round(&arena, trouble, key).await.with_context(|| format!("{trouble:?}, key {key}"))?);
+        }
+        refused.push(not_stored(&arena).await?.saturating_sub(before));
+    }
+    stop.cancel();
+    load.await?;
+    told(options, &arena, &rounds, &refused)
+}
+
+/// Commits that were not stored, on all nodes.
+async fn not_stored(arena: &Arena) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for node in &arena.nodes {
+        sum += node.metric("hopcache_commits_total", "outcome=\"fenced\"").await?;
+    }
+    Ok(sum)
+}
+
+async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result<Round> {
+    if trouble == Trouble::FailedOverToLaggingReplica {
+        // Before the lease, so that the replica has not heard of it.
+        arena.store().lag();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    arena.origin.hold_next(key);
+    let asking = {
+        let arena = Arc::clone(arena);
+        tokio::spawn(async move { read_once(&arena, 0, USERS[0], key).await })
+    };
+    let held = begun(arena, key).await?;
+    let began_us = arena.history.now_us();
+    let evidence = happen(arena, trouble).await?;
+    let fault = match trouble {
+        Trouble::Killed3s | Trouble::RestartedEmpty => Fault::StoreKill,
+        Trouble::Stalled5s => Fault::StoreStall,
+        Trouble::FailedOverToLaggingReplica => Fault::FailOver,
+    };
+    let ended_us = arena.history.now_us();
+    let nodes = Vec::new();
+    arena.history.fault(FaultSeen {
+        fault,
+        nodes,
+        began_us,
+        struck_us: began_us,
+        ended_us,
+        evidence: evidence.clone(),
+    });
+    let start = Instant::now();
+    while !move_on(arena, 1, key).await {
+        ensure!(start.elapsed() < SOON, "no purge was heard by all");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let newer = read_once(arena, 1, USERS[0], key).await;
+    let version =
+        newer.row.with_context(|| format!("no newer value: {} {}", newer.status, newer.error))?.version;
+    ensure!(version > held.version, "the newer value is version {version}");
+    arena.origin.release(key);
+    let first = asking.await?;
+    let mut late = 0;
+    let start = Instant::now();
+    while start.elapsed() < WATCHED {
+        for node in 0..arena.nodes.len() {
+            let asked = read_once(arena, node, USERS[0], key).await;
+            late += usize::from(asked.row.is_some_and(|row| row.version < version));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let is_late_run = arena
+        .history
+        .so_far()
+        .runs
+        .iter()
+        .any(|run| run.number == held.number && run.ending == Some(Ending::Answered));
+    let evidence = format!(
+        "{evidence}; who waited was told {} {}",
+        first.status,
+        first.row.map_or(0, |row| row.version)
+    );
+    Ok(Round { trouble, late, is_late_run, evidence })
+}
+
+/// The run that is held, once it is there.
+async fn begun(arena: &Arena, key: i64) -> anyhow::Result<RunSeen> {
+    let start = Instant::now();
+    loop {
+        if let Some(run) = arena.history.so_far().runs.into_iter().find(|run| run.key == key) {
+            return Ok(run);
+        }
+        ensure!(start.elapsed() < SOON, "no run of key {key}");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn happen(arena: &Arena, trouble: Trouble) -> anyhow::Result<String> {
+    match trouble {
+        Trouble::Killed3s | Trouble::RestartedEmpty => {
+            let killed = arena.store().kill()?;
+            if trouble == Trouble::Killed3s {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+            let again = arena.store().start_empty()?;
+            Ok(format!("{killed}; {again}"))
+        }
+        Trouble::Stalled5s => {
+            let state = arena.store().stall()?;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            arena.store().resume()?;
+            Ok(format!("{state} for 5 s"))
+        }
+        Trouble::FailedOverToLaggingReplica => {
+            let evidence = arena.store().fail_over()?;
+            arena.store().start_replica()?;
+            Ok(evidence)
+        }
+    }
+}
+
+fn told(options: &Options, arena: &Arena, rounds: &[Round], refused: &[u64]) -> anyhow::Result<()> {
+    let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let bounds = Bounds {
+        ttl_us: us(arena.plan.ttl),
+        deadline_us: us(TIMEOUT) + 1_000_000,
+        run_us: us(TIMEOUT),
+        nodes: 3,
+        slack_us: 1_000_000,
+    };
+    let history = arena.history.so_far();
+    history.write(&PathBuf::from("target/chaos/failover.jsonl"))?;
+    let judgement: Judgement = judge(&history, bounds);
+    let mut report = Report::open("A late write about each trouble of the store");
+    report.line("| trouble | rounds | I3 holds | of them with a late write to refuse | commits refused as fenced | evidence of the last |\n|---|---|---|---|---|---|");
+    for (trouble, refused) in TROUBLES.into_iter().zip(refused) {
+        let of: Vec<&Round> = rounds.iter().filter(|round| round.trouble == trouble).collect();
+        report.line(&format!(
+            "| {trouble:?} | {} | {} | {} | {refused} | {} |",
+            of.len(),
+            of.iter().filter(|round| round.late == 0).count(),
+            of.iter().filter(|round| round.is_late_run).count(),
+            of.last().map_or("", |round| &round.evidence)
+        ));
+    }
+    let took = history.asked.iter().map(|asked| asked.ended_us - asked.sent_us).max().unwrap_or(0);
+    report.line(&format!(
+        "\n{} requests, {} of them not 202, the longest {} ms (deadline {} ms); {} runs; extra runs by trouble: {:?}",
+        history.asked.len(),
+        history.asked.iter().filter(|asked| asked.status != 202).count(),
+        took / 1_000,
+        TIMEOUT.as_millis(),
+        history.runs.len(),
+        judgement.extra_runs
+    ));
+    report.line(&format!(
+        "violations of I1 to I8 and of deadlines in the load: {}",
+        judgement.violations.len()
+    ));
+    judgement.violations.iter().take(10).for_each(|each| report.line(&format!("- {each:?}")));
+    report.line(&format!("{} rounds of each; load of {} requests/s", options.rounds, options.rate));
+    report.write(&options.out.join("report.md"))?;
+    if rounds.iter().any(|round| round.late > 0) || !judgement.violations.is_empty() {
+        bail!("a promise was broken");
+    }
+    Ok(())
+}

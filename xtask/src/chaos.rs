@@ -1,0 +1,65 @@
+//! `cargo xtask chaos`: hopcache and its benchmarks, built, then a schedule of faults on real processes.
+//!
+//! It decides what is built and started, nothing about what happens or how it is judged.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command::finish;
+
+/// Seed of the gate: the same faults in the same order in each run.
+const GATE_SEED: u64 = 1;
+/// Seconds of faults in the gate; with start and calm about ten more.
+const GATE_SECONDS: u64 = 23;
+
+/// Requests per second there: what debug builds on two slow cores take beside their faults.
+const GATE_RATE: u32 = 120;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Of faults, keys and times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Minutes of faults.
+    #[arg(long, default_value_t = 20, conflicts_with = "seconds")]
+    minutes: u64,
+    /// Seconds of them instead, in quick succession.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Nodes, three to five.
+    #[arg(long, default_value_t = 3)]
+    nodes: u8,
+    /// Requests per second.
+    #[arg(long, default_value_t = 200)]
+    rate: u32,
+    /// Debug builds, as the gate has them.
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let mut build = Command::new("cargo");
+    build.current_dir(root).args(["build", "--package", "hopcache", "--package", "hopcache-bench"]);
+    if !options.debug {
+        build.arg("--release");
+    }
+    finish(&mut build, "the build")?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    let profile = if options.debug { "debug" } else { "release" };
+    let mut chaos = Command::new(target.join(profile).join("hopcache-bench"));
+    chaos.current_dir(root).args(["chaos", "--seed", &options.seed.to_string()]);
+    match options.seconds {
+        Some(seconds) => chaos.args(["--seconds", &seconds.to_string()]),
+        None => chaos.args(["--minutes", &options.minutes.to_string()]),
+    };
+    chaos.args(["--nodes", &options.nodes.to_string(), "--rate", &options.rate.to_string()]);
+    finish(&mut chaos, "chaos")
+}
+
+/// The gate's part: each fault about once.
+pub(crate) fn gate(root: &Path) -> Result<()> {
+    let seconds = Some(GATE_SECONDS);
+    run(root, &Options { seed: GATE_SEED, minutes: 0, seconds, nodes: 3, rate: GATE_RATE, debug: true })
+}
