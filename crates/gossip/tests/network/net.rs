@@ -139,6 +139,11 @@ impl Net {
         self.nodes.get_mut(&at(node)).unwrap().stalled_until = Millis(self.now.0 + for_ms);
     }
 
+    /// From now on nobody asks its seed: what heals, heals by gossip alone.
+    pub(crate) fn forget_seeds(&mut self) {
+        self.nodes.values_mut().for_each(|node| node.announce_at = Millis(u64::MAX));
+    }
+
     pub(crate) fn cut(&mut self, island: impl IntoIterator<Item = u16>) {
         self.island = island.into_iter().map(at).collect();
     }
@@ -166,8 +171,9 @@ impl Net {
         let (start, end) = (self.now, Millis(self.now.0 + ms));
         while self.now < end && !holds(self) {
             self.now = self.next().min(end);
-            self.deliver();
+            // Timers first: the order in which a slow node would blame others for its own slowness.
             self.tick();
+            self.deliver();
         }
         self.now.0 - start.0
     }
