@@ -46,7 +46,7 @@ async fn forged_cut_and_replayed_datagrams_are_refused_by_reason() {
         ("forged", changed(|datagram| *datagram.last_mut().unwrap() ^= 1)),
         ("forged", changed(|datagram| datagram.truncate(datagram.len() - 1))),
         ("truncated", changed(|datagram| datagram.truncate(30))),
-        ("oversized", changed(|datagram| datagram.resize(60_000, 0))),
+        ("oversized", changed(|datagram| datagram.resize(4_000, 0))),
         ("version", changed(|datagram| datagram[0] = 9)),
     ];
     for (reason, datagrams) in attacks {
