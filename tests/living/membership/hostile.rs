@@ -34,17 +34,19 @@ async fn send(to: SocketAddr, datagrams: &[Vec<u8>]) {
 async fn forged_cut_and_replayed_datagrams_are_refused_by_reason() {
     let (party, _proxy, kept) = overheard().await;
     let (node, to) = (&party.nodes[1], party.nodes[1].addrs.peer);
+    // The last ones: the first may have been sent before the node had its port.
+    let known = &kept[kept.len() - 10..];
     let changed = |change: fn(&mut Vec<u8>)| -> Vec<Vec<u8>> {
-        let mut all = kept[..10].to_vec();
+        let mut all = known.to_vec();
         all.iter_mut().for_each(change);
         all
     };
     let attacks: [(&str, Vec<Vec<u8>>); 6] = [
-        ("replayed", kept[..10].to_vec()),
+        ("replayed", known.to_vec()),
         ("forged", changed(|datagram| *datagram.last_mut().unwrap() ^= 1)),
         ("forged", changed(|datagram| datagram.truncate(datagram.len() - 1))),
         ("truncated", changed(|datagram| datagram.truncate(30))),
-        ("oversized", changed(|datagram| datagram.resize(60_000, 0))),
+        ("oversized", changed(|datagram| datagram.resize(4_000, 0))),
         ("version", changed(|datagram| datagram[0] = 9)),
     ];
     for (reason, datagrams) in attacks {
