@@ -4,7 +4,9 @@
 //! checker lets pass says why beside it.
 
 mod book;
+mod counters;
 mod i10_i11_stored;
+mod i12_hits;
 mod i12_rings;
 mod i1_i2_runs;
 mod i3_late_write;
@@ -17,6 +19,7 @@ mod purges;
 
 use std::collections::BTreeMap;
 
+use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
@@ -47,6 +50,8 @@ pub struct Seen<'a> {
     pub ground: &'a Ground,
     /// Whether everything has healed, ended, and been given the time that it needs.
     pub is_quiet: bool,
+    /// Who has had the time to find each other and nobody else: their rings are to agree now.
+    pub members: Option<Vec<NodeName>>,
 }
 
 /// One node at a step.
@@ -59,6 +64,10 @@ pub struct NodeSeen {
     pub sizes: Sizes,
     /// Who it routes to.
     pub ring: Vec<NodeName>,
+    /// Members that it knows, dead ones included; empty where a test sets its ring.
+    pub members: Vec<MemberInfo>,
+    /// Refreshes that it noted as begun and as ended, and those that it says are under way.
+    pub refreshes: (u64, u64, u64),
     /// Keys that have a flight there.
     pub flights: Vec<KeyId>,
 }
@@ -193,11 +202,13 @@ impl Default for Checks {
                 Box::new(i3_late_write::LateWrites::default()),
                 Box::new(i1_i2_runs::Runs::default()),
                 Box::new(i4_age::Ages::default()),
-                Box::new(i5_identity::Identities),
+                Box::new(i5_identity::Identities::default()),
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),
                 Box::new(i10_i11_stored::Stored),
                 Box::new(i12_rings::Rings::default()),
+                Box::new(i12_hits::Hits::default()),
+                Box::new(counters::Identities),
                 Box::new(purges::Purges::default()),
                 Box::new(liveness::Liveness::default()),
             ],
