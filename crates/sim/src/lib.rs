@@ -20,6 +20,7 @@ pub mod profile;
 pub mod record;
 pub mod simulate;
 pub mod store;
+pub mod storm;
 pub mod subject;
 pub mod switch;
 mod talk;

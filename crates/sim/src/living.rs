@@ -100,10 +100,32 @@ impl Cluster {
         if node >= NAMES_MAX || self.nodes().len() >= NODES_MAX {
             return;
         }
+        self.join_anyhow();
+    }
+
+    /// Three or four nodes that find each other by gossip, and no faults.
+    pub(crate) fn of_few(seed: u64) -> Self {
+        // The first quiet world of the living ones (`profile.rs`), whatever it is asked for.
+        let mut cluster = Self::new(seed * 320 + 96);
+        while cluster.world.nodes.len() < 3 {
+            cluster.join_anyhow();
+        }
+        cluster
+    }
+
+    /// One more node, however many there are or were.
+    pub(crate) fn join_anyhow(&mut self) {
+        let node = self.world.nodes.len();
         self.world.record.note(What::Power { node, power: "joined" });
         if let Some(handle) = self.started(Life { node, life: 0 }) {
             self.world.nodes.push(handle);
         }
+    }
+
+    /// The oldest node behind the first that is ready.
+    pub(crate) fn ready_after_first(&self) -> Option<usize> {
+        let is_ready = |node: &usize| self.world.nodes[*node].routing.phase() == Some(Phase::Ready);
+        self.staying().into_iter().filter(|node| *node > 0).find(is_ready)
     }
 
     /// Not ready → says so → serves on → ends what it has → gives back leases → goodbye.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -30,7 +31,7 @@ thread_local! {
     static RINGS: RefCell<BTreeMap<Vec<NodeName>, Arc<Ring>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn ring_of(members: &[NodeName]) -> Arc<Ring> {
+pub(crate) fn ring_of(members: &[NodeName]) -> Arc<Ring> {
     RINGS.with_borrow_mut(|rings| {
         let ring = rings.entry(members.to_vec());
         let build = || Arc::new(Ring::new(members, VIRTUAL_NODES, RingEpoch::of(members, VIRTUAL_NODES)));
@@ -46,6 +47,7 @@ fn names_of(members: &Membership) -> Vec<NodeName> {
 pub struct SimRouting {
     ring: ArcSwap<Ring>,
     changes: Watched<u64>,
+    rings: AtomicU64,
     /// Where probes keep it; without, a peer that cannot be asked leaves it and only a test brings it back.
     members: Option<Mutex<Membership>>,
     /// Whether members say their phase: then who has left the ring may still be asked.
@@ -79,6 +81,7 @@ impl SimRouting {
         Arc::new(Self {
             ring: ArcSwap::new(ring_of(names)),
             changes: Watched::new(0),
+            rings: AtomicU64::new(0),
             members,
             has_phases,
             suspicion: Notify::new(),
@@ -94,6 +97,7 @@ impl SimRouting {
     /// Replaces the view.
     pub fn set(&self, members: &[NodeName]) {
         self.ring.store(ring_of(members));
+        self.rings.fetch_add(1, Ordering::Relaxed);
         self.changes.set(self.changes.get() + 1);
     }
 
@@ -101,6 +105,12 @@ impl SimRouting {
     #[must_use]
     pub fn names(&self) -> Vec<NodeName> {
         self.ring.load().members().to_vec()
+    }
+
+    /// Rings that followed each other here.
+    #[must_use]
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Relaxed)
     }
 
     /// Members that it knows, dead ones included; none where a test says who is routed to.

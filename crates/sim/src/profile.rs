@@ -138,6 +138,12 @@ impl Profile {
         self.kinds.is_empty()
     }
 
+    /// Whether nothing is ever wrong with the store or the way to it.
+    #[must_use]
+    pub fn is_store_well(&self) -> bool {
+        !self.kinds.iter().any(|kind| matches!(kind, Kind::StoreWeather | Kind::StoreOut | Kind::StoreLosses))
+    }
+
     /// What happens to store commands.
     #[must_use]
     pub fn store_weather(&self, dice: &SimDice) -> Weather {

@@ -116,6 +116,7 @@ impl Simulation {
         let ground = Ground {
             policy: cluster.profile.policy.clone(),
             is_faultless: cluster.profile.is_quiet(),
+            is_store_well: cluster.profile.is_store_well(),
             asks: Default::default(),
             runs: Default::default(),
             subjects: Default::default(),

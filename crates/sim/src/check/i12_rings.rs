@@ -19,7 +19,7 @@ pub(super) struct Rings {
 }
 
 /// A probe that was under way, the pause before the next, and that one.
-const NOTICED_MS: u64 = 2 * PROBE_TIMEOUT_MS + PROBE_UP_MS + 500;
+pub(super) const NOTICED_MS: u64 = 2 * PROBE_TIMEOUT_MS + PROBE_UP_MS + 500;
 
 impl Check for Rings {
     fn name(&self) -> &'static str {

@@ -14,6 +14,7 @@ mod i4_age;
 mod i5_identity;
 mod i8_hops;
 mod i9_sizes;
+mod leaving;
 mod liveness;
 mod purges;
 
@@ -78,6 +79,8 @@ pub struct Ground {
     pub policy: Policy,
     /// Whether there are no faults at all.
     pub is_faultless: bool,
+    /// Whether nothing is ever wrong with the store or the way to it.
+    pub is_store_well: bool,
     /// What was asked, by number.
     pub asks: BTreeMap<u32, AskSeen>,
     /// Runs, by number.
@@ -209,6 +212,7 @@ impl Default for Checks {
                 Box::new(i12_rings::Rings::default()),
                 Box::new(i12_hits::Hits::default()),
                 Box::new(counters::Identities),
+                Box::new(leaving::Leaving::default()),
                 Box::new(purges::Purges::default()),
                 Box::new(liveness::Liveness::default()),
             ],
