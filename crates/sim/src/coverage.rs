@@ -141,13 +141,9 @@ pub const FAULTS: [&str; 36] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 4] = [
+pub const EXCLUDED: [(&str, &str); 3] = [
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
-    (
-        "failure bad-result",
-        "the simulated origin writes PackStream that can be read: engine/tests have the bytes",
-    ),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];
 

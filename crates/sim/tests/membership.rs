@@ -16,7 +16,8 @@ fn is_answered(outcome: &Outcome) -> bool {
 }
 
 fn agreed(storm: &Storm) -> u64 {
-    storm.agreed_after.unwrap_or_else(|| panic!("no agreement: {storm:?}")).0
+    assert!(storm.agreed_after.is_some(), "no agreement: {storm:?}");
+    storm.agreed_after.unwrap_or_default().0
 }
 
 /// F11: 50 joins and leaves in 10 s move what is due and a quarter more at the most, and nobody's table holds more than
