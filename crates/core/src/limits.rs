@@ -54,8 +54,8 @@ pub const WEIGHT_DEFAULT: u16 = 100;
 pub const WEIGHT_MIN: u16 = 10;
 /// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
 pub const WEIGHT_MAX: u16 = 1_000;
-/// Longest card, in bytes: 37 of fixed length with an IPv6 address, and the name.
-pub const CARD_BYTES_MAX: usize = 37 + NODE_NAME_LEN_MAX;
+/// Longest card, in bytes: 38 of fixed length with an IPv6 address, and the name.
+pub const CARD_BYTES_MAX: usize = 38 + NODE_NAME_LEN_MAX;
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;

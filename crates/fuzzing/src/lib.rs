@@ -15,6 +15,7 @@ mod config;
 mod cypher;
 mod draw;
 mod entry;
+mod gossip;
 mod headers;
 pub mod mutate;
 mod packed;
@@ -34,7 +35,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -46,6 +47,7 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "bolt", check: bolt::check, seeds: bolt::seeds },
     Target { name: "peer_message", check: peer_message::check, seeds: peer_message::seeds },
     Target { name: "peer_frame", check: peer_frame::check, seeds: peer_frame::seeds },
+    Target { name: "gossip", check: gossip::check, seeds: gossip::seeds },
 ];
 
 /// Checks `bytes` against the target of that name.

@@ -3,7 +3,7 @@
 //! Decides who is let into the table, when the dead are announced to and forgotten, and what a late timer
 //! means. What suspicion, refutation and news are is foca's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -11,8 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use foca::{Foca, Header, Member, Message, Notification, OwnedNotification, State};
 use hopcache_core::limits::{
-    GOSSIP_ANNOUNCE_DEAD, GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_DEAD_KEPT_MS, GOSSIP_HOUSE_MS, GOSSIP_LATE_MS,
-    GOSSIP_LEFT_KEPT_MS, GOSSIP_MEMBERS_MAX, GOSSIP_NEWS_MAX,
+    GOSSIP_ANNOUNCE_DEAD, GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_DEAD_KEPT_MS, GOSSIP_HOUSE_MS,
+    GOSSIP_KNOCKS_EACH, GOSSIP_KNOCKS_MAX, GOSSIP_LATE_MS, GOSSIP_LEFT_KEPT_MS, GOSSIP_MEMBERS_MAX,
+    GOSSIP_NEWS_MAX,
 };
 use hopcache_core::membership::{Card, is_compatible};
 use hopcache_core::time::Millis;
@@ -41,6 +42,8 @@ pub struct Gossip {
     rounds: u64,
     /// Who of the dead is announced to next.
     announced: usize,
+    /// Addresses that were asked to be let in, and how often they still will be.
+    knocks: BTreeMap<SocketAddr, u32>,
     awake: bool,
     left: bool,
 }
@@ -59,6 +62,7 @@ impl Gossip {
             dead: BTreeMap::new(),
             rounds: 0,
             announced: 0,
+            knocks: BTreeMap::new(),
             awake: false,
             left: false,
         }
@@ -87,15 +91,18 @@ impl Gossip {
         self.foca.updates_backlog() + self.foca.custom_broadcast_backlog()
     }
 
-    /// Asks whoever lives at this address to be let in. For every seed now and then, and for every
-    /// address that answered a TCP probe and whose node is not among [`Gossip::members`].
+    /// Asks whoever lives at this address to be let in; again in each round until a member lives there, at
+    /// most [`GOSSIP_KNOCKS_EACH`] times. For every seed now and then, and for every address that answered a TCP
+    /// probe and whose node is not among [`Gossip::members`].
     pub fn announce(&mut self, to: SocketAddr, out: &mut Vec<Effect>) {
         self.wake(out);
-        if !self.left && to != self.me().peer_addr {
-            let mut datagram = vec![KNOCK];
-            put_identity(self.foca.identity(), &mut datagram);
-            out.push(Effect::Send { to, datagram: datagram.into() });
+        if self.left || to == self.me().peer_addr {
+            return;
         }
+        if self.knocks.len() < GOSSIP_KNOCKS_MAX || self.knocks.contains_key(&to) {
+            self.knocks.insert(to, GOSSIP_KNOCKS_EACH - 1);
+        }
+        self.knock(to, out);
     }
 
     /// A datagram came, and the cluster key opened it.
@@ -178,6 +185,20 @@ impl Gossip {
         !self.left && self.with_foca(out, |foca, _| foca.add_broadcast(&piece)).is_ok()
     }
 
+    fn knock(&self, to: SocketAddr, out: &mut Vec<Effect>) {
+        let mut datagram = vec![KNOCK];
+        put_identity(self.foca.identity(), &mut datagram);
+        out.push(Effect::Send { to, datagram: datagram.into() });
+    }
+
+    fn knock_again(&mut self, out: &mut Vec<Effect>) {
+        let known: BTreeSet<SocketAddr> = self.members().map(|card| card.peer_addr).collect();
+        self.knocks.retain(|addr, left| *left > 0 && !known.contains(addr));
+        let again: Vec<SocketAddr> = self.knocks.keys().copied().collect();
+        self.knocks.values_mut().for_each(|left| *left -= 1);
+        again.into_iter().for_each(|addr| self.knock(addr, out));
+    }
+
     fn wake(&mut self, out: &mut Vec<Effect>) {
         if !std::mem::replace(&mut self.awake, true) {
             out.push(house());
@@ -202,6 +223,7 @@ impl Gossip {
     /// who has been dead for long.
     fn keep_house(&mut self, out: &mut Vec<Effect>) {
         out.push(house());
+        self.knock_again(out);
         self.rounds += 1;
         let dead: Vec<Identity> = self.dead_members().cloned().collect();
         self.dead =
@@ -299,7 +321,8 @@ impl Gossip {
         }
         let key = identity.key();
         if key == self.foca.identity().key() {
-            return true;
+            // Another card of one's own life is old or forged; foca would keep it as dead.
+            return identity == self.foca.identity();
         }
         if self.foca.iter_membership_state().any(|member| member.id().key() == key) {
             return true;

@@ -35,6 +35,8 @@ mod gossip;
 mod identity;
 mod settings;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 pub use effect::{Effect, Refused, Timer};

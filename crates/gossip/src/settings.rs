@@ -6,7 +6,8 @@ use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_PERIOD_MS, GOSSIP_PING_MS, GOSSIP_SPREAD_EVERY_MS, GOSSIP_SUSPECT_MS,
+    GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS, GOSSIP_PING_MS, GOSSIP_SPREAD_EVERY_MS,
+    GOSSIP_SUSPECT_MS,
 };
 use hopcache_core::time::Millis;
 
@@ -57,7 +58,10 @@ impl Settings {
             remove_down_after: None,
             max_packet_size: at_least_one(GOSSIP_DATAGRAM_BYTES_MAX - crate::frame::KIND_BYTES),
             notify_down_members: true,
-            periodic_announce: None,
+            periodic_announce: Some(foca::PeriodicParams {
+                frequency: Duration::from_millis(GOSSIP_FEED_MS),
+                num_members: NonZeroUsize::MIN,
+            }),
             periodic_announce_to_down_members: None,
             periodic_gossip: Some(spread),
         }

@@ -63,6 +63,7 @@ const fn slot_of(timer: &Timer) -> Option<u8> {
         Kind::Foca(foca::Timer::ProbeRandomMember(_)) => Some(1),
         Kind::Foca(foca::Timer::SendIndirectProbe { .. }) => Some(2),
         Kind::Foca(foca::Timer::PeriodicGossip(_)) => Some(3),
+        Kind::Foca(foca::Timer::PeriodicAnnounce(_)) => Some(4),
         Kind::Foca(_) => None,
     }
 }

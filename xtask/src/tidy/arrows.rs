@@ -40,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-bolt",
             "hopcache-core",
             "hopcache-engine",
+            "hopcache-gossip",
             "hopcache-packstream",
             "hopcache-queryapi",
         ],

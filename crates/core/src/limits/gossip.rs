@@ -23,7 +23,13 @@ pub const GOSSIP_SPREAD_EVERY_MS: u64 = 100;
 /// A timer that is this late says that this node was slow: it blames nobody until it has read its socket.
 pub const GOSSIP_LATE_MS: u64 = 100;
 /// Pause between two rounds in which some of the dead are announced to and the long dead are forgotten.
-pub const GOSSIP_HOUSE_MS: u64 = 2_000;
+pub const GOSSIP_HOUSE_MS: u64 = 1_000;
+/// One member is asked for all that it knows this often: what was lost on the way to a node comes by again.
+pub const GOSSIP_FEED_MS: u64 = 2_000;
+/// Addresses that were asked to be let in and have not answered: the seeds of a large cluster.
+pub const GOSSIP_KNOCKS_MAX: usize = 32;
+/// How often each is asked, a round apart; then it is the caller's turn again. Eight of ten datagrams may be lost.
+pub const GOSSIP_KNOCKS_EACH: u32 = 10;
 /// Dead members announced to in one round: a partition of 100 nodes heals through the first few.
 pub const GOSSIP_ANNOUNCE_DEAD: usize = 3;
 /// A dead member is announced to for this long; after that a seed, or a TCP probe that it answers, brings it back.

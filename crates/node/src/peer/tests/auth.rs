@@ -101,6 +101,33 @@ fn another_clusters_key_opens_nothing() {
     assert_eq!(closed.welcome(&hello.to_header(&key()), &who()), Err(AuthError::Forged));
 }
 
+/// A rolling upgrade over the change: neither a panic nor a member with a made-up name.
+#[test]
+fn a_welcome_of_another_form_is_refused() {
+    let hello = Hello::new(NodeName::new("node-a").unwrap());
+    let id = SessionId { nonce: hello.nonce, boot: [1; 16], serial: 1 };
+    let keys = SessionKeys::derive(&key(), &hello.sender, &id);
+    let welcome = |plain: &[u8]| {
+        let sealed = keys.seal_answer(PeerPath::Probe, 0, 200, plain);
+        let opened =
+            open_welcome(&key(), &hello, [&id.boot[..], &1_u64.to_be_bytes(), &sealed].concat().into());
+        opened.map(|(who, _, _)| who)
+    };
+    // Incarnation, epoch, name, as builds without cards say it.
+    let older = [&77_u64.to_be_bytes()[..], &3_u64.to_be_bytes(), b"node-b"].concat();
+    assert_eq!(welcome(&older), Err(AuthError::OtherForm));
+    let mut present = b"card\0\0\0\x02\0\0\0\0\0\0\0\x03".to_vec();
+    who().card.encode(&mut present);
+    assert_eq!(welcome(&present), Ok(who()));
+    // An older build takes what follows 16 bytes as the name; it holds what no name may.
+    assert!(NodeName::new(&String::from_utf8_lossy(&present[16..])).is_err());
+    for len in 0..present.len() {
+        assert!(welcome(&present[..len]).is_err(), "cut at {len}");
+    }
+    let later = [&present[..], b"what a later build adds"].concat();
+    assert_eq!(welcome(&later), Ok(who()));
+}
+
 #[test]
 fn a_message_recorded_before_a_restart_is_worthless_after_it() {
     let before = Sessions::new(key());

@@ -1,0 +1,126 @@
+//! Weighted members: shares follow weights, changes move their share only, equal weights are as if there were none.
+#![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::limits::{VIRTUAL_NODES_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
+use hopcache_core::membership::Weight;
+use hopcache_core::node::NodeName;
+use hopcache_core::ring::{Ring, RingEpoch};
+use proptest::prelude::*;
+
+const KEYS: u64 = 40_000;
+
+fn member(index: usize, weight: u16) -> (NodeName, Weight) {
+    (NodeName::new(&format!("node-{index}")).unwrap(), Weight::new(weight).unwrap())
+}
+
+fn members(weights: &[u16]) -> Vec<(NodeName, Weight)> {
+    weights.iter().enumerate().map(|(index, weight)| member(index, *weight)).collect()
+}
+
+fn ring_of(members: &[(NodeName, Weight)]) -> Ring {
+    Ring::weighted(members, VIRTUAL_NODES_DEFAULT)
+}
+
+fn key(index: u64) -> QueryKey {
+    QueryKey(*blake3::hash(&index.to_le_bytes()).as_bytes())
+}
+
+/// A member's part of the circle is a sum of as many random arcs as it has virtual nodes: its relative
+/// deviation is 1/√(virtual nodes), so a tenth is asked of members with 700 of them or more (2.6 σ; the
+/// names are fixed, so this is no matter of luck) and 3.5 σ of the smaller ones.
+#[test]
+fn a_share_follows_the_weight() {
+    println!("weights  share ÷ due, the worst");
+    for weights in [
+        &[100, 200, 300][..],
+        &[100, 100, 1000],
+        &[50, 100],
+        &[10, 100, 100],
+        &[70, 100, 130, 100, 400],
+        &[100; 10],
+        &[200, 100, 200, 100, 200, 100, 200, 100],
+    ] {
+        let members = members(weights);
+        let ring = ring_of(&members);
+        let sum: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+        let mut worst = 1.0_f64;
+        for (name, weight) in &members {
+            let weight = f64::from(weight.hundredths());
+            let ratio = ring.share(name) / (weight / sum);
+            let virtual_nodes = f64::from(VIRTUAL_NODES_DEFAULT) * weight / 100.0;
+            let allowed = (3.5 / virtual_nodes.sqrt()).max(0.10);
+            assert!((ratio - 1.0).abs() <= allowed, "{weights:?}: {name} has {ratio} × its due");
+            worst = if (ratio - 1.0).abs() > (worst - 1.0).abs() { ratio } else { worst };
+        }
+        println!("{weights:?}  {worst:.3}");
+    }
+}
+
+#[test]
+fn a_join_moves_its_weighted_share_and_nothing_else() {
+    println!("weights  moved  due");
+    for weights in [&[100, 100, 200][..], &[100, 300, 50], &[100, 100, 100, 100, 400], &[300, 100, 100]] {
+        let all = members(weights);
+        let (joined, weight) = all.last().unwrap();
+        let (before, after) = (ring_of(&all[..all.len() - 1]), ring_of(&all));
+        let mut moved = 0_u64;
+        for index in 0..KEYS {
+            let key = key(index);
+            let (old, new) = (before.owner(&key).unwrap(), after.owner(&key).unwrap());
+            if old != new {
+                moved += 1;
+                assert_eq!(new, joined, "a key moved between two nodes that were there all the time");
+            }
+        }
+        let sum: u16 = weights.iter().sum();
+        let due = f64::from(weight.hundredths()) / f64::from(sum);
+        let moved = moved as f64 / KEYS as f64;
+        println!("{weights:?}  {moved:.4}  {due:.4}");
+        assert!((moved / due - 1.0).abs() <= 0.20, "{weights:?}: {moved} moved, {due} due");
+    }
+}
+
+#[test]
+fn a_weight_that_grows_draws_keys_to_its_node_only() {
+    let (light, heavy) = (members(&[100, 100, 100]), members(&[100, 200, 100]));
+    let (before, after) = (ring_of(&light), ring_of(&heavy));
+    assert_ne!(before.epoch(), after.epoch());
+    for index in 0..KEYS {
+        let key = key(index);
+        let (old, new) = (before.owner(&key).unwrap(), after.owner(&key).unwrap());
+        assert!(old == new || new.as_str() == "node-1");
+    }
+}
+
+#[test]
+fn default_weights_are_as_if_there_were_none() {
+    let weighted = members(&[100; 5]);
+    let names: Vec<NodeName> = weighted.iter().map(|(name, _)| name.clone()).collect();
+    let epoch = RingEpoch::of(&names, VIRTUAL_NODES_DEFAULT);
+    assert_eq!(RingEpoch::weighted(&weighted, VIRTUAL_NODES_DEFAULT), epoch);
+    let (plain, ring) = (Ring::new(&names, VIRTUAL_NODES_DEFAULT, epoch), ring_of(&weighted));
+    assert_eq!(plain.epoch(), ring.epoch());
+    assert!((0..2_000).all(|index| plain.order(&key(index)).eq(ring.order(&key(index)))));
+    // The smallest weight of a small ring is a place still.
+    let tiny = Ring::weighted(&members(&[WEIGHT_MIN, WEIGHT_MAX]), 1);
+    assert!(tiny.share(&member(0, 100).0) > 0.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// The epoch names the set of members and weights: equal for any order, different for any other set.
+    #[test]
+    fn an_epoch_is_of_the_set(
+        weights in proptest::collection::vec(10..=1000_u16, 1..12),
+        other in proptest::collection::vec(10..=1000_u16, 1..12),
+        turn in any::<prop::sample::Index>(),
+    ) {
+        let one = members(&weights);
+        let mut turned = one.clone();
+        turned.rotate_left(turn.index(one.len()));
+        prop_assert_eq!(RingEpoch::weighted(&one, 100), RingEpoch::weighted(&turned, 100));
+        let two = members(&other);
+        prop_assert_eq!(RingEpoch::weighted(&one, 100) == RingEpoch::weighted(&two, 100), one == two);
+    }
+}

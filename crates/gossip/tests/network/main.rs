@@ -1,0 +1,13 @@
+//! Clusters of [`hopcache_gossip::Gossip`] on a virtual network (F11, F12, F13, I9, I12, I13).
+//!
+//! `HOPCACHE_TEST_GOSSIP_FAKES` (default 50,000): members that one holder of the cluster key invents.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what tests share may fail them, and figures are said"
+)]
+
+mod hostile;
+mod life;
+mod net;
+mod weather;
