@@ -11,7 +11,7 @@ use crate::command::finish;
 
 /// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many take
 /// half a minute on two slow cores, and leave no fault and no outcome out.
-pub(crate) const GATE_SEEDS: u64 = 2_500;
+pub(crate) const GATE_SEEDS: u64 = 2_000;
 
 /// Seeds of the long form, `cargo xtask sim`.
 const LONG_SEEDS: u64 = 10_000;
