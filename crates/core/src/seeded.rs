@@ -44,11 +44,19 @@ pub enum Bug {
     RefreshWithoutLease,
     /// A near copy is answered with for as long as one may live, whatever its entry has left.
     NearCopyOutlivesEntry,
+    /// The key depends on the order in which the parameters came.
+    KeyByParamsOrder,
+    /// A refresh that is tried again is counted as one more that was triggered.
+    RetryCountedAgain,
+    /// A member that drains owns keys for as long as it answers.
+    DrainingMemberKept,
+    /// Who was only heard of by gossip is routed to.
+    GossipAdmits,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::ReleaseGetThenDel,
         Self::FenceByOrder,
         Self::FenceNotAtomic,
@@ -67,6 +75,10 @@ impl Bug {
         Self::DeadMemberKept,
         Self::RefreshWithoutLease,
         Self::NearCopyOutlivesEntry,
+        Self::KeyByParamsOrder,
+        Self::RetryCountedAgain,
+        Self::DrainingMemberKept,
+        Self::GossipAdmits,
     ];
 }
 
@@ -77,6 +89,7 @@ thread_local! {
 /// Chooses the bug that this thread's code has from now on.
 pub fn choose(bug: Option<Bug>) {
     CHOSEN.set(bug);
+    hopcache_packstream::seeded::keep_order(bug == Some(Bug::KeyByParamsOrder));
 }
 
 /// Whether this thread's code has this bug.

@@ -213,10 +213,12 @@ impl Engine {
         self.age_ms_max(ask.hints, detail).is_some_and(|most_ms| age_ms > most_ms)
     }
 
-    /// TTL and grace of what such hints ask for, stale-if-error too where it is one of those. Without a TTL there is
-    /// no such bound.
+    /// TTL and grace of what such hints ask for, stale-if-error too where it is one of those. Where the operator gives
+    /// no TTL there is no such bound. Who wishes for none is bound by the operator's: a run takes time, so no answer
+    /// is younger than nothing, and one that waited in the socket of a stopped node may be of any age.
     pub(crate) fn age_ms_max(&self, hints: Hints, detail: Option<Detail>) -> Option<Millis> {
-        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        let wished_ms = hints.ttl_ms.filter(|ttl_ms| *ttl_ms > Millis::ZERO);
+        let ttl_ms = wished_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         let spare_ms = match detail {
             Some(Detail::StaleIfError) => self.policy.stale_if_error_ms,
             _ => Millis::ZERO,

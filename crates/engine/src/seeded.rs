@@ -66,6 +66,13 @@ pub(crate) fn gives_up_waiting(wait_ms: u64) -> bool {
     has(Bug::UnlockedAfterWait) && wait_ms >= LEASE_POLL_MS_MAX
 }
 
+/// [`Bug::RetryCountedAgain`].
+pub(crate) fn counts_retry(count: impl FnOnce()) {
+    if has(Bug::RetryCountedAgain) {
+        count();
+    }
+}
+
 /// [`Bug::RefreshWithoutLease`].
 pub(crate) fn refreshes_unlocked(errand: &Errand) -> bool {
     has(Bug::RefreshWithoutLease) && errand.cause == Cause::Refresh

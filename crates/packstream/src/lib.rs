@@ -9,6 +9,8 @@
 
 mod decode;
 mod encode;
+#[cfg(hopcache_seeded)]
+pub mod seeded;
 mod value;
 
 pub use decode::{DecodeError, Reader, Token, decode};

@@ -6,41 +6,38 @@ use std::sync::Arc;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Freshness, RequestBypass};
-use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_engine::ports::{Dice, OriginFault, Scope};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
 use tokio::task::AbortHandle;
 
+use crate::acts::Act;
 use crate::dice::SimDice;
+use crate::living::Comings;
 use crate::members::SimRouting;
 use crate::net::NetWeather;
-use crate::origin::{Mood, Trouble, told_in};
-use crate::profile::{Kind, Profile, TTL_MS};
-use crate::record::{Life, Record, Served, Want, What};
-use crate::simulate::Act;
+use crate::origin::{Mood, Trouble};
+use crate::profile::{Profile, TTL_MS};
+use crate::record::{Life, Record, Want, What};
 use crate::store::{Mode, Weather};
-use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
+use crate::subject::DATABASES;
 use crate::switch::Power;
+use crate::udp::UdpWeather;
 use crate::world::{NodeHandle, Start, World, node_name};
 
 pub(crate) struct Cluster {
     pub(crate) world: World,
     pub(crate) profile: Profile,
     pub(crate) dice: Arc<SimDice>,
-    asks: u32,
+    pub(crate) asks: u32,
     purges: u32,
     versions: u32,
     /// Asks that may still be under way, and where.
-    clients: Vec<(u32, Life, AbortHandle)>,
+    pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
     /// Tasks of a node's life beside its engine's: probers, the follower of the store's log.
-    tasks: Vec<(Life, AbortHandle)>,
+    pub(crate) tasks: Vec<(Life, AbortHandle)>,
+    /// Where nodes come and go.
+    pub(crate) comings: Comings,
+    seed: u64,
 }
-
-/// Clients of a run on one subject.
-const HOT_CLIENTS: u64 = 64;
-/// How soon the next of them comes.
-const HOT_EVERY_MS: u64 = 40;
 
 impl Cluster {
     pub(crate) fn new(seed: u64) -> Self {
@@ -54,6 +51,8 @@ impl Cluster {
             versions: 1,
             clients: Vec::new(),
             tasks: Vec::new(),
+            comings: Comings::default(),
+            seed,
             profile,
         };
         for node in 0..cluster.profile.nodes {
@@ -61,29 +60,52 @@ impl Cluster {
                 cluster.world.nodes.push(handle);
             }
         }
-        cluster.world.store.set_weather(cluster.profile.store_weather(&cluster.dice));
-        cluster.world.net.set_weather(cluster.profile.net_weather(&cluster.dice));
-        cluster.world.origin.set_trouble(cluster.profile.trouble(&cluster.dice));
+        if !cluster.profile.is_living {
+            cluster.begin_faults();
+        }
         cluster
+    }
+
+    /// From now on the weather is the seed's.
+    pub(crate) fn begin_faults(&self) {
+        self.world.store.set_weather(self.profile.store_weather(&self.dice));
+        self.world.net.set_weather(self.profile.net_weather(&self.dice));
+        self.world.origin.set_trouble(self.profile.trouble(&self.dice));
+        if self.profile.is_living {
+            self.world.net.udp.set_weather(self.profile.udp_weather(&self.dice));
+        }
+    }
+
+    /// Dice of a step's own, so that a step that is left out changes no other. Where nobody joins or leaves one die
+    /// goes on, as it did when the seeds of `tests/regressions.rs` were found.
+    pub(crate) fn begin_step(&mut self, step: usize, part: u64) {
+        if self.profile.is_living {
+            let step = SimDice::new(self.seed.rotate_left(17) ^ (step as u64 + 1) << 3 ^ part).u64();
+            self.dice = Arc::new(SimDice::new(step));
+        }
+    }
+
+    /// A node that has not left for ever.
+    pub(crate) fn any_node(&self) -> usize {
+        let nodes = self.nodes();
+        nodes.get(self.dice.index(nodes.len())).copied().unwrap_or(0)
     }
 
     pub(crate) fn database(&self, name: &str) -> DatabaseTag {
         DatabaseTag::of(&self.world.secrets.hasher, name)
     }
 
-    fn started(&mut self, life: Life) -> Option<NodeHandle> {
+    pub(crate) fn started(&mut self, life: Life) -> Option<NodeHandle> {
         let me = Holder { node: node_name(life.node)?, incarnation: Incarnation(self.dice.u64()) };
+        if self.profile.is_living {
+            return self.started_to_join(life, me);
+        }
         let routing = SimRouting::probed(&me, addr_of(life.node));
         let apart = Millis(self.dice.below(self.profile.apart_ms_max + 1));
         let start = Start { life, me, routing, apart };
         let handle = self.world.start(start, &self.profile.policy);
         handle.routing.belongs_to(&handle.engine);
-        let engine = Arc::clone(&handle.engine);
-        let follows = tokio::spawn(async move { engine.follow_invalidations().await }).abort_handle();
-        self.tasks.push((life, follows));
-        let engine = Arc::clone(&handle.engine);
-        let looks = tokio::spawn(async move { engine.look_after_peers().await }).abort_handle();
-        self.tasks.push((life, looks));
+        self.start_engines_tasks(&handle);
         for other in (0..self.profile.nodes).filter(|other| *other != life.node) {
             let Some(name) = node_name(other) else { continue };
             let (routing, port) = (Arc::clone(&handle.routing), handle.peers.clone());
@@ -91,6 +113,14 @@ impl Cluster {
             self.tasks.push((life, tokio::spawn(probes).abort_handle()));
         }
         Some(handle)
+    }
+
+    pub(crate) fn start_engines_tasks(&mut self, handle: &NodeHandle) {
+        let engine = Arc::clone(&handle.engine);
+        let follows = tokio::spawn(async move { engine.follow_invalidations().await }).abort_handle();
+        let engine = Arc::clone(&handle.engine);
+        let looks = tokio::spawn(async move { engine.look_after_peers().await }).abort_handle();
+        self.tasks.extend([(handle.life, follows), (handle.life, looks)]);
     }
 
     /// Mostly short, so that things meet; sometimes long, so that they end.
@@ -103,109 +133,8 @@ impl Cluster {
         }
     }
 
-    /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
-    /// enough and for long enough to have a history (and so near copies, and a plan of its own).
-    pub(crate) fn ask_some(&mut self) {
-        let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
-        if self.dice.chance(20) {
-            for client in 0..HOT_CLIENTS {
-                let node = self.dice.index(self.world.nodes.len());
-                self.ask_after(client * HOT_EVERY_MS, node, subject, true);
-            }
-            return;
-        }
-        let clients = if self.dice.chance(300) { self.dice.between(2, 5) } else { 1 };
-        for _ in 0..clients {
-            let node = self.dice.index(self.world.nodes.len());
-            self.ask(node, subject, false);
-        }
-    }
-
-    /// Every usual subject at every node, with all the time in the world.
-    pub(crate) fn ask_everything(&mut self) {
-        for node in 0..self.world.nodes.len() {
-            for subject in self.profile.subjects.clone() {
-                self.ask(node, subject, true);
-            }
-        }
-    }
-
-    fn ask(&mut self, node: usize, subject: Subject, is_plain: bool) {
-        self.ask_after(0, node, subject, is_plain);
-    }
-
-    fn ask_after(&mut self, after_ms: u64, node: usize, subject: Subject, is_plain: bool) {
-        let handle = self.world.nodes[node].clone();
-        if handle.switch.power() == Power::Off {
-            return;
-        }
-        self.asks += 1;
-        let number = self.asks;
-        let want = if is_plain || !self.profile.has(Kind::Clients) { Want::Plain } else { self.want() };
-        let patience = match self.dice.below(10) {
-            0 if !is_plain && self.profile.has(Kind::Clients) => Millis(self.dice.between(20, 400)),
-            _ => Millis(20_000),
-        };
-        let ask = self.ask_of(number, subject, want);
-        let record = Arc::clone(&self.world.record);
-        let key = record.key(&ask.query.key);
-        let by_hit = self.dice.chance(500);
-        let client = tokio::spawn(async move {
-            if after_ms > 0 {
-                tokio::time::sleep(Millis(after_ms).duration()).await;
-            }
-            // A stopped process takes the request when it goes on.
-            handle.switch.on().await;
-            let asked = What::Asked { ask: number, node, subject: subject.place(), key, want, patience };
-            record.note(asked);
-            let deadline = crate::world::sim_now() + handle.apart + patience;
-            let ask = Ask { deadline, ..ask };
-            let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
-            // Nobody was asked between the look at the ring and the answer.
-            let is_near = hit.is_some() && !owns(&handle, &ask);
-            let outcome = match hit {
-                Some(outcome) => outcome,
-                None => handle.engine.answer(&ask).await,
-            };
-            handle.switch.on().await;
-            record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
-        });
-        let life = self.world.nodes[node].life;
-        self.clients.retain(|(.., client)| !client.is_finished());
-        self.clients.push((number, life, client.abort_handle()));
-    }
-
-    fn want(&self) -> Want {
-        match self.dice.below(20) {
-            0 => Want::Anew,
-            1 | 2 => Want::NoOlder(Millis(self.dice.between(1, TTL_MS))),
-            3 => Want::Fresh,
-            4 => Want::OnlyCached,
-            5 => Want::Bypass,
-            _ => Want::Plain,
-        }
-    }
-
-    fn ask_of(&self, number: u32, subject: Subject, want: Want) -> Ask {
-        let (database, user) = (DATABASES[subject.database], PRINCIPALS[subject.principal]);
-        let mut ask = self.world.ask_in(database, STATEMENTS[subject.statement], user);
-        let encoding = if self.dice.chance(200) { Encoding::Typed } else { Encoding::Plain };
-        ask.form = Form { encoding, counters: Counters::Omit };
-        ask.traceparent = Some(trace_of_ask(number));
-        let plain = Freshness::default();
-        match want {
-            Want::Plain => {}
-            Want::Anew => ask.freshness = Freshness { no_cache: true, ..plain },
-            Want::NoOlder(most) => ask.freshness = Freshness { age_max_ms: Some(most), ..plain },
-            Want::Fresh => ask.freshness = Freshness { stale_max_ms: Some(Millis::ZERO), ..plain },
-            Want::OnlyCached => ask.freshness = Freshness { only_if_cached: true, ..plain },
-            Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
-        }
-        ask
-    }
-
     pub(crate) fn act(&mut self, act: Act) {
-        let node = self.dice.index(self.world.nodes.len());
+        let node = self.any_node();
         match act {
             Act::Write => self.write(),
             Act::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
@@ -220,7 +149,7 @@ impl Cluster {
                 self.world.net.set_weather(weather);
             }
             Act::CutWay => {
-                let to = self.dice.index(self.world.nodes.len());
+                let to = self.any_node();
                 self.world.net.set_way_cut(node, to, true);
             }
             Act::CutNode => self.cut_node(node),
@@ -245,6 +174,10 @@ impl Cluster {
                 self.world.nodes[node].memory.forget_all();
                 self.world.record.note(What::MemoryForgotten { node });
             }
+            Act::GossipWeather => self.world.net.udp.set_weather(self.profile.udp_weather(&self.dice)),
+            Act::GossipCut => self.world.net.udp.set_way_cut(node, self.any_node(), true),
+            Act::Join => self.join(),
+            Act::Drain => self.drain(node),
         }
     }
 
@@ -279,27 +212,18 @@ impl Cluster {
         });
     }
 
-    fn leave(&mut self) {
-        self.clients.retain(|(.., client)| !client.is_finished());
-        if self.clients.is_empty() {
-            return;
-        }
-        let (ask, _, client) = self.clients.remove(self.dice.index(self.clients.len()));
-        client.abort();
-        self.world.record.note(What::Left { ask });
-    }
-
-    fn cut_node(&self, node: usize) {
+    pub(crate) fn cut_node(&self, node: usize) {
         for other in (0..self.world.nodes.len()).filter(|other| *other != node) {
             self.world.net.set_way_cut(node, other, true);
             self.world.net.set_way_cut(other, node, true);
         }
     }
 
-    fn heal_ways(&self) {
+    pub(crate) fn heal_ways(&self) {
         for from in 0..self.world.nodes.len() {
             for to in 0..self.world.nodes.len() {
                 self.world.net.set_way_cut(from, to, false);
+                self.world.net.udp.set_way_cut(from, to, false);
             }
         }
     }
@@ -327,14 +251,19 @@ impl Cluster {
         }
     }
 
-    fn power(&self, node: usize, power: Power, word: &'static str) {
+    pub(crate) fn power(&self, node: usize, power: Power, word: &'static str) {
         self.world.record.note(What::Power { node, power: word });
         self.world.nodes[node].switch.set(power);
     }
 
     fn kill(&mut self, node: usize) {
-        let life = self.world.nodes[node].life;
         self.power(node, Power::Off, "killed");
+        self.bury(node);
+    }
+
+    /// What a process that is gone had under way goes with it.
+    pub(crate) fn bury(&mut self, node: usize) {
+        let life = self.world.nodes[node].life;
         self.tasks.retain(|(each, task)| {
             let others = *each != life;
             if !others {
@@ -362,24 +291,37 @@ impl Cluster {
         }
     }
 
-    /// Everything is whole again, and everybody lives.
+    /// Everything is whole again, and everybody lives who has not left.
     pub(crate) fn heal(&mut self) {
         self.heal_ways();
+        self.heal_services();
+        for node in self.nodes() {
+            self.heal_process(node);
+        }
+        self.comings.whole = None;
+        self.world.record.note(What::Healed);
+    }
+
+    /// Network, store and origin do what they should.
+    pub(crate) fn heal_services(&self) {
         self.world.net.set_weather(NetWeather::default());
+        if self.profile.is_living {
+            self.world.net.udp.set_weather(UdpWeather::default());
+        }
         self.world.store.set_weather(Weather::default());
         self.world.store.set_mode(Mode::Up);
         self.world.origin.set_trouble(Trouble::default());
         self.world.origin.set_mood(Mood::Well);
         self.world.origin.set_delay_ms(20);
-        for node in 0..self.world.nodes.len() {
-            self.world.store.set_cut(node, false);
-            match self.world.nodes[node].switch.power() {
-                Power::On => {}
-                Power::Paused => self.power(node, Power::On, "on"),
-                Power::Off => self.restart(node),
-            }
+    }
+
+    pub(crate) fn heal_process(&mut self, node: usize) {
+        self.world.store.set_cut(node, false);
+        match self.world.nodes[node].switch.power() {
+            Power::On => {}
+            Power::Paused => self.power(node, Power::On, "on"),
+            Power::Off => self.restart(node),
         }
-        self.world.record.note(What::Healed);
     }
 
     /// Probers and followers of the log go on for ever; what is under way is only clients' from now on.
@@ -388,19 +330,7 @@ impl Cluster {
     }
 }
 
-fn addr_of(node: usize) -> SocketAddr {
+pub(crate) fn addr_of(node: usize) -> SocketAddr {
     let last = u8::try_from(node + 1).unwrap_or(u8::MAX);
     SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 1))
-}
-
-fn owns(node: &NodeHandle, ask: &Ask) -> bool {
-    node.engine.view().owner(&ask.query.key) == Some(&node.engine.me().node)
-}
-
-fn served(outcome: &Outcome, is_near: bool) -> Served {
-    let (told, is_body, failure) = match &outcome.answer {
-        Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
-        Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
-    };
-    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), is_near, failure, how: outcome.how }
 }

@@ -5,18 +5,27 @@
 //! reads a clock or opens a socket. [`World`] is for tests that write a schedule by hand; [`simulate`](simulate::simulate)
 //! runs the schedule of a seed, with the checkers of [`check`] after every step.
 
+mod acts;
 pub mod check;
+mod clients;
 mod cluster;
+pub mod coverage;
 pub mod dice;
+mod living;
 pub mod members;
+pub mod minimise;
 pub mod net;
 pub mod origin;
 pub mod profile;
 pub mod record;
 pub mod simulate;
 pub mod store;
+pub mod storm;
 pub mod subject;
 pub mod switch;
+mod talk;
+mod tally;
+pub mod udp;
 pub mod world;
 
 pub use world::{NodeHandle, World};

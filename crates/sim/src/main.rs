@@ -3,28 +3,31 @@
 //! Usually started by `cargo xtask sim`. It decides nothing about what a seed does.
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
-use hopcache_sim::simulate::{Keep, Report, simulate};
+use hopcache_sim::coverage::{Coverage, EXCLUDED, FAULTS, OUTCOMES};
+use hopcache_sim::minimise::minimise;
+use hopcache_sim::simulate::{Keep, Report, Without, simulate, simulate_without};
 
-const USAGE: &str =
-    "hopcache-sim --seed S | --seeds N [--from K] | --replay FILE   [--threads T] [--out DIR]";
+const USAGE: &str = "hopcache-sim --seed S | --seeds N [--from K] [--cover yes] | --replay FILE | --minimise S   [--threads T] [--out DIR]";
 
 struct Options {
     work: Work,
     threads: usize,
     out: PathBuf,
+    /// Whether a fault or an outcome that never occurred fails the run.
+    covers: bool,
 }
 
 enum Work {
     One(u64),
     Many { from: u64, seeds: u64 },
     Replay(PathBuf),
+    Minimise(u64),
 }
 
 fn main() -> ExitCode {
@@ -36,12 +39,13 @@ fn main() -> ExitCode {
         Work::One(seed) => one(*seed, &options.out),
         Work::Many { from, seeds } => many(*from, *seeds, &options),
         Work::Replay(file) => replay(file),
+        Work::Minimise(seed) => smaller(*seed, &options.out),
     };
     if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
-    let (mut work, mut from, mut seeds) = (None, 0, None);
+    let (mut work, mut from, mut seeds, mut covers) = (None, 0, None, false);
     let mut threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut out = PathBuf::from("target/sim");
     while let Some(name) = args.next() {
@@ -51,6 +55,8 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
             "--seeds" => seeds = Some(value.parse().ok()?),
             "--from" => from = value.parse().ok()?,
             "--replay" => work = Some(Work::Replay(value.into())),
+            "--minimise" => work = Some(Work::Minimise(value.parse().ok()?)),
+            "--cover" => covers = value == "yes",
             "--threads" => threads = value.parse().ok().filter(|threads| *threads > 0)?,
             "--out" => out = value.into(),
             // For whoever works on a checker: with `--seed`, since a bug is this thread's.
@@ -63,7 +69,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
         }
     }
     let work = work.or_else(|| seeds.map(|seeds| Work::Many { from, seeds }))?;
-    Some(Options { work, threads, out })
+    Some(Options { work, threads, out, covers })
 }
 
 /// One seed, with all that happened.
@@ -71,7 +77,7 @@ fn one(seed: u64, out: &Path) -> bool {
     let report = simulate(seed, Keep::Trace);
     report.trace.iter().for_each(|line| println!("{line}"));
     println!("{}", summary(&report));
-    tell(&report, out)
+    tell(&report, &Without::default(), out)
 }
 
 fn summary(report: &Report) -> String {
@@ -80,21 +86,51 @@ fn summary(report: &Report) -> String {
 }
 
 /// Says and keeps a violation; whether there is none.
-fn tell(report: &Report, out: &Path) -> bool {
+fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     let Some(violation) = &report.violation else { return true };
-    println!("seed {}: {}: {}", report.seed, violation.check, violation.what);
-    let file = out.join(format!("seed-{}.trace", report.seed));
+    let Report { seed, hash, .. } = report;
+    println!("seed {seed}: {}: {}", violation.check, violation.what);
+    let is_whole = *without == Without::default();
+    let file = out.join(format!("seed-{seed}{}.trace", if is_whole { "" } else { ".min" }));
+    let acts: Vec<String> = without.acts.iter().map(ToString::to_string).collect();
     let head = format!(
-        "seed {}\ntrace {:016x}\n{}: {}\n",
-        report.seed, report.hash, violation.check, violation.what
+        "seed {seed}\nwithout acts {}\nwithout weather {}\ntrace {hash:016x}\n{}: {}\n",
+        acts.join(","),
+        without.weather,
+        violation.check,
+        violation.what
     );
     let written = std::fs::create_dir_all(out)
         .and_then(|()| std::fs::write(&file, head + &report.trace.join("\n") + "\n"));
     match written {
-        Ok(()) => println!("seed {}: trace in {}", report.seed, file.display()),
-        Err(error) => println!("seed {}: the trace could not be written: {error}", report.seed),
+        Ok(()) => println!("seed {seed}: trace in {}", file.display()),
+        Err(error) => println!("seed {seed}: the trace could not be written: {error}"),
+    }
+    if is_whole {
+        println!("seed {seed}: a smaller plan: cargo xtask sim --minimise {seed}");
+        println!(
+            "seed {seed}: once mended, keep it: ({seed}, {:?}, \"what was wrong\") in crates/sim/tests/regressions.rs",
+            violation.check
+        );
     }
     false
+}
+
+/// Leaves out of a seed's plan what its violation does not need; whether it breaks no promise at all.
+fn smaller(seed: u64, out: &Path) -> bool {
+    let Some((without, report)) = minimise(seed) else {
+        println!("seed {seed}: every promise holds");
+        return true;
+    };
+    report.trace.iter().for_each(|line| println!("{line}"));
+    let left = report.acts - without.acts.len();
+    println!(
+        "seed {seed}: {left} of {} acts are left{}, {} facts",
+        report.acts,
+        if without.weather { ", and fair weather" } else { "" },
+        report.trace.len()
+    );
+    tell(&report, &without, out)
 }
 
 /// Runs the seed of a kept trace again; whether the same came out.
@@ -112,7 +148,12 @@ fn replay(file: &Path) -> bool {
         println!("{} is no trace of a seed", file.display());
         return false;
     };
-    let report = simulate(seed, Keep::Trace);
+    let acts = word("without acts ").unwrap_or_default();
+    let without = Without {
+        acts: acts.split(',').filter_map(|act| act.parse().ok()).collect(),
+        weather: word("without weather ") == Some("true"),
+    };
+    let report = simulate_without(seed, Keep::Trace, &without);
     let is_same = report.hash == hash;
     println!("{}", summary(&report));
     match &report.violation {
@@ -137,8 +178,11 @@ struct Sum {
     answers: u64,
     near: u64,
     runs: u64,
+    living: u64,
     failed: Vec<u64>,
-    faults: BTreeMap<&'static str, u64>,
+    coverage: Coverage,
+    /// Of all seeds, in no order.
+    hash: u64,
 }
 
 fn many(from: u64, seeds: u64, options: &Options) -> bool {
@@ -164,7 +208,24 @@ fn many(from: u64, seeds: u64, options: &Options) -> bool {
         }
     });
     sum.print(from, started.elapsed().as_secs_f64(), options.threads);
-    sum.failed.is_empty()
+    let is_covered = print_coverage(&sum.coverage) || !options.covers;
+    sum.failed.is_empty() && is_covered
+}
+
+/// Says how often everything occurred; whether nothing is left out that is not excluded.
+fn print_coverage(coverage: &Coverage) -> bool {
+    for (what, words) in [("faults", &FAULTS[..]), ("outcomes", &OUTCOMES[..])] {
+        let counted: Vec<String> = words.iter().map(|word| format!("{word} {}", coverage.of(word))).collect();
+        println!("{what} that occurred: {}", counted.join(", "));
+    }
+    for (word, reason) in EXCLUDED {
+        println!("excluded: {word} ({}): {reason}", coverage.of(word));
+    }
+    let gaps = coverage.gaps();
+    if !gaps.is_empty() {
+        println!("NEVER OCCURRED, or has no name: {}", gaps.join(", "));
+    }
+    gaps.is_empty()
 }
 
 impl Sum {
@@ -174,10 +235,10 @@ impl Sum {
         self.answers += report.answers;
         self.near += report.near;
         self.runs += report.runs;
-        for (word, count) in &report.faults {
-            *self.faults.entry(word).or_default() += count;
-        }
-        if !tell(report, out) {
+        self.living += u64::from(report.is_living);
+        self.hash ^= report.hash.rotate_left((report.seed % 64) as u32);
+        self.coverage.take(&report.coverage);
+        if !tell(report, &Without::default(), out) {
             self.failed.push(report.seed);
         }
     }
@@ -185,12 +246,11 @@ impl Sum {
     #[expect(clippy::cast_precision_loss, reason = "rates for the eye")]
     fn print(&self, from: u64, seconds: f64, threads: usize) {
         let rate = |count: u64| count as f64 / seconds.max(0.001);
-        let Self { seeds, steps, answers, near, runs, .. } = self;
+        let Self { seeds, steps, answers, near, runs, living, hash, .. } = self;
         println!("{seeds} seeds from {from} in {seconds:.1} s on {threads} threads");
         println!("{:.1} seeds/s, {:.0} steps/s", rate(*seeds), rate(*steps));
+        println!("{living} seeds with nodes that come and go; hash of all traces {hash:016x}");
         println!("{steps} steps checked, {answers} answers ({near} near), {runs} runs");
-        let faults: Vec<String> = self.faults.iter().map(|(word, count)| format!("{word} {count}")).collect();
-        println!("faults: {}", faults.join(", "));
         println!("violations: {}", self.failed.len());
         if !self.failed.is_empty() {
             let mut failed = self.failed.clone();

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use hopcache_core::limits::PROBE_TIMEOUT_MS;
-use hopcache_core::membership::{Card, Change, Membership, Phase, Report, probe_pause};
+use hopcache_core::membership::{Card, Change, Heard, MemberInfo, Membership, Phase, Report, probe_pause};
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::Millis;
@@ -30,7 +31,7 @@ thread_local! {
     static RINGS: RefCell<BTreeMap<Vec<NodeName>, Arc<Ring>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn ring_of(members: &[NodeName]) -> Arc<Ring> {
+pub(crate) fn ring_of(members: &[NodeName]) -> Arc<Ring> {
     RINGS.with_borrow_mut(|rings| {
         let ring = rings.entry(members.to_vec());
         let build = || Arc::new(Ring::new(members, VIRTUAL_NODES, RingEpoch::of(members, VIRTUAL_NODES)));
@@ -46,8 +47,11 @@ fn names_of(members: &Membership) -> Vec<NodeName> {
 pub struct SimRouting {
     ring: ArcSwap<Ring>,
     changes: Watched<u64>,
+    rings: AtomicU64,
     /// Where probes keep it; without, a peer that cannot be asked leaves it and only a test brings it back.
     members: Option<Mutex<Membership>>,
+    /// Whether members say their phase: then who has left the ring may still be asked.
+    has_phases: bool,
     suspicion: Notify,
     engine: Mutex<Weak<Engine>>,
 }
@@ -56,21 +60,30 @@ impl SimRouting {
     /// A ring of these members, until somebody says otherwise.
     #[must_use]
     pub fn new(members: &[NodeName]) -> Arc<Self> {
-        Self::with(members, None)
+        Self::with(members, None, false)
     }
 
     /// A ring that probes keep; this node is alone at first.
     #[must_use]
     pub fn probed(me: &Holder, addr: SocketAddr) -> Arc<Self> {
         let members = Membership::new(Card::new(me.node.clone(), addr, me.incarnation, Phase::Ready));
-        Self::with(std::slice::from_ref(&me.node), Some(Mutex::new(members)))
+        Self::with(std::slice::from_ref(&me.node), Some(Mutex::new(members)), false)
     }
 
-    fn with(names: &[NodeName], members: Option<Mutex<Membership>>) -> Arc<Self> {
+    /// A ring that probes and gossip keep; this node joins, and owns nothing at first.
+    #[must_use]
+    pub fn joining(me: &Holder, addr: SocketAddr) -> Arc<Self> {
+        let members = Membership::new(Card::new(me.node.clone(), addr, me.incarnation, Phase::Joining));
+        Self::with(&[], Some(Mutex::new(members)), true)
+    }
+
+    fn with(names: &[NodeName], members: Option<Mutex<Membership>>, has_phases: bool) -> Arc<Self> {
         Arc::new(Self {
             ring: ArcSwap::new(ring_of(names)),
             changes: Watched::new(0),
+            rings: AtomicU64::new(0),
             members,
+            has_phases,
             suspicion: Notify::new(),
             engine: Mutex::default(),
         })
@@ -84,6 +97,7 @@ impl SimRouting {
     /// Replaces the view.
     pub fn set(&self, members: &[NodeName]) {
         self.ring.store(ring_of(members));
+        self.rings.fetch_add(1, Ordering::Relaxed);
         self.changes.set(self.changes.get() + 1);
     }
 
@@ -93,8 +107,92 @@ impl SimRouting {
         self.ring.load().members().to_vec()
     }
 
+    /// Rings that followed each other here.
+    #[must_use]
+    pub(crate) fn rings(&self) -> u64 {
+        self.rings.load(Ordering::Relaxed)
+    }
+
+    /// Members that it knows, dead ones included; none where a test says who is routed to.
+    #[must_use]
+    pub fn members(&self) -> Vec<MemberInfo> {
+        self.members.as_ref().map(|members| members.lock().members()).unwrap_or_default()
+    }
+
+    /// What this node says of itself, where members say their phase.
+    #[must_use]
+    pub fn card(&self) -> Option<Card> {
+        self.members.as_ref().filter(|_| self.has_phases).map(|members| members.lock().me().clone())
+    }
+
+    /// This node's phase, where there are any.
+    #[must_use]
+    pub fn phase(&self) -> Option<Phase> {
+        self.card().map(|card| card.phase)
+    }
+
+    /// Another phase of this node; its card, which is to be spread.
+    pub(crate) fn set_phase(&self, phase: Phase) -> Option<Card> {
+        self.change(|members| {
+            let (card, change) = members.set_phase(phase);
+            (change, Some(card))
+        })
+    }
+
+    /// A card that gossip brought; where its node has to be probed, if it has to be.
+    pub(crate) fn heard(&self, card: &Card) -> Option<SocketAddr> {
+        self.change(|members| match members.heard(card) {
+            Ok(Heard::Known(change)) => (change, None),
+            Ok(Heard::Probe(addr)) => (Change::None, Some(addr)),
+            Err(_) => (Change::None, None),
+        })
+    }
+
+    /// A probe of `addr` was answered with this card.
+    pub(crate) fn answered(&self, addr: SocketAddr, card: &Card) {
+        self.change(|members| (members.answered(addr, card).unwrap_or(Change::None), None::<()>));
+    }
+
+    /// Somebody saw a member fail, or heard that it has.
+    pub(crate) fn failed(&self, node: &NodeName, report: Report) {
+        self.change(|members| (members.report(node, report), None::<()>));
+    }
+
+    /// What was heard of is not probed any more.
+    pub(crate) fn dismiss(&self, addr: SocketAddr) {
+        self.change(|members| {
+            members.dismiss(addr);
+            (Change::None, None::<()>)
+        });
+    }
+
+    /// Forgets who has been down for long.
+    pub(crate) fn forget(&self, now: Millis, is_seed: impl Fn(SocketAddr) -> bool) {
+        self.change(|members| (members.forget(now, is_seed), None::<()>));
+    }
+
+    fn change<T>(&self, act: impl FnOnce(&mut Membership) -> (Change, Option<T>)) -> Option<T> {
+        let mut members = self.members.as_ref()?.lock();
+        let (change, said) = act(&mut members);
+        let names = names_of(&members);
+        drop(members);
+        self.publish(change, &names);
+        said
+    }
+
+    /// Whether a node can be asked. One that drains is on no ring and answers what it is asked to its end.
     fn has(&self, node: &NodeName) -> bool {
-        self.ring.load().members().contains(node)
+        match &self.members {
+            Some(members) if self.has_phases => {
+                members.lock().get(node).is_some_and(|member| member.state.is_routable())
+            }
+            _ => self.ring.load().members().contains(node),
+        }
+    }
+
+    /// Passes when a member was seen to fail: its next probe is due.
+    pub(crate) async fn suspicion(&self) {
+        self.suspicion.notified().await;
     }
 
     fn saw(&self, members: &Mutex<Membership>, node: &NodeName, report: Report) -> Change {
@@ -112,6 +210,9 @@ impl SimRouting {
             if let Some(engine) = self.engine.lock().upgrade() {
                 engine.ring_changed();
             }
+        } else if change == Change::Member && self.has_phases {
+            // A draining member that has died changes no ring, and who waits for it has to know.
+            self.changes.set(self.changes.get() + 1);
         }
     }
 

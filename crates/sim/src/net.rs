@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
+use hopcache_core::membership::Card;
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
@@ -15,10 +16,12 @@ use hopcache_engine::ports::{PeerError, Peers};
 use parking_lot::Mutex;
 
 use crate::dice::SimDice;
+use crate::members::SimRouting;
 use crate::record::{Life, Record, What};
 use crate::subject::ask_of_trace;
 use crate::switch::{Power, Switch};
-use crate::world::sim_now;
+use crate::udp::Udp;
+use crate::world::{node_name, sim_now};
 
 /// What happens to messages on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,11 +37,17 @@ pub struct NetWeather {
 /// Every node's address, and the ways between them.
 pub struct Net {
     hosts: Mutex<BTreeMap<NodeName, Host>>,
+    /// What nodes say of themselves, where they say anything.
+    cards: Mutex<BTreeMap<usize, (Life, Weak<SimRouting>)>>,
+    /// What the seeds' name resolves to.
+    seeds: Mutex<Vec<usize>>,
     cut_ways: Mutex<BTreeSet<(usize, usize)>>,
     weather: Mutex<NetWeather>,
     forwards: Mutex<u64>,
     dice: SimDice,
     record: Arc<Record>,
+    /// Datagrams' own way.
+    pub udp: Arc<Udp>,
 }
 
 #[derive(Clone)]
@@ -61,10 +70,13 @@ impl Net {
     pub fn new(record: Arc<Record>, seed: u64) -> Self {
         Self {
             hosts: Mutex::default(),
+            cards: Mutex::default(),
+            seeds: Mutex::default(),
             cut_ways: Mutex::default(),
             weather: Mutex::default(),
             forwards: Mutex::default(),
             dice: SimDice::new(seed),
+            udp: Arc::new(Udp::new(Arc::clone(&record), seed ^ 0x0d61_76a3)),
             record,
         }
     }
@@ -73,6 +85,20 @@ impl Net {
     pub fn plug_in(&self, engine: &Arc<Engine>, switch: Switch, life: Life) {
         let host = Host { engine: Arc::downgrade(engine), switch, is_cut_off: false, life };
         self.hosts.lock().insert(engine.me().node.clone(), host);
+    }
+
+    /// Who answers probes for a life of a node.
+    pub(crate) fn show_card(&self, life: Life, routing: &Arc<SimRouting>) {
+        self.cards.lock().insert(life.node, (life, Arc::downgrade(routing)));
+    }
+
+    /// What the seeds' name resolves to from now on.
+    pub(crate) fn set_seeds(&self, nodes: Vec<usize>) {
+        *self.seeds.lock() = nodes;
+    }
+
+    pub(crate) fn seeds(&self) -> Vec<usize> {
+        self.seeds.lock().clone()
     }
 
     /// Cuts a node off from its peers, both ways, or heals it.
@@ -113,7 +139,8 @@ impl Net {
         *self.weather.lock()
     }
 
-    fn is_cut(&self, from: usize, to: usize) -> bool {
+    /// Whether what one node sends another does not arrive.
+    pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cut_ways.lock().contains(&(from, to))
     }
 }
@@ -153,6 +180,11 @@ impl PeersPort {
         let is_lost = self.net.dice.chance(weather.lost);
         let late_ms =
             if weather.delay_ms_max > 0 { self.net.dice.below(weather.delay_ms_max + 1) } else { 0 };
+        for (happens, word) in [(late_ms > 0, "message late"), (is_lost, "message lost")] {
+            if happens {
+                self.net.record.cover(word);
+            }
+        }
         tokio::time::sleep(Millis(self.delay_ms + late_ms).duration()).await;
         if is_lost || self.is_cut(host, from, to) {
             std::future::pending::<()>().await;
@@ -162,6 +194,7 @@ impl PeersPort {
     async fn call(&self, host: &Host, hop: u32, message: Bytes) -> Result<Bytes, PeerError> {
         let (from, to) = (self.by.node, host.life.node);
         if self.net.dice.chance(self.net.weather().doubled) {
+            self.net.record.cover("message twice");
             let (port, host, message) = (self.clone(), host.clone(), message.clone());
             tokio::spawn(async move {
                 let way = port.travel(&host, from, to);
@@ -195,6 +228,30 @@ impl PeersPort {
         let answer = engine.serve_peer(&message).await;
         record.note(What::ServeEnded { hop });
         answer.map_err(|why| PeerError::Refused(why.to_string()))
+    }
+
+    /// Asks whoever lives at a node's address who that is.
+    pub(crate) async fn identify(&self, there: usize, timeout_ms: Millis) -> Result<Card, PeerError> {
+        self.switch.on().await;
+        let name = node_name(there).ok_or_else(Self::gone)?;
+        let host = self.net.host(&name).ok_or_else(Self::gone)?;
+        let here = self.by.node;
+        let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
+        let is_lost = self.net.dice.chance(self.net.weather().lost);
+        if host.switch.power() == Power::Off {
+            return Err(Self::gone());
+        }
+        tokio::time::sleep(Millis(2 * self.delay_ms).duration()).await;
+        if host.switch.power() == Power::Paused || is_cut || is_lost {
+            tokio::time::sleep(timeout_ms.duration()).await;
+            self.net.record.cover("probe unanswered");
+            self.switch.on().await;
+            return Err(PeerError::TimedOut);
+        }
+        let shown = self.net.cards.lock().get(&there).filter(|(life, _)| *life == host.life).cloned();
+        let card = shown.and_then(|(_, routing)| routing.upgrade()).and_then(|routing| routing.card());
+        self.switch.on().await;
+        card.ok_or_else(Self::gone)
     }
 
     /// For whom a message is, where it is a forwarded request.
@@ -240,6 +297,7 @@ impl Peers for PeersPort {
             }
             _ => {
                 tokio::time::sleep(timeout_ms.duration()).await;
+                self.net.record.cover("probe unanswered");
                 Err(PeerError::TimedOut)
             }
         };

@@ -89,6 +89,8 @@ pub struct Trouble {
     pub stall: u64,
     /// A panic in the caller's task.
     pub panic: u64,
+    /// A no to whoever asks: no slot, too many of this principal's, credentials that are not taken.
+    pub refusal: u64,
     /// Runs take up to so much longer than the usual delay.
     pub spread_ms: u64,
 }
@@ -244,6 +246,9 @@ impl ScriptedOrigin {
             }
         }
         let stalls = self.dice.chance(state.trouble.stall);
+        if stalls {
+            self.record.cover("run stalled");
+        }
         let stall_ms = if stalls { self.dice.between(500, 4_000) } else { 0 };
         let spread_ms = state.trouble.spread_ms;
         let slow = state.slow.as_ref().filter(|(part, _)| run.statement.contains(part.as_str()));
@@ -264,10 +269,13 @@ impl ScriptedOrigin {
         if run.statement.contains("FAILS") || run.statement.contains("BROKEN") {
             return Mood::Fault(OriginFault::Failed(said_of(run)));
         }
+        if run.statement.contains("HUGE") {
+            return Mood::Fault(OriginFault::TooLarge { limit_bytes: run.bytes_max });
+        }
         if run.statement.contains("DRIFTS") {
             return Mood::Update;
         }
-        let Trouble { cut, transient, panic, .. } = state.trouble;
+        let Trouble { cut, transient, panic, refusal, .. } = state.trouble;
         if self.dice.chance(cut) {
             Mood::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
         } else if self.dice.chance(transient) {
@@ -275,6 +283,9 @@ impl ScriptedOrigin {
             Mood::Fault(OriginFault::Transient(Neo4jFailure { code, message: "seeded".to_owned() }))
         } else if self.dice.chance(panic) {
             Mood::Panic(1)
+        } else if self.dice.chance(refusal) {
+            let refused = [OriginFault::Overloaded, OriginFault::TooManyRuns, refused_login()];
+            Mood::Fault(refused[self.dice.index(refused.len())].clone())
         } else {
             Mood::Well
         }
@@ -283,6 +294,11 @@ impl ScriptedOrigin {
 
 fn seen(run: &OriginRun) -> RunSeen {
     RunSeen { statement: run.statement.to_string(), scope: run.identity.scope, began: sim_now() }
+}
+
+fn refused_login() -> OriginFault {
+    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
+    OriginFault::Unauthorized(Neo4jFailure { code, message: "seeded".to_owned() })
 }
 
 /// What the server says of a statement that fails: whose it is can be seen in it (I5).
@@ -355,7 +371,7 @@ impl Origin for OriginPort {
         if word_delay_ms > 0 {
             tokio::time::sleep(Millis(word_delay_ms).duration()).await;
         }
-        if run.statement.contains("BROKEN") {
+        if run.statement.contains("BROKEN") || run.statement.contains("ODD") {
             let said = Neo4jFailure {
                 code: "Neo.ClientError.Statement.SyntaxError".to_owned(),
                 message: "it is broken".to_owned(),
@@ -383,6 +399,9 @@ pub(crate) fn seeded_panic() -> ! {
     std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }
 
+/// A `BIG` result is so much larger than others; what of it is stored is up to the policy.
+pub const BIG_BYTES: usize = 8 << 10;
+
 const FIELDS: [&str; 3] = ["version", "principal", "told"];
 
 /// Version, principal and what [`told_in`] reads, so that an answer shows whose it is and how old; then a
@@ -392,11 +411,14 @@ fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
     let summary =
         if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
     let mut records = first_record(run, fate);
+    if run.statement.contains("BIG") {
+        records.extend(record(fate.version, run, &"big ".repeat(BIG_BYTES / 4)));
+    }
     records.extend(record(fate.version, run, "end;"));
     ResultSet {
         fields: FIELDS.map(str::to_owned).to_vec(),
         records: Bytes::from(records),
-        rows: 2,
+        rows: 2 + u64::from(run.statement.contains("BIG")),
         kind: Some(StatementKind::Read),
         summary,
         bookmark: None,

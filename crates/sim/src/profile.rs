@@ -7,9 +7,11 @@ use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::dice::SimDice;
 use crate::net::NetWeather;
+use crate::origin::BIG_BYTES;
 use crate::origin::Trouble;
 use crate::store::Weather;
-use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, USUAL};
+use crate::subject::{ASKED_WITHOUT_JOINS, DATABASES, PRINCIPALS, STATEMENTS, Subject, USUAL};
+use crate::udp::UdpWeather;
 use crate::world::default_policy;
 
 /// Kinds of fault.
@@ -37,6 +39,10 @@ pub enum Kind {
     Processes,
     /// Memories that forget.
     Memories,
+    /// Gossip late, lost, twice, or cut while all else comes through. Where nodes come and go only.
+    Gossip,
+    /// Nodes that join, drain and leave. Where nodes come and go only.
+    Members,
 }
 
 impl Kind {
@@ -53,12 +59,17 @@ impl Kind {
         Self::Processes,
         Self::Memories,
     ];
+
+    /// Those of worlds where nodes come and go.
+    const LIVING: [Self; 2] = [Self::Gossip, Self::Members];
 }
 
 /// A seed's world.
 pub struct Profile {
     /// Nodes.
     pub nodes: usize,
+    /// Whether nodes find each other by gossip, come and go; else they have each other's addresses, and probe.
+    pub is_living: bool,
     /// What is asked.
     pub subjects: Vec<Subject>,
     /// Which faults there are; none in a quiet world, where I1 holds strictly.
@@ -79,6 +90,11 @@ const NEAR_RATE_PER_S_MIN: f64 = 0.5;
 /// Stale-if-error of the worlds that have it: over before a world is, so that its end is met too.
 pub const STALE_IF_ERROR_MS: u64 = 4_000;
 
+/// Most nodes that live at a time.
+pub const NODES_MAX: usize = 6;
+/// Most names that a world ever has: who has left does not come again.
+pub const NAMES_MAX: usize = 10;
+
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
 
@@ -86,15 +102,8 @@ impl Profile {
     /// The world of a seed.
     #[must_use]
     pub fn of(seed: u64, dice: &SimDice) -> Self {
-        let kinds = match seed % 8 {
-            0 => Vec::new(),
-            7 => Kind::ALL.to_vec(),
-            _ => {
-                let first = dice.index(Kind::ALL.len());
-                let some = Kind::ALL.into_iter().enumerate();
-                some.filter(|(place, _)| *place == first || dice.chance(300)).map(|(_, kind)| kind).collect()
-            }
-        };
+        let is_living = is_living(seed);
+        let kinds = kinds(seed, is_living, dice);
         let policy = Policy {
             ttl_ms: Millis(TTL_MS),
             grace: 0.5,
@@ -103,11 +112,13 @@ impl Profile {
             near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
             stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
             refresh: refresh(seed),
+            entry_bytes_max: if is_living { BIG_BYTES } else { default_policy().entry_bytes_max },
             ..default_policy()
         };
         Self {
             nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
-            subjects: subjects(dice),
+            is_living,
+            subjects: subjects(dice, is_living),
             kinds,
             steps: 100,
             policy,
@@ -125,6 +136,12 @@ impl Profile {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.kinds.is_empty()
+    }
+
+    /// Whether nothing is ever wrong with the store or the way to it.
+    #[must_use]
+    pub fn is_store_well(&self) -> bool {
+        !self.kinds.iter().any(|kind| matches!(kind, Kind::StoreWeather | Kind::StoreOut | Kind::StoreLosses))
     }
 
     /// What happens to store commands.
@@ -154,6 +171,19 @@ impl Profile {
         }
     }
 
+    /// What happens to gossip: up to 30 % lost and half of it twice (F13).
+    #[must_use]
+    pub fn udp_weather(&self, dice: &SimDice) -> UdpWeather {
+        if !self.has(Kind::Gossip) {
+            return UdpWeather::default();
+        }
+        UdpWeather {
+            delay_ms_max: dice.between(0, NET_DELAY_MS_MAX),
+            lost: dice.below(300),
+            doubled: dice.below(500),
+        }
+    }
+
     /// What happens to runs.
     #[must_use]
     pub fn trouble(&self, dice: &SimDice) -> Trouble {
@@ -166,7 +196,29 @@ impl Profile {
             transient: dice.below(200),
             stall: dice.below(200),
             panic: dice.below(50),
+            refusal: if self.is_living { dice.below(50) } else { 0 },
             spread_ms,
+        }
+    }
+}
+
+/// Two of five seeds; none of those in `tests/regressions.rs`, which were found before there was gossip.
+fn is_living(seed: u64) -> bool {
+    matches!(seed / 8 % 5, 2 | 4)
+}
+
+fn kinds(seed: u64, is_living: bool, dice: &SimDice) -> Vec<Kind> {
+    let mut all = Kind::ALL.to_vec();
+    if is_living {
+        all.extend(Kind::LIVING);
+    }
+    match seed % 8 {
+        0 => Vec::new(),
+        7 => all,
+        _ => {
+            let first = dice.index(all.len());
+            let some = all.into_iter().enumerate();
+            some.filter(|(place, _)| *place == first || dice.chance(300)).map(|(_, kind)| kind).collect()
         }
     }
 }
@@ -189,11 +241,11 @@ fn refresh(seed: u64) -> RefreshPolicy {
 }
 
 /// One to four statements, mostly usual ones, as one to three principals, in one or two databases.
-fn subjects(dice: &SimDice) -> Vec<Subject> {
+fn subjects(dice: &SimDice, is_living: bool) -> Vec<Subject> {
     let statements = dice.between(1, 2);
     let mut chosen: Vec<usize> = (0..statements).map(|_| dice.index(USUAL)).collect();
     if dice.chance(400) {
-        chosen.push(dice.index(STATEMENTS.len()));
+        chosen.push(dice.index(if is_living { STATEMENTS.len() } else { ASKED_WITHOUT_JOINS }));
     }
     chosen.sort_unstable();
     chosen.dedup();

@@ -10,6 +10,7 @@ use hopcache_engine::outcome::How;
 use hopcache_engine::ports::Scope;
 use parking_lot::Mutex;
 
+use crate::coverage::Coverage;
 use crate::world::sim_now;
 
 /// One life of one node.
@@ -220,6 +221,14 @@ pub enum What {
     PurgeEnded { purge: u32, stored: bool, unreached: u32, nodes: u32 },
     /// A node forgot its memory, as a cache may.
     MemoryForgotten { node: usize },
+    /// Gossip between two nodes, one way, while all else comes through.
+    GossipLink { from: usize, to: usize, is_cut: bool },
+    /// A majority is whole again; the others are cut off or dead.
+    MajorityHealed { nodes: Vec<usize> },
+    /// The even asking whose hits are counted began or ended, before the faults or after them.
+    Even { is_after: bool, is_on: bool },
+    /// A node that leaves has ended what it had under way, or its time for it is over: what is left of it.
+    Emptied { by: Life, leases: usize, in_time: bool },
     /// Everything that was broken is whole again.
     Healed,
     /// Nothing more will be asked.
@@ -230,6 +239,7 @@ pub enum What {
 #[derive(Default)]
 pub struct Record {
     inner: Mutex<Inner>,
+    coverage: Mutex<Coverage>,
 }
 
 struct Inner {
@@ -252,6 +262,22 @@ impl Record {
         let mut inner = self.inner.lock();
         let _ = write!(inner.hash, "{fact}");
         inner.facts.push(fact);
+    }
+
+    /// Counts a word for the coverage; no part of the trace.
+    pub fn cover(&self, word: &'static str) {
+        self.coverage.lock().count(word);
+    }
+
+    /// Counts what a request or a node came to.
+    pub fn cover_with(&self, count: impl FnOnce(&mut Coverage)) {
+        count(&mut self.coverage.lock());
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        self.coverage.lock().clone()
     }
 
     /// The short name of a key.

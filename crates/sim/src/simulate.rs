@@ -1,22 +1,27 @@
 //! One seed: its world, its schedule, the checkers after every step; first safety, then liveness.
 //!
-//! The schedule goes on for a number of steps, each an act (ask, write, break, mend) and some time. Then everything
-//! heals, and what is asked must be answered; then nothing is asked, and nothing may be left. The seed decides all of
-//! it. The acts themselves are `cluster.rs`'.
+//! The schedule goes on for a number of steps, each an act (ask, write, break, mend) and some time. Then a majority
+//! heals, in some worlds, and then everything: rings have to agree, and what is asked must be answered; then nothing is
+//! asked, and nothing may be left. Where nodes come and go it is asked evenly before the faults and after them, so that
+//! hit ratios can be compared (I12). The seed decides all of it. The acts themselves are `cluster.rs`'.
 
+use std::collections::BTreeSet;
+
+use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_engine::outcome::Detail;
-use parking_lot::Mutex;
 
 use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
 use crate::cluster::Cluster;
-use crate::profile::{Kind, Profile};
-use crate::record::{Fact, What};
+use crate::coverage::Coverage;
+use crate::profile::TTL_MS;
+use crate::record::What;
 use crate::subject::DATABASES;
+use crate::switch::Power;
+use crate::tally::Tally;
 use crate::world::sim_now;
 
 /// What a run of one seed came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Which.
     pub seed: u64,
@@ -30,8 +35,14 @@ pub struct Report {
     pub near: u64,
     /// Runs at the origin.
     pub runs: u64,
+    /// Whether nodes came and went.
+    pub is_living: bool,
     /// Faults that occurred, by kind.
     pub faults: Vec<(&'static str, u64)>,
+    /// Every word of faults and outcomes that occurred.
+    pub coverage: Coverage,
+    /// Acts that the schedule has; a plan may leave some out.
+    pub acts: usize,
     /// The promise that did not hold, if one did not.
     pub violation: Option<Violation>,
     /// What happened; kept for a seed with a violation, or when asked for.
@@ -47,31 +58,45 @@ pub enum Keep {
     Failures,
 }
 
+/// What a plan leaves out of its seed's schedule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Acts, by their place.
+    pub acts: BTreeSet<usize>,
+    /// The weather of network, store, origin and gossip.
+    pub weather: bool,
+}
+
 /// Longest pause of the liveness phase between two looks of the checkers.
 const LOOK_MS: u64 = 250;
+
+/// Nodes that start together know each other by then.
+const SETTLE_MS: u64 = 4_000;
+
+/// Rings agree and everything is answered so long after a heal: the longest lease (10 s), a run, and what gossip takes
+/// to find and believe its dead again.
+const CONVERGE_MS: u64 = 18_000;
+
+/// Between two of those that ask evenly.
+const EVEN_MS: u64 = 25;
 
 /// Runs one seed on the calling thread.
 #[must_use]
 pub fn simulate(seed: u64, keep: Keep) -> Report {
+    simulate_without(seed, keep, &Without::default())
+}
+
+/// Runs one seed without a part of its schedule.
+#[must_use]
+pub fn simulate_without(seed: u64, keep: Keep, without: &Without) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let Ok(runtime) = runtime else {
-        let what = "no runtime".to_owned();
-        let violation = Some(Violation { check: "simulator", what });
-        return Report {
-            seed,
-            hash: 0,
-            steps: 0,
-            answers: 0,
-            near: 0,
-            runs: 0,
-            faults: Vec::new(),
-            violation,
-            trace: Vec::new(),
-        };
+        let violation = Some(Violation { check: "simulator", what: "no runtime".to_owned() });
+        return Report { seed, violation, ..Report::default() };
     };
     runtime.block_on(async {
         let mut simulation = Simulation::new(seed);
-        let violation = simulation.run().await.err();
+        let violation = simulation.run(without).await.err();
         simulation.report(seed, violation, keep)
     })
 }
@@ -82,15 +107,7 @@ struct Simulation {
     ground: Ground,
     looked_at: usize,
     steps: u64,
-    tally: Mutex<Tally>,
-}
-
-#[derive(Default)]
-struct Tally {
-    answers: u64,
-    near: u64,
-    runs: u64,
-    faults: std::collections::BTreeMap<&'static str, u64>,
+    tally: Tally,
 }
 
 impl Simulation {
@@ -99,6 +116,7 @@ impl Simulation {
         let ground = Ground {
             policy: cluster.profile.policy.clone(),
             is_faultless: cluster.profile.is_quiet(),
+            is_store_well: cluster.profile.is_store_well(),
             asks: Default::default(),
             runs: Default::default(),
             subjects: Default::default(),
@@ -106,41 +124,103 @@ impl Simulation {
             jumps: Vec::new(),
             jumps_ahead: Vec::new(),
         };
-        Self { cluster, checks: Checks::default(), ground, looked_at: 0, steps: 0, tally: Mutex::default() }
+        Self { cluster, checks: Checks::default(), ground, looked_at: 0, steps: 0, tally: Tally::default() }
     }
 
-    async fn run(&mut self) -> Result<(), Violation> {
-        for _ in 0..self.cluster.profile.steps {
-            self.act().await;
+    async fn run(&mut self, without: &Without) -> Result<(), Violation> {
+        let is_living = self.cluster.profile.is_living;
+        if is_living {
+            self.begin(without).await?;
+        } else if without.weather {
+            self.cluster.heal_services();
+        }
+        for step in 0..self.cluster.profile.steps {
+            self.cluster.begin_step(step, 0);
+            if !without.acts.contains(&step) {
+                self.act();
+            }
+            self.cluster.begin_step(step, 1);
             let pause_ms = self.cluster.pause_ms();
             self.pass(pause_ms).await?;
         }
+        self.cluster.begin_step(self.cluster.profile.steps, 0);
+        if is_living && self.cluster.dice.chance(400) {
+            self.majority().await?;
+        }
         self.cluster.heal();
-        self.pass_looking(18_000).await?;
+        self.pass_looking(CONVERGE_MS).await?;
+        let all = self.cluster.staying();
+        if is_living {
+            self.agree(&all)?;
+            self.evenly(true, &all).await?;
+        }
         for _ in 0..2 {
-            self.cluster.ask_everything();
+            self.cluster.ask_everything(&all);
             self.pass_looking(1_500).await?;
         }
         self.cluster.end_asking();
         // Longer than any patience, lease and back-off.
         self.pass_looking(32_000).await?;
         self.cluster.world.record.note(What::Quiet);
-        self.look(true)
+        self.look(true, Some(Cluster::names(&all)))
     }
 
-    async fn act(&mut self) {
+    /// The nodes find each other, and it is asked evenly, before anything breaks.
+    async fn begin(&mut self, without: &Without) -> Result<(), Violation> {
+        self.cluster.world.origin.set_delay_ms(20);
+        self.pass_looking(SETTLE_MS).await?;
+        let all = self.cluster.staying();
+        self.agree(&all)?;
+        self.evenly(false, &all).await?;
+        self.cluster.begin_step(self.cluster.profile.steps, 1);
+        if !without.weather {
+            self.cluster.begin_faults();
+        }
+        Ok(())
+    }
+
+    /// A majority that is whole converges without the others.
+    async fn majority(&mut self) -> Result<(), Violation> {
+        let Some(majority) = self.cluster.heal_majority() else { return Ok(()) };
+        self.pass_looking(CONVERGE_MS).await?;
+        self.agree(&majority)?;
+        self.cluster.ask_everything(&majority);
+        self.pass_looking(1_500).await
+    }
+
+    /// Two TTL of asking, as evenly as can be.
+    async fn evenly(&mut self, is_after: bool, nodes: &[usize]) -> Result<(), Violation> {
+        let note = |cluster: &Cluster, is_on| cluster.world.record.note(What::Even { is_after, is_on });
+        note(&self.cluster, true);
+        for turn in 0..usize::try_from(2 * TTL_MS / EVEN_MS).unwrap_or(0) {
+            if !self.cluster.ask_evenly(turn, nodes) {
+                break;
+            }
+            self.pass(EVEN_MS).await?;
+        }
+        // What was asked last is answered.
+        self.pass_looking(LOOK_MS).await?;
+        note(&self.cluster, false);
+        Ok(())
+    }
+
+    fn act(&mut self) {
         let cluster = &mut self.cluster;
         if cluster.dice.chance(650) {
             return cluster.ask_some();
         }
-        let acts = Profile::acts(&cluster.profile);
+        let acts = cluster.profile.acts();
         let act = acts[cluster.dice.index(acts.len())];
         cluster.act(act);
     }
 
     async fn pass(&mut self, span_ms: u64) -> Result<(), Violation> {
         tokio::time::sleep(Millis(span_ms).duration()).await;
-        self.look(false)
+        self.cluster.see_off();
+        if self.cluster.profile.is_living {
+            self.cluster.name_seeds();
+        }
+        self.look(false, None)
     }
 
     async fn pass_looking(&mut self, span_ms: u64) -> Result<(), Violation> {
@@ -150,13 +230,18 @@ impl Simulation {
         Ok(())
     }
 
-    fn look(&mut self, is_quiet: bool) -> Result<(), Violation> {
+    /// I12: these have had the time that it takes, so they route to each other and to nobody else.
+    fn agree(&mut self, nodes: &[usize]) -> Result<(), Violation> {
+        self.look(false, Some(Cluster::names(nodes)))
+    }
+
+    fn look(&mut self, is_quiet: bool, members: Option<Vec<NodeName>>) -> Result<(), Violation> {
         let record = &self.cluster.world.record;
         let facts = record.since(self.looked_at);
         self.looked_at += facts.len();
         self.steps += 1;
         self.ground.learn(&facts);
-        self.tally.lock().count(&facts);
+        self.tally.count(&facts, record);
         let keys: Vec<_> = self.ground.subjects.keys().copied().collect();
         let nodes: Vec<NodeSeen> = self
             .cluster
@@ -168,6 +253,8 @@ impl Simulation {
                 power: node.switch.power(),
                 sizes: node.engine.sizes(),
                 ring: node.routing.names(),
+                members: node.routing.members(),
+                refreshes: node.refreshes(),
                 flights: keys
                     .iter()
                     .copied()
@@ -175,111 +262,31 @@ impl Simulation {
                     .collect(),
             })
             .collect();
-        let seen = Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet };
+        let differ = |one: &NodeSeen| one.power != Power::Off && one.ring != nodes[0].ring;
+        if nodes.first().is_some_and(|first| first.power != Power::Off) && nodes.iter().any(differ) {
+            record.cover("rings disagreed");
+        }
+        let seen =
+            Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet, members };
         self.checks.look(&seen)
     }
 
     fn report(self, seed: u64, violation: Option<Violation>, keep: Keep) -> Report {
         let record = &self.cluster.world.record;
-        let tally = self.tally.into_inner();
         let trace = if violation.is_some() || keep == Keep::Trace { record.lines() } else { Vec::new() };
         Report {
             seed,
             hash: record.hash(),
             steps: self.steps,
-            answers: tally.answers,
-            near: tally.near,
-            runs: tally.runs,
-            faults: tally.faults.into_iter().collect(),
+            answers: self.tally.answers,
+            near: self.tally.near,
+            runs: self.tally.runs,
+            is_living: self.cluster.profile.is_living,
+            faults: self.tally.faults.into_iter().collect(),
+            coverage: record.coverage(),
+            acts: self.cluster.profile.steps,
             violation,
             trace,
-        }
-    }
-}
-
-impl Profile {
-    /// Acts that a world of these kinds has beside asking; each as likely as it is often in the list.
-    fn acts(&self) -> Vec<Act> {
-        let mut acts = vec![Act::Write, Act::Write, Act::Delay];
-        for kind in &self.kinds {
-            acts.extend_from_slice(match kind {
-                Kind::Purges => &[Act::Purge, Act::Purge],
-                Kind::Clients => &[Act::Leave, Act::Leave, Act::Leave],
-                Kind::NetWeather => &[Act::NetWeather],
-                Kind::NetCuts => &[Act::CutWay, Act::CutNode, Act::HealWays, Act::HealWays],
-                Kind::StoreWeather => &[Act::StoreWeather],
-                Kind::StoreOut => &[Act::StoreMode, Act::StoreLink],
-                Kind::StoreLosses => &[Act::StoreLost, Act::StoreFallBack],
-                Kind::StoreJumps => &[Act::StoreJump],
-                Kind::Origin => &[Act::Origin],
-                Kind::Processes => &[Act::Pause, Act::Resume, Act::Kill, Act::Restart, Act::Restart],
-                Kind::Memories => &[Act::ForgetMemory],
-            });
-        }
-        acts
-    }
-}
-
-/// What a step may do beside asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
-    Write,
-    Delay,
-    Purge,
-    Leave,
-    NetWeather,
-    CutWay,
-    CutNode,
-    HealWays,
-    StoreWeather,
-    StoreMode,
-    StoreLink,
-    StoreLost,
-    StoreFallBack,
-    StoreJump,
-    Origin,
-    Pause,
-    Resume,
-    Kill,
-    Restart,
-    ForgetMemory,
-}
-
-impl Tally {
-    fn count(&mut self, facts: &[Fact]) {
-        for fact in facts {
-            let word = match &fact.what {
-                What::Answered { served, .. } => {
-                    self.answers += 1;
-                    self.near += u64::from(served.is_near);
-                    if served.how.detail != Some(Detail::StaleIfError) {
-                        continue;
-                    }
-                    "stale-if-error served"
-                }
-                What::RunBegan { .. } => {
-                    self.runs += 1;
-                    continue;
-                }
-                What::Left { .. } => "client left",
-                What::StoreSaid { silent: true, .. } => "store command unanswered",
-                What::StoreSaid { .. } => "store command refused",
-                What::StoreLost { .. } => "store lost everything",
-                What::StoreFellBack { .. } => "store fell back",
-                What::StoreJumped { .. } => "store clock jumped",
-                What::StoreIs { mode: "up" } | What::StoreLink { is_cut: false, .. } => continue,
-                What::StoreIs { .. } => "store out",
-                What::StoreLink { .. } => "node cut from store",
-                What::RunEnded { end, .. } if *end != crate::record::RunEnd::Whole => "run failed",
-                What::Power { power: "paused", .. } => "node paused",
-                What::Power { power: "killed", .. } => "node killed",
-                What::Power { power: "restarted", .. } => "node restarted",
-                What::Link { is_cut: true, .. } => "way cut",
-                What::PurgeBegan { .. } => "purge",
-                What::MemoryForgotten { .. } => "memory forgotten",
-                _ => continue,
-            };
-            *self.faults.entry(word).or_default() += 1;
         }
     }
 }

@@ -9,8 +9,9 @@ pub const DATABASES: [&str; 2] = ["neo4j", "movies"];
 /// The principals.
 pub const PRINCIPALS: [&str; 3] = ["alice", "bob", "carol"];
 /// The statements. The origin fails what `FAILS`, cannot plan what is `BROKEN`, calls `SLY` a write, and
-/// changes data in what `DRIFTS`.
-pub const STATEMENTS: [&str; 7] = [
+/// changes data in what `DRIFTS`; what is `BIG` is too large to store and `HUGE` too large to pass through, and it runs
+/// what is `ODD` though it could not plan it. The last says itself that it is not for the cache.
+pub const STATEMENTS: [&str; 11] = [
     "MATCH (a) RETURN a",
     "MATCH (b) RETURN b",
     "MATCH (c) RETURN c",
@@ -18,9 +19,15 @@ pub const STATEMENTS: [&str; 7] = [
     "MATCH (e:BROKEN) RETURN e",
     "MATCH (f:SLY) RETURN f",
     "MATCH (g:DRIFTS) RETURN g",
+    "MATCH (h:BIG) RETURN h",
+    "MATCH (i:HUGE) RETURN i",
+    "MATCH (j:ODD) RETURN j",
+    "MATCH (k) RETURN k, rand()",
 ];
 /// The first so many statements are reads like any other.
 pub const USUAL: usize = 3;
+/// So many are asked where nobody joins or leaves: more would make other worlds of the seeds that once found defects.
+pub const ASKED_WITHOUT_JOINS: usize = 7;
 
 /// A statement as a principal in a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +78,21 @@ impl Subject {
     #[must_use]
     pub fn is_write(self) -> bool {
         let text = STATEMENTS.get(self.statement).copied().unwrap_or_default();
-        text.contains("SLY") || text.contains("DRIFTS")
+        text.contains("SLY") || text.contains("DRIFTS") || text.contains("ODD")
+    }
+
+    /// Whether each of its clients may have a run, one way or another: what is no read, or too large to share.
+    #[must_use]
+    pub fn is_each_ones(self) -> bool {
+        let text = STATEMENTS.get(self.statement).copied().unwrap_or_default();
+        self.is_write() || text.contains("BIG") || text.contains("HUGE") || text.contains("rand()")
+    }
+
+    /// Whether its runs fail, in a world in which all is well.
+    #[must_use]
+    pub fn fails(self) -> bool {
+        let text = STATEMENTS.get(self.statement).copied().unwrap_or_default();
+        ["FAILS", "BROKEN", "HUGE"].iter().any(|each| text.contains(each))
     }
 }
 

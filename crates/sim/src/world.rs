@@ -16,7 +16,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::outcome::{Event, Outcome};
+use hopcache_engine::outcome::{Event, Outcome, RefreshWord};
 use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
@@ -30,6 +30,7 @@ use crate::origin::{OriginPort, ScriptedOrigin, seeded_panic};
 use crate::record::{Life, Record};
 use crate::store::{SlotStore, StorePort};
 use crate::switch::Switch;
+use crate::talk::Word;
 
 thread_local! {
     /// When the world of this thread began: its clock counts from there.
@@ -98,6 +99,24 @@ pub struct NodeHandle {
     pub events: Arc<EventLog>,
     /// Its memory.
     pub memory: Arc<MapMemory>,
+    /// To whom it is said that it drains or leaves, where nodes do.
+    pub(crate) words: Option<tokio::sync::mpsc::Sender<Word>>,
+}
+
+impl NodeHandle {
+    /// Tells the task that gossips; nothing where there is none.
+    pub(crate) async fn say(&self, word: Word) {
+        if let Some(words) = &self.words {
+            let _ = words.send(word).await;
+        }
+    }
+
+    /// Refreshes that it noted as begun, and as ended one way or another; and those that it says are under way.
+    #[must_use]
+    pub fn refreshes(&self) -> (u64, u64, u64) {
+        let [begun, ended] = *self.events.refreshes.lock();
+        (begun, ended, self.engine.refreshes_begun() as u64)
+    }
 }
 
 impl World {
@@ -146,7 +165,11 @@ impl World {
     pub fn start(&self, start: Start, policy: &Policy) -> NodeHandle {
         let Start { life, me, routing, apart } = start;
         let switch = Switch::default();
-        let events = Arc::new(EventLog::default());
+        let events = Arc::new(EventLog {
+            events: Mutex::default(),
+            refreshes: Mutex::default(),
+            record: Arc::clone(&self.record),
+        });
         let memory = Arc::new(MapMemory::default());
         let peers = PeersPort {
             net: Arc::clone(&self.net),
@@ -176,7 +199,7 @@ impl World {
         };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
         self.net.plug_in(&engine, switch.clone(), life);
-        NodeHandle { engine, life, apart, switch, peers, routing, events, memory }
+        NodeHandle { engine, life, apart, switch, peers, routing, events, memory, words: None }
     }
 
     /// A request of the usual user.
@@ -194,6 +217,12 @@ impl World {
     /// A request of some user in some database.
     #[must_use]
     pub fn ask_in(&self, database: &str, statement: &str, user: &str) -> Ask {
+        self.ask_with(Value::Map(Vec::new()), (database, statement, user))
+    }
+
+    /// A request with parameters: in a database, of a statement, of a user.
+    #[must_use]
+    pub fn ask_with(&self, params: Value, (database, statement, user): (&str, &str, &str)) -> Ask {
         let hasher = &self.secrets.hasher;
         let identity = Identity {
             scope: PrincipalScope::of(hasher, "basic", user, None),
@@ -203,7 +232,7 @@ impl World {
         let parts = QueryParts {
             database: database.into(),
             statement: statement.into(),
-            params: Bytes::from(encode_canonical(&Value::Map(Vec::new()))),
+            params: Bytes::from(encode_canonical(&params)),
             impersonated: None,
             identity: Arc::new(identity),
         };
@@ -336,9 +365,11 @@ impl Memory for MapMemory {
 }
 
 /// Events in their order.
-#[derive(Default)]
 pub struct EventLog {
     events: Mutex<Vec<Event>>,
+    /// Refreshes triggered, and those completed or failed.
+    refreshes: Mutex<[u64; 2]>,
+    record: Arc<Record>,
 }
 
 impl EventLog {
@@ -351,6 +382,12 @@ impl EventLog {
 
 impl Observer for EventLog {
     fn note(&self, event: Event) {
+        self.record.cover_with(|coverage| coverage.event(&event));
+        match &event {
+            Event::Refresh(RefreshWord::Triggered) => self.refreshes.lock()[0] += 1,
+            Event::Refresh(RefreshWord::Completed | RefreshWord::Failed) => self.refreshes.lock()[1] += 1,
+            _ => {}
+        }
         self.events.lock().push(event);
     }
 }

@@ -94,3 +94,25 @@ async fn scattered_silences_are_no_lost_store() {
     assert!(world.nodes[1].events.count(silent) > 4, "the fault occurred");
     assert_eq!(world.origin.runs(), 1, "nobody ran beside the holder");
 }
+
+/// I4, F2: who wishes for no TTL is not answered with what lay in a stopped node's socket for longer than anything may
+/// be served.
+#[tokio::test(start_paused = true)]
+async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
+    let world = World::new(2, 45);
+    let mut ask = world.ask(READ);
+    ask.deadline = sim_now() + Millis(600_000);
+    let asker = 1 - world.owner_of(&ask);
+    let first = world.send(asker, &ask);
+    world.pass(5).await;
+    world.nodes[asker].switch.set(Power::Paused);
+    world.origin.set_version(2);
+    world.pass(200_000).await;
+    assert!(!first.is_finished(), "it was stopped with the answer unread");
+    ask.hints.ttl_ms = Some(Millis::ZERO);
+    let second = world.send(asker, &ask);
+    world.pass(1).await;
+    world.nodes[asker].switch.set(Power::On);
+    assert_eq!(version(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
+    assert_eq!(version(&first.await.unwrap()), "1", "who has waited all the time may have it");
+}

@@ -5,6 +5,7 @@
 
 use std::process::Command;
 
+use hopcache_sim::coverage::{Coverage, FAULTS};
 use hopcache_sim::simulate::{Keep, Report, simulate};
 
 const SEEDS: u64 = 200;
@@ -27,11 +28,11 @@ fn every_seed_keeps_the_promises() {
     assert!(sum(|report| report.answers) > 50 * seeds());
     assert!(sum(|report| report.runs) > 10 * seeds());
     assert!(sum(|report| report.near) > seeds() / 10);
-    let mut occurred: Vec<&str> =
-        reports.iter().flat_map(|report| report.faults.iter().map(|(word, _)| *word)).collect();
-    occurred.sort_unstable();
-    occurred.dedup();
-    assert_eq!(occurred.len(), 16, "every kind of fault occurs, and an old answer to one: {occurred:?}");
+    assert!(sum(|report| u64::from(report.is_living)) >= seeds() / 5);
+    let mut coverage = Coverage::default();
+    reports.iter().for_each(|report| coverage.take(&report.coverage));
+    let missing: Vec<&&str> = FAULTS.iter().filter(|word| coverage.of(word) == 0).collect();
+    assert!(missing.is_empty(), "every kind of fault occurs: {missing:?}");
 }
 
 /// Determinism within one process, where maps of random order would show.
@@ -48,7 +49,8 @@ fn the_same_seed_gives_the_same_trace() {
 /// And between processes, whose addresses and hash keys differ.
 #[test]
 fn another_process_gives_the_same_trace() {
-    for seed in [1, 5, 7, 23] {
+    // Two with nodes that come and go among them.
+    for seed in [1, 5, 7, 18, 23, 39] {
         let output = Command::new(env!("CARGO_BIN_EXE_hopcache-sim"))
             .args(["--seed", &seed.to_string(), "--out", env!("CARGO_TARGET_TMPDIR")])
             .output()

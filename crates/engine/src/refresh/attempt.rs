@@ -212,6 +212,8 @@ impl Engine {
         }
         if is_retry {
             self.note(Event::Refresh(RefreshWord::Retried));
+            #[cfg(hopcache_seeded)]
+            crate::seeded::counts_retry(|| self.note(Event::Refresh(RefreshWord::Triggered)));
         }
         let timeout_ms = self.policy.refresh.timeout_ms;
         let errand = Errand {

@@ -7,6 +7,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
+use crate::profile::NAMES_MAX;
 use crate::record::What;
 use crate::switch::Power;
 use crate::world::node_name;
@@ -18,7 +19,7 @@ pub(super) struct Rings {
 }
 
 /// A probe that was under way, the pause before the next, and that one.
-const NOTICED_MS: u64 = 2 * PROBE_TIMEOUT_MS + PROBE_UP_MS + 500;
+pub(super) const NOTICED_MS: u64 = 2 * PROBE_TIMEOUT_MS + PROBE_UP_MS + 500;
 
 impl Check for Rings {
     fn name(&self) -> &'static str {
@@ -46,8 +47,19 @@ impl Check for Rings {
             if let Some(kept) = kept.filter(|_| noticed(node.life.node)) {
                 return Err(format!("{:?} still routes to {kept}, which is dead", node.life));
             }
-            if seen.is_quiet && node.ring.len() != seen.nodes.len() {
-                return Err(format!("{:?} routes to {:?} and all live", node.life, node.ring));
+            let is_one_of_them = |members: &&Vec<NodeName>| {
+                node_name(node.life.node).is_some_and(|name| members.contains(&name))
+            };
+            if let Some(members) = seen.members.as_ref().filter(is_one_of_them)
+                && node.ring != *members
+            {
+                return Err(format!(
+                    "{:?} routes to {:?}, and these live: {members:?}",
+                    node.life, node.ring
+                ));
+            }
+            if node.members.len() > NAMES_MAX {
+                return Err(format!("I9: {:?} knows {} members", node.life, node.members.len()));
             }
         }
         Ok(())

@@ -162,7 +162,8 @@ impl Runs {
 
     fn is_dead(&self, life: Life) -> bool {
         let lives = self.lives.get(&life.node).copied().unwrap_or(0);
-        lives != life.life || self.powers.get(&life.node).is_some_and(|(power, _)| *power == "killed")
+        lives != life.life
+            || self.powers.get(&life.node).is_some_and(|(power, _)| matches!(*power, "killed" | "left"))
     }
 
     /// Whether something happened, from a command's limit before the grant on, that can cost its holder
@@ -189,8 +190,9 @@ impl Runs {
         seen: &Seen<'_>,
         (run, by, subject, ask): (u32, Life, usize, Option<u32>),
     ) -> Result<(), String> {
-        // What is no read is run for each of its clients (I6); what cannot be planned is a read to us.
-        let Some(key) = key_of(seen, subject).filter(|_| !Subject::at(subject).is_write()) else {
+        // What is no read is run for each of its clients (I6), as is what is too large to share; what cannot be
+        // planned is a read to us.
+        let Some(key) = key_of(seen, subject).filter(|_| !Subject::at(subject).is_each_ones()) else {
             return Ok(());
         };
         let want = ask.and_then(|ask| seen.ground.asks.get(&ask)).map_or(Want::Plain, |ask| ask.want);

@@ -1,9 +1,15 @@
-//! I5: an answer is of the asked statement, as the asking principal, in the asked database; errors too.
+//! I5: an answer is of the asked statement, as the asking principal, in the asked database; errors too. And what is
+//! asked twice has one key, in whatever order its parameters come (DESIGN "Key").
+
+use std::collections::BTreeMap;
 
 use super::{Check, Seen};
-use crate::record::What;
+use crate::record::{KeyId, What};
 
-pub(super) struct Identities;
+#[derive(Default)]
+pub(super) struct Identities {
+    keys: BTreeMap<usize, KeyId>,
+}
 
 impl Check for Identities {
     fn name(&self) -> &'static str {
@@ -12,6 +18,11 @@ impl Check for Identities {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for fact in seen.facts {
+            if let What::Asked { subject, key, .. } = &fact.what
+                && *self.keys.entry(*subject).or_insert(*key) != *key
+            {
+                return Err(format!("the same was asked under another key: {fact}"));
+            }
             let What::Answered { ask, served } = &fact.what else { continue };
             let Some(ask) = seen.ground.asks.get(ask) else { continue };
             if let Some(told) = served.told

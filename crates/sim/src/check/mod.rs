@@ -4,7 +4,9 @@
 //! checker lets pass says why beside it.
 
 mod book;
+mod counters;
 mod i10_i11_stored;
+mod i12_hits;
 mod i12_rings;
 mod i1_i2_runs;
 mod i3_late_write;
@@ -12,11 +14,13 @@ mod i4_age;
 mod i5_identity;
 mod i8_hops;
 mod i9_sizes;
+mod leaving;
 mod liveness;
 mod purges;
 
 use std::collections::BTreeMap;
 
+use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
@@ -47,6 +51,8 @@ pub struct Seen<'a> {
     pub ground: &'a Ground,
     /// Whether everything has healed, ended, and been given the time that it needs.
     pub is_quiet: bool,
+    /// Who has had the time to find each other and nobody else: their rings are to agree now.
+    pub members: Option<Vec<NodeName>>,
 }
 
 /// One node at a step.
@@ -59,6 +65,10 @@ pub struct NodeSeen {
     pub sizes: Sizes,
     /// Who it routes to.
     pub ring: Vec<NodeName>,
+    /// Members that it knows, dead ones included; empty where a test sets its ring.
+    pub members: Vec<MemberInfo>,
+    /// Refreshes that it noted as begun and as ended, and those that it says are under way.
+    pub refreshes: (u64, u64, u64),
     /// Keys that have a flight there.
     pub flights: Vec<KeyId>,
 }
@@ -69,6 +79,8 @@ pub struct Ground {
     pub policy: Policy,
     /// Whether there are no faults at all.
     pub is_faultless: bool,
+    /// Whether nothing is ever wrong with the store or the way to it.
+    pub is_store_well: bool,
     /// What was asked, by number.
     pub asks: BTreeMap<u32, AskSeen>,
     /// Runs, by number.
@@ -193,11 +205,14 @@ impl Default for Checks {
                 Box::new(i3_late_write::LateWrites::default()),
                 Box::new(i1_i2_runs::Runs::default()),
                 Box::new(i4_age::Ages::default()),
-                Box::new(i5_identity::Identities),
+                Box::new(i5_identity::Identities::default()),
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),
                 Box::new(i10_i11_stored::Stored),
                 Box::new(i12_rings::Rings::default()),
+                Box::new(i12_hits::Hits::default()),
+                Box::new(counters::Identities),
+                Box::new(leaving::Leaving::default()),
                 Box::new(purges::Purges::default()),
                 Box::new(liveness::Liveness::default()),
             ],

@@ -1,0 +1,26 @@
+//! Counters obey identities (DESIGN section 5): refreshes triggered are those completed, those failed, and those under
+//! way; whatever was tried again in between.
+
+use super::{Check, Seen};
+use crate::switch::Power;
+
+pub(super) struct Identities;
+
+impl Check for Identities {
+    fn name(&self) -> &'static str {
+        "counters"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for node in seen.nodes.iter().filter(|node| node.power == Power::On) {
+            let (begun, ended, under_way) = node.refreshes;
+            if begun != ended + under_way {
+                return Err(format!(
+                    "{:?} began {begun} refreshes, ended {ended}, and {under_way} are under way",
+                    node.life
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! F12: a node that drains owns nothing by its own ring at once and by others' within a probe's time, and it has given
+//! back its leases when it says goodbye.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::i12_rings::NOTICED_MS;
+use super::{Check, Seen};
+use crate::record::What;
+use crate::switch::Power;
+use crate::world::node_name;
+
+#[derive(Default)]
+pub(super) struct Leaving {
+    /// Since when a node drains.
+    draining: BTreeMap<usize, MonoTime>,
+    /// When a process last went on: what it sees of others is as old as its pause is long.
+    resumed: BTreeMap<usize, MonoTime>,
+}
+
+impl Check for Leaving {
+    fn name(&self) -> &'static str {
+        "F12 leaving"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        for fact in seen.facts {
+            match &fact.what {
+                What::Power { node, power: "draining" } => {
+                    self.draining.insert(*node, fact.at);
+                }
+                What::Power { node, power } => {
+                    if matches!(*power, "killed" | "left") {
+                        self.draining.remove(node);
+                    }
+                    self.resumed.insert(*node, fact.at);
+                }
+                What::Emptied { by, leases, .. } if *leases > 0 && seen.ground.is_store_well => {
+                    return Err(format!("{by:?} says goodbye and keeps {leases} leases"));
+                }
+                _ => {}
+            }
+        }
+        for (leaves, since) in &self.draining {
+            let Some(name) = node_name(*leaves) else { continue };
+            for node in seen.nodes.iter().filter(|node| node.power == Power::On && node.ring.contains(&name))
+            {
+                let awake = self.resumed.get(&node.life.node).copied().unwrap_or_default();
+                let noticed = if node.life.node == *leaves { OWN } else { Millis(NOTICED_MS) };
+                if seen.now > (*since).max(awake) + noticed {
+                    return Err(format!("{:?} still gives keys to {name}, which drains", node.life));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Its task takes its word at once.
+const OWN: Millis = Millis(100);

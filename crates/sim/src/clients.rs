@@ -1,0 +1,185 @@
+//! Clients of a simulated cluster: who asks what of whom, for how long they wait, and that they leave.
+
+use std::sync::Arc;
+
+use hopcache_core::time::Millis;
+use hopcache_engine::ask::{Ask, Freshness, RequestBypass};
+use hopcache_engine::outcome::{Answer, Outcome};
+use hopcache_packstream::Value;
+use hopcache_queryapi::render::{Counters, Encoding, Form};
+
+use crate::cluster::Cluster;
+use crate::origin::told_in;
+use crate::profile::{Kind, TTL_MS};
+use crate::record::{Served, Want, What};
+use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
+use crate::switch::Power;
+use crate::world::NodeHandle;
+
+/// Clients of a run on one subject.
+const HOT_CLIENTS: u64 = 64;
+/// How soon the next of them comes.
+const HOT_EVERY_MS: u64 = 40;
+
+impl Cluster {
+    /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
+    /// enough and for long enough to have a history (and so near copies, and a plan of its own).
+    pub(crate) fn ask_some(&mut self) {
+        let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
+        if self.dice.chance(20) {
+            for client in 0..HOT_CLIENTS {
+                let node = self.any_node();
+                self.ask_after(client * HOT_EVERY_MS, node, subject, true);
+            }
+            return;
+        }
+        let clients = if self.dice.chance(300) { self.dice.between(2, 5) } else { 1 };
+        for _ in 0..clients {
+            let node = self.any_node();
+            self.ask(node, subject, false);
+        }
+    }
+
+    /// Every usual subject at these nodes, with all the time in the world.
+    pub(crate) fn ask_everything(&mut self, nodes: &[usize]) {
+        for node in nodes.iter().copied() {
+            for subject in self.profile.subjects.clone() {
+                self.ask(node, subject, true);
+            }
+        }
+    }
+
+    /// One of the usual subjects after the other at one node after the other, as evenly as can be: what hits there are
+    /// is up to the cluster alone. Whether there is anything to ask.
+    pub(crate) fn ask_evenly(&mut self, turn: usize, nodes: &[usize]) -> bool {
+        let usual: Vec<Subject> =
+            self.profile.subjects.iter().copied().filter(|subject| subject.is_usual()).collect();
+        let (Some(node), false) = (nodes.get(turn % nodes.len().max(1)), usual.is_empty()) else {
+            return false;
+        };
+        let subject = usual[turn / nodes.len() % usual.len()];
+        self.ask(*node, subject, true);
+        true
+    }
+
+    fn ask(&mut self, node: usize, subject: Subject, is_plain: bool) {
+        self.ask_after(0, node, subject, is_plain);
+    }
+
+    fn ask_after(&mut self, after_ms: u64, node: usize, subject: Subject, is_plain: bool) {
+        let handle = self.world.nodes[node].clone();
+        if handle.switch.power() == Power::Off {
+            return;
+        }
+        self.asks += 1;
+        let number = self.asks;
+        let want = if is_plain || !self.profile.has(Kind::Clients) { Want::Plain } else { self.want() };
+        let patience = match self.dice.below(10) {
+            0 if !is_plain && self.profile.has(Kind::Clients) => Millis(self.dice.between(20, 400)),
+            _ => Millis(20_000),
+        };
+        if patience < Millis(20_000) {
+            self.world.record.cover("client impatient");
+        }
+        let ask = self.ask_of(number, subject, want);
+        let record = Arc::clone(&self.world.record);
+        let key = record.key(&ask.query.key);
+        let by_hit = self.dice.chance(500);
+        let client = tokio::spawn(async move {
+            if after_ms > 0 {
+                tokio::time::sleep(Millis(after_ms).duration()).await;
+            }
+            // A stopped process takes the request when it goes on.
+            handle.switch.on().await;
+            let asked = What::Asked { ask: number, node, subject: subject.place(), key, want, patience };
+            record.note(asked);
+            let deadline = crate::world::sim_now() + handle.apart + patience;
+            let ask = Ask { deadline, ..ask };
+            let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
+            // Nobody was asked between the look at the ring and the answer.
+            let is_near = hit.is_some() && !owns(&handle, &ask);
+            let outcome = match hit {
+                Some(outcome) => outcome,
+                None => handle.engine.answer(&ask).await,
+            };
+            handle.switch.on().await;
+            record.cover_with(|coverage| coverage.outcome(&outcome));
+            record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
+        });
+        let life = self.world.nodes[node].life;
+        self.clients.retain(|(.., client)| !client.is_finished());
+        self.clients.push((number, life, client.abort_handle()));
+    }
+
+    fn want(&self) -> Want {
+        match self.dice.below(20) {
+            0 => Want::Anew,
+            1 | 2 => Want::NoOlder(Millis(self.dice.between(1, TTL_MS))),
+            3 => Want::Fresh,
+            4 => Want::OnlyCached,
+            5 => Want::Bypass,
+            _ => Want::Plain,
+        }
+    }
+
+    pub(crate) fn ask_of(&self, number: u32, subject: Subject, want: Want) -> Ask {
+        let (database, user) = (DATABASES[subject.database], PRINCIPALS[subject.principal]);
+        let statement = STATEMENTS[subject.statement];
+        let mut ask = if self.profile.is_living {
+            self.world.ask_with(self.params(), (database, statement, user))
+        } else {
+            self.world.ask_in(database, statement, user)
+        };
+        let encoding = if self.dice.chance(200) { Encoding::Typed } else { Encoding::Plain };
+        ask.form = Form { encoding, counters: Counters::Omit };
+        ask.traceparent = Some(trace_of_ask(number));
+        let plain = Freshness::default();
+        match want {
+            Want::Plain => {}
+            Want::Anew => ask.freshness = Freshness { no_cache: true, ..plain },
+            Want::NoOlder(most) => ask.freshness = Freshness { age_max_ms: Some(most), ..plain },
+            Want::Fresh => ask.freshness = Freshness { stale_max_ms: Some(Millis::ZERO), ..plain },
+            Want::OnlyCached => ask.freshness = Freshness { only_if_cached: true, ..plain },
+            Want::Bypass if self.profile.is_living && self.dice.chance(500) => {
+                ask.bypass = Some(RequestBypass::Bookmarks(vec!["seeded".to_owned()]));
+            }
+            Want::Bypass => ask.bypass = Some(RequestBypass::NoStore),
+        }
+        if self.profile.is_living && want == Want::Plain && self.profile.has(Kind::Clients) {
+            // Now and then somebody says that the answer changes at once.
+            ask.hints.ttl_ms = self.dice.chance(20).then_some(Millis::ZERO);
+        }
+        ask
+    }
+
+    /// The same parameters in any order: one query.
+    fn params(&self) -> Value {
+        let mut params = vec![("p".to_owned(), Value::Int(1)), ("q".to_owned(), Value::Int(2))];
+        if self.dice.chance(500) {
+            params.reverse();
+        }
+        Value::Map(params)
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.clients.retain(|(.., client)| !client.is_finished());
+        if self.clients.is_empty() {
+            return;
+        }
+        let (ask, _, client) = self.clients.remove(self.dice.index(self.clients.len()));
+        client.abort();
+        self.world.record.note(What::Left { ask });
+    }
+}
+
+fn owns(node: &NodeHandle, ask: &Ask) -> bool {
+    node.engine.view().owner(&ask.query.key) == Some(&node.engine.me().node)
+}
+
+fn served(outcome: &Outcome, is_near: bool) -> Served {
+    let (told, is_body, failure) = match &outcome.answer {
+        Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
+        Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
+    };
+    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), is_near, failure, how: outcome.how }
+}

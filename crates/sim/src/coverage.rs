@@ -1,0 +1,354 @@
+//! Which faults and which outcomes occurred: counted by name, so that a run over many seeds proves that nothing was
+//! left untried. What never occurs here is named with its reason ([`EXCLUDED`]); everything else has to.
+//!
+//! The matches below have no wildcard: a new word of `outcome.rs` does not compile until it is named here.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::breaker::BreakerState;
+use hopcache_core::lease::GrantKind;
+use hopcache_engine::outcome::{
+    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept, Outcome,
+    Reason, RefreshWord, Role,
+};
+
+/// How often each word occurred.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Coverage {
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// Outcomes: every word of `outcome.rs`.
+pub const OUTCOMES: [&str; 92] = [
+    "class hit",
+    "class miss",
+    "class bypass",
+    "kept stored",
+    "kept fenced",
+    "kept skipped",
+    "role led",
+    "role joined",
+    "reason text",
+    "reason write",
+    "reason unknown",
+    "reason no-store",
+    "reason bookmarks",
+    "reason too-large",
+    "reason rejected",
+    "detail stale",
+    "detail stale-if-error",
+    "detail degraded",
+    "detail too-large",
+    "detail fenced",
+    "detail updates",
+    "detail off",
+    "detail not-cached",
+    "detail failed",
+    "failure neo4j",
+    "failure origin-unreachable",
+    "failure origin-cut",
+    "failure origin-timed-out",
+    "failure overloaded",
+    "failure too-many-runs",
+    "failure deadline-passed",
+    "failure too-large",
+    "failure not-cached",
+    "failure bad-result",
+    "failure held-back",
+    "run miss",
+    "run refresh",
+    "run write",
+    "run bypass",
+    "fault failed",
+    "fault unauthorized",
+    "fault transient",
+    "fault unreachable",
+    "fault cut",
+    "fault timed-out",
+    "fault overloaded",
+    "fault too-large",
+    "fault too-many-runs",
+    "commit stored",
+    "commit fenced",
+    "commit skipped",
+    "grant free",
+    "grant expired",
+    "grant stolen",
+    "lease busy",
+    "forward answered",
+    "forward gone",
+    "forward timed-out",
+    "forward refused",
+    "forward left out",
+    "breaker closed",
+    "breaker open",
+    "breaker half open",
+    "retry refused",
+    "run shed",
+    "handover fetched",
+    "handover absent",
+    "handover unreached",
+    "handover given",
+    "handover told",
+    "handover learned",
+    "handover handed on",
+    "joined",
+    "landed alone",
+    "landed with followers",
+    "store fault",
+    "held back",
+    "stale served",
+    "refresh triggered",
+    "refresh completed",
+    "refresh failed",
+    "refresh retried",
+    "refresh dropped",
+    "refresh took",
+    "late",
+    "near hit",
+    "degree asked",
+    "answered by another node",
+    "answered here",
+    "body",
+    "no body",
+    "client left",
+];
+
+/// Faults: every kind of a seed's plan.
+pub const FAULTS: [&str; 36] = [
+    "message lost",
+    "message late",
+    "message twice",
+    "message overtaken",
+    "way cut both",
+    "way cut one",
+    "probe unanswered",
+    "datagram lost",
+    "datagram late",
+    "datagram twice",
+    "datagram overtaken",
+    "datagram cut off",
+    "node paused",
+    "node killed",
+    "node restarted",
+    "node joined",
+    "node drained",
+    "node left",
+    "rings disagreed",
+    "gossip only cut",
+    "store command unanswered",
+    "store command refused",
+    "store out",
+    "node cut from store",
+    "store lost everything",
+    "store fell back",
+    "store clock ahead",
+    "store clock back",
+    "run failed",
+    "run cut",
+    "run panicked",
+    "run stalled",
+    "purge",
+    "memory forgotten",
+    "majority healed",
+    "client impatient",
+];
+
+/// What never occurs in a seed's world, and why.
+pub const EXCLUDED: [(&str, &str); 3] = [
+    ("reason rejected", "made by the listener, before there is an ask"),
+    ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
+    ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
+];
+
+impl Coverage {
+    /// Counts one more.
+    pub fn count(&mut self, word: &'static str) {
+        self.add(word, 1);
+    }
+
+    fn add(&mut self, word: &'static str, more: u64) {
+        *self.counts.entry(word).or_default() += more;
+    }
+
+    /// Takes another's counts in.
+    pub fn take(&mut self, other: &Self) {
+        for (word, count) in &other.counts {
+            self.add(word, *count);
+        }
+    }
+
+    /// How often it occurred.
+    #[must_use]
+    pub fn of(&self, word: &str) -> u64 {
+        self.counts.get(word).copied().unwrap_or(0)
+    }
+
+    /// What has to occur and did not; and what occurred and is in no list.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<&'static str> {
+        let excluded = |word: &&str| EXCLUDED.iter().any(|(each, _)| each == word);
+        let known = || OUTCOMES.iter().chain(&FAULTS).copied();
+        let missing = known().filter(|word| !excluded(word) && self.of(word) == 0);
+        let unknown = self.counts.keys().copied().filter(|word| !known().any(|each| each == *word));
+        missing.chain(unknown).collect()
+    }
+
+    /// A request's end.
+    pub fn outcome(&mut self, outcome: &Outcome) {
+        match outcome.how.class {
+            Class::Hit => self.count("class hit"),
+            Class::Miss { kept, role } => {
+                self.count("class miss");
+                self.count(word_of_kept(kept));
+                self.count(match role {
+                    Role::Led => "role led",
+                    Role::Joined => "role joined",
+                });
+            }
+            Class::Bypass(reason) => {
+                self.count("class bypass");
+                self.count(word_of_reason(reason));
+            }
+        }
+        if let Some(detail) = outcome.how.detail {
+            self.count(word_of_detail(detail));
+        }
+        self.count(if outcome.answered_by.is_some() { "answered by another node" } else { "answered here" });
+        match &outcome.answer {
+            Answer::Body(_) => self.count("body"),
+            Answer::Failed(failure) => {
+                self.count("no body");
+                self.count(word_of_failure(&failure.kind));
+            }
+        }
+    }
+
+    /// Something that a node noted.
+    pub fn event(&mut self, event: &Event) {
+        self.count(match event {
+            Event::OriginRun { cause, .. } => match cause {
+                Cause::Miss => "run miss",
+                Cause::Refresh => "run refresh",
+                Cause::Write => "run write",
+                Cause::Bypass => "run bypass",
+            },
+            Event::OriginFault(fault) => word_of_fault(*fault),
+            Event::Commit(kept) => match kept {
+                Kept::Stored => "commit stored",
+                Kept::Fenced => "commit fenced",
+                Kept::Skipped => "commit skipped",
+            },
+            Event::LeaseGrant(kind) => match kind {
+                GrantKind::Free => "grant free",
+                GrantKind::Expired => "grant expired",
+                GrantKind::Stolen => "grant stolen",
+            },
+            Event::LeaseBusy => "lease busy",
+            Event::Forward(forward) => match forward {
+                ForwardWord::Answered => "forward answered",
+                ForwardWord::Gone => "forward gone",
+                ForwardWord::TimedOut => "forward timed-out",
+                ForwardWord::Refused => "forward refused",
+                ForwardWord::LeftOut => "forward left out",
+            },
+            Event::PeerBreaker(state) => match state {
+                BreakerState::Closed => "breaker closed",
+                BreakerState::Open => "breaker open",
+                BreakerState::HalfOpen => "breaker half open",
+            },
+            Event::RetryRefused => "retry refused",
+            Event::Shed(_) => "run shed",
+            Event::Handover(word) => match word {
+                HandoverWord::Fetched => "handover fetched",
+                HandoverWord::Absent => "handover absent",
+                HandoverWord::Unreached => "handover unreached",
+                HandoverWord::Given => "handover given",
+                HandoverWord::Told(_) => "handover told",
+                HandoverWord::Learned(_) => "handover learned",
+                HandoverWord::HandedOn => "handover handed on",
+            },
+            Event::Joined => "joined",
+            Event::Landed { followers: 0 | 1 } => "landed alone",
+            Event::Landed { .. } => "landed with followers",
+            Event::StoreFault => "store fault",
+            Event::HeldBack => "held back",
+            Event::StaleServed => "stale served",
+            Event::Refresh(refresh) => match refresh {
+                RefreshWord::Triggered => "refresh triggered",
+                RefreshWord::Completed => "refresh completed",
+                RefreshWord::Failed => "refresh failed",
+                RefreshWord::Retried => "refresh retried",
+                RefreshWord::Dropped => "refresh dropped",
+            },
+            Event::RefreshTook(_) => "refresh took",
+            Event::Late => "late",
+            Event::NearHit => "near hit",
+            Event::DegreeAsked { .. } => "degree asked",
+        });
+    }
+}
+
+const fn word_of_kept(kept: Kept) -> &'static str {
+    match kept {
+        Kept::Stored => "kept stored",
+        Kept::Fenced => "kept fenced",
+        Kept::Skipped => "kept skipped",
+    }
+}
+
+const fn word_of_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Text(_) => "reason text",
+        Reason::Write => "reason write",
+        Reason::Unknown => "reason unknown",
+        Reason::NoStore => "reason no-store",
+        Reason::Bookmarks => "reason bookmarks",
+        Reason::TooLarge => "reason too-large",
+        Reason::Rejected => "reason rejected",
+    }
+}
+
+const fn word_of_detail(detail: Detail) -> &'static str {
+    match detail {
+        Detail::Stale => "detail stale",
+        Detail::StaleIfError => "detail stale-if-error",
+        Detail::Degraded => "detail degraded",
+        Detail::TooLarge => "detail too-large",
+        Detail::Fenced => "detail fenced",
+        Detail::Updates => "detail updates",
+        Detail::Off => "detail off",
+        Detail::NotCached => "detail not-cached",
+        Detail::Failed => "detail failed",
+    }
+}
+
+const fn word_of_failure(kind: &FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Neo4j(_) => "failure neo4j",
+        FailureKind::OriginUnreachable => "failure origin-unreachable",
+        FailureKind::OriginCut => "failure origin-cut",
+        FailureKind::OriginTimedOut => "failure origin-timed-out",
+        FailureKind::Overloaded => "failure overloaded",
+        FailureKind::TooManyRuns => "failure too-many-runs",
+        FailureKind::DeadlinePassed => "failure deadline-passed",
+        FailureKind::TooLarge { .. } => "failure too-large",
+        FailureKind::NotCached => "failure not-cached",
+        FailureKind::BadResult => "failure bad-result",
+        FailureKind::HeldBack { .. } => "failure held-back",
+    }
+}
+
+const fn word_of_fault(fault: FaultWord) -> &'static str {
+    match fault {
+        FaultWord::Failed => "fault failed",
+        FaultWord::Unauthorized => "fault unauthorized",
+        FaultWord::Transient => "fault transient",
+        FaultWord::Unreachable => "fault unreachable",
+        FaultWord::Cut => "fault cut",
+        FaultWord::TimedOut => "fault timed-out",
+        FaultWord::Overloaded => "fault overloaded",
+        FaultWord::TooLarge => "fault too-large",
+        FaultWord::TooManyRuns => "fault too-many-runs",
+    }
+}
