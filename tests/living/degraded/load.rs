@@ -83,7 +83,7 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     let capacity = calibrate(&scene).await;
     let (quiet, _) = open_loop(client, HITS_PER_S, Duration::from_secs(2), hot).await;
     let per_s = (5.0 * capacity) as u64;
-    let runs = scene.neo4j.runs();
+    let (runs, leases) = (scene.neo4j.runs(), scene.count("hopcache_lease_grants_total", "").await);
     let ((hits, late), (misses, _)) = tokio::join!(
         open_loop(client, HITS_PER_S, lasts, hot),
         open_loop(client, per_s, lasts, |place| read(ANN, &format!("miss-{place}")))
@@ -99,6 +99,9 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     assert!(shed.len() > well.len(), "{} shed, {} answered: no overload", shed.len(), well.len());
     assert!(sheds >= shed.len() as f64, "{sheds} counted of {}", shed.len());
     assert_eq!(degraded["degraded"], json!(["load"]), "{degraded}");
+    // Who is refused a place at once is refused before a lease was granted and given back.
+    let leases = scene.count("hopcache_lease_grants_total", "").await - leases;
+    assert!(leases < (well.len() + shed.len() / 2) as f64, "{leases} leases for {} runs", well.len());
     // Work goes on: what is answered is no less than half of what the origin does.
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
     let (quiet_p99, p99) = (percentile(&took(&quiet), 99), percentile(&took(&hits), 99));
@@ -119,7 +122,7 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
         hits.len()
     ));
     say(&format!(
-        "F42 misses: {} answered (p99 {:?}), {} shed with 503 and Retry-After (p50 {:?}); {} runs",
+        "F42 misses: {} answered (p99 {:?}), {} shed with 503 and Retry-After (p50 {:?}); {} runs, {leases} leases",
         well.len(),
         percentile(&took(&well), 99),
         shed.len(),
