@@ -151,6 +151,9 @@ impl Engine {
         if let Some(left_ms) = self.held_back(&errand.query.key) {
             return self.land_held_back(errand, left_ms).await.into();
         }
+        if let Some(landing) = self.shed_early(errand).await {
+            return landing.into();
+        }
         let (token, lease_ms, stale) = match self.win(errand).await {
             Win::Value(copy) => return Landing::Found(copy).into(),
             Win::BusyStale(copy) => return Landing::Stale(copy).into(),
