@@ -1,20 +1,24 @@
 //! F12: a node that drains owns nothing by its own ring at once and by others' within a probe's time, and it has given
 //! back its leases when it says goodbye.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::time::{Millis, MonoTime};
 
+use super::book::Book;
 use super::i12_rings::NOTICED_MS;
 use super::{Check, Seen};
-use crate::record::What;
+use crate::record::{Life, What};
 use crate::switch::Power;
 use crate::world::node_name;
 
 #[derive(Default)]
 pub(super) struct Leaving {
+    book: Book,
     /// Since when a node drains.
     draining: BTreeMap<usize, MonoTime>,
+    /// They lead no more.
+    handed_on: BTreeSet<Life>,
     /// When a process last went on: what it sees of others is as old as its pause is long.
     resumed: BTreeMap<usize, MonoTime>,
 }
@@ -30,17 +34,28 @@ impl Check for Leaving {
                 What::Power { node, power: "draining" } => {
                     self.draining.insert(*node, fact.at);
                 }
+                What::HandedOn { by } => {
+                    self.handed_on.insert(*by);
+                }
+                What::Granted { key, by, .. } if self.handed_on.contains(by) => {
+                    return Err(format!("{by:?} handed its flights on and leads {key:?} again: {fact}"));
+                }
                 What::Power { node, power } => {
                     if matches!(*power, "killed" | "left") {
                         self.draining.remove(node);
                     }
                     self.resumed.insert(*node, fact.at);
                 }
-                What::Emptied { by, leases, .. } if *leases > 0 && seen.ground.is_store_well => {
-                    return Err(format!("{by:?} says goodbye and keeps {leases} leases"));
+                What::Emptied { by, leases, .. } if seen.ground.is_store_well => {
+                    let now = |granted| fact.at + seen.ground.set_ahead_since(granted);
+                    let kept = self.book.held_by(*by, now);
+                    if *leases > 0 || !kept.is_empty() {
+                        return Err(format!("{by:?} ends and keeps {leases} leases, by the book {kept:?}"));
+                    }
                 }
                 _ => {}
             }
+            self.book.write(fact);
         }
         for (leaves, since) in &self.draining {
             let Some(name) = node_name(*leaves) else { continue };
