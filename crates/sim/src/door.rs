@@ -9,11 +9,11 @@ use crate::switch::Watched;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Open {
     /// Clients and peers.
-    ToAll,
+    All,
     /// Peers.
-    ToPeers,
+    Peers,
     /// Nobody.
-    ToNobody,
+    Nobody,
 }
 
 /// Who comes.
@@ -42,7 +42,7 @@ impl Drop for Inside {
 impl Default for Door {
     fn default() -> Self {
         let inside = [(); 2].map(|()| Arc::new(Watched::new(0)));
-        Self { open: Arc::new(Watched::new(Open::ToAll)), inside }
+        Self { open: Arc::new(Watched::new(Open::All)), inside }
     }
 }
 
@@ -57,7 +57,7 @@ impl Door {
 
     /// Whether somebody would be let in.
     pub(crate) fn is_open(&self, guest: Guest) -> bool {
-        let least = if guest == Guest::Client { Open::ToAll } else { Open::ToPeers };
+        let least = if guest == Guest::Client { Open::All } else { Open::Peers };
         self.open.get() <= least
     }
 

@@ -101,10 +101,10 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     record.note(What::Power { node: node.life.node, power: "draining" });
     sleep_until(at(SERVES_ON_MS)).await;
     node.switch.on().await;
-    node.door.set(Open::ToPeers);
+    node.door.set(Open::Peers);
     let in_time = end_requests(&node, (at(hand_on_ms), at(deadline_ms)), &record).await;
     node.switch.on().await;
-    node.door.set(Open::ToNobody);
+    node.door.set(Open::Nobody);
     node.say(Word::Leave).await;
     pass(&node, GOODBYE_MS).await;
     let given_back = node.engine.give_back_leases();
@@ -117,7 +117,7 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
         node.door.empty(Guest::Client).await;
-        node.door.set(Open::ToNobody);
+        node.door.set(Open::Nobody);
         node.door.empty(Guest::Peer).await;
         node.engine.finish().await;
     };
