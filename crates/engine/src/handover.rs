@@ -240,8 +240,6 @@ impl Engine {
         // A process that was stopped may have missed a purge.
         self.look_after_pause().await;
         let has_read_as_much = log == LogCursor::default() || log == self.handover.log_read();
-        #[cfg(hopcache_seeded)]
-        let has_read_as_much = has_read_as_much || crate::seeded::ignores_log();
         let copy = self.ports.memory.get(key).filter(|copy| has_read_as_much && copy.near_hits().is_none());
         let moved = copy.and_then(|copy| self.moved(key, &copy));
         if moved.is_some() {

@@ -128,14 +128,6 @@ impl Engine {
         if !view.members().iter().any(|node| *node != self.me.node) {
             return 0;
         }
-        #[cfg(hopcache_seeded)]
-        if crate::seeded::drops_first() {
-            let flights = self.flights.len();
-            self.leaving.handed_on.cancel();
-            self.give_back_leases().await;
-            self.leaving.leads_no_more.store(true, Ordering::Release);
-            return flights;
-        }
         self.leaving.leads_no_more.store(true, Ordering::Release);
         let flights = self.flights.len();
         tokio::select! {

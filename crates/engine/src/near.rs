@@ -57,8 +57,6 @@ impl Engine {
     /// key's new owner.
     pub(crate) fn own_copy(&self, key: &QueryKey) -> Option<SharedCopy> {
         let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
-        #[cfg(hopcache_seeded)]
-        let is_own = |copy: &SharedCopy| crate::seeded::is_own(copy, is_own(copy));
         self.ports.memory.get(key).filter(is_own)
     }
 

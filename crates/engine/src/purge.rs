@@ -116,8 +116,6 @@ impl Engine {
         let reached = self.tell_all(others, scope, &mut told).await;
         let again = match scope {
             // It may have asked a former owner for the value that had not been told yet (`handover.rs`).
-            #[cfg(hopcache_seeded)]
-            Scope::Key(_) if crate::seeded::tells_once() => Vec::new(),
             Scope::Key(_) if self.do_keys_move() => owner,
             Scope::Key(_) => Vec::new(),
             Scope::Database(_) | Scope::All => reached,

@@ -76,26 +76,6 @@ pub(crate) fn counts_retry(count: impl FnOnce()) {
     }
 }
 
-/// [`Bug::OwnerToldOnce`].
-pub(crate) fn tells_once() -> bool {
-    has(Bug::OwnerToldOnce)
-}
-
-/// [`Bug::LogCursorsIgnored`].
-pub(crate) fn ignores_log() -> bool {
-    has(Bug::LogCursorsIgnored)
-}
-
-/// [`Bug::LeftCopyServed`].
-pub(crate) fn is_own(copy: &MemoryCopy, is_own: bool) -> bool {
-    is_own || has(Bug::LeftCopyServed) && copy.near_hits().is_none()
-}
-
-/// [`Bug::FlightsDroppedFirst`].
-pub(crate) fn drops_first() -> bool {
-    has(Bug::FlightsDroppedFirst)
-}
-
 /// [`Bug::LeasesKeptAtLeave`].
 pub(crate) fn keeps_leases() -> bool {
     has(Bug::LeasesKeptAtLeave)
