@@ -174,6 +174,10 @@ impl Engine {
             None => self.brought(errand).await,
         };
         match brought {
+            #[cfg(hopcache_seeded)]
+            Some(Brought::Fresh(copy)) if self.seeded_commit(errand, &copy, token).await => {
+                Landing::Found(copy).into()
+            }
             // The lease is given back: what was brought is not committed (`handover.rs`).
             Some(Brought::Fresh(copy)) => Landing::Found(copy).into(),
             Some(Brought::Stale(copy)) => {
