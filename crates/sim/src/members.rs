@@ -276,7 +276,7 @@ impl Routing for RoutingPort {
             PeerError::TimedOut => Report::RequestUnanswered,
             PeerError::Refused(_) => return,
         };
-        if self.0.saw(members, node, report) != Change::None {
+        if self.0.saw(members, node, report) != Change::None || report == Report::RequestUnanswered {
             self.0.suspicion.notify_waiters();
         }
     }
