@@ -52,6 +52,9 @@ impl Report {
         let model = cpu.lines().find(|line| line.starts_with("model name")).unwrap_or("model name: unknown");
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         report.line(&format!("machine: {cores} cores, {}", model.split(':').nth(1).unwrap_or("").trim()));
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let load: Vec<&str> = load.split(' ').take(3).collect();
+        report.line(&format!("load average of the machine, this run's own included: {}", load.join(", ")));
         report.line("");
         report
     }

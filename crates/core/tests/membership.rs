@@ -53,14 +53,18 @@ fn a_refused_connection_takes_out_at_once_and_a_probe_brings_back() {
 }
 
 #[test]
-fn a_slow_request_makes_suspect_and_only_unanswered_probes_take_out() {
+fn a_slow_request_has_it_probed_and_only_unanswered_probes_make_suspect_and_take_out() {
     let mut members = cluster();
     for _ in 0..10 {
-        members.report(&name("node-b"), Report::RequestUnanswered);
+        assert_eq!(members.report(&name("node-b"), Report::RequestUnanswered), Change::None);
     }
+    assert_eq!(members.get(&name("node-b")).unwrap().state, MemberState::Up);
+    assert_eq!(members.doubted().collect::<Vec<_>>(), [at(2)]);
+    members.answered(at(2), &card("node-b", 2)).unwrap();
+    assert_eq!(members.doubted().count(), 0, "it answered");
+    assert_eq!(members.report(&name("node-b"), Report::ProbeUnanswered), Change::Member);
     assert_eq!(members.get(&name("node-b")).unwrap().state, MemberState::Suspect);
     assert_eq!(names(&members), "node-a node-b");
-    assert_eq!(members.report(&name("node-b"), Report::ProbeUnanswered), Change::None);
     assert_eq!(members.report(&name("node-b"), Report::ProbeUnanswered), Change::Routing);
     assert_eq!(names(&members), "node-a");
 }

@@ -323,6 +323,11 @@ pub trait Peers: Send + Sync + 'static {
 pub trait Routing: Send + Sync + 'static {
     /// The view in force; an immutable snapshot.
     fn view(&self) -> Arc<Ring>;
+    /// Other members that can be asked and are not in that view: those that drain or join. They own nothing, and their
+    /// memories hold copies all the same.
+    fn beside_ring(&self) -> Vec<NodeName> {
+        Vec::new()
+    }
     /// A peer could not be asked: a refused or reset connection takes it out of routing at once.
     fn report(&self, node: &NodeName, error: &PeerError);
     /// Done when `node` is out of routing; at once if it is already.

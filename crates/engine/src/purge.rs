@@ -153,13 +153,18 @@ impl Engine {
     ///   up to a second after the purge is done.
     /// So an owner is told before those who ask it, and this node, which forgets at once, does so again at the
     /// end. Of a database every node owns some keys: all are told twice.
+    ///
+    /// Who drains is told too, though it owns nothing any more: it gives new owners what it has left.
+    ///   A drains · B, the new owner, is told · B asks A for the value · A has not been told and gives the purged one.
     fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
         let view = self.ports.routing.view();
-        let others = |node: &&NodeName| **node != self.me.node;
-        match scope {
-            Scope::Key(key) => view.order(key).filter(others).cloned().collect(),
-            Scope::Database(_) | Scope::All => view.members().iter().filter(others).cloned().collect(),
-        }
+        let on_ring: Vec<NodeName> = match scope {
+            Scope::Key(key) => view.order(key).cloned().collect(),
+            Scope::Database(_) | Scope::All => view.members().to_vec(),
+        };
+        let beside = self.ports.routing.beside_ring();
+        let beside: Vec<_> = beside.into_iter().filter(|node| !on_ring.contains(node)).collect();
+        on_ring.into_iter().chain(beside).filter(|node| *node != self.me.node).collect()
     }
 
     /// How many copies a node forgot; nothing when it could not be told.

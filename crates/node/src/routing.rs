@@ -27,6 +27,14 @@ impl Routing for MemberRouting {
         Arc::clone(&self.0.view().ring)
     }
 
+    fn beside_ring(&self) -> Vec<NodeName> {
+        let view = self.0.view();
+        let beside = view.members.iter().filter(|member| {
+            member.state.is_routable() && view.routable.binary_search(&member.name).is_err()
+        });
+        beside.map(|member| member.name.clone()).collect()
+    }
+
     fn report(&self, node: &NodeName, error: &PeerError) {
         self.0.report(node, error);
     }

@@ -48,6 +48,8 @@ pub struct SimRouting {
     ring: ArcSwap<Ring>,
     changes: Watched<u64>,
     rings: AtomicU64,
+    /// Who can be asked and is not on the ring, where a test says so.
+    beside: Mutex<Vec<NodeName>>,
     /// Where probes keep it; without, a peer that cannot be asked leaves it and only a test brings it back.
     members: Option<Mutex<Membership>>,
     /// Whether members say their phase: then who has left the ring may still be asked.
@@ -82,6 +84,7 @@ impl SimRouting {
             ring: ArcSwap::new(ring_of(names)),
             changes: Watched::new(0),
             rings: AtomicU64::new(0),
+            beside: Mutex::default(),
             members,
             has_phases,
             suspicion: Notify::new(),
@@ -99,6 +102,11 @@ impl SimRouting {
         self.ring.store(ring_of(members));
         self.rings.fetch_add(1, Ordering::Relaxed);
         self.changes.set(self.changes.get() + 1);
+    }
+
+    /// These drain: they are asked no more as owners, and live.
+    pub fn set_beside(&self, members: &[NodeName]) {
+        *self.beside.lock() = members.to_vec();
     }
 
     /// Who is routed to.
@@ -284,6 +292,16 @@ impl Routing for RoutingPort {
         self.0.ring.load_full()
     }
 
+    fn beside_ring(&self) -> Vec<NodeName> {
+        if !self.0.has_phases {
+            return self.0.beside.lock().clone();
+        }
+        let ring = self.view();
+        let members = self.0.members().into_iter();
+        let can_be_asked = members.filter(|member| member.state.is_routable()).map(|member| member.name);
+        can_be_asked.filter(|name| !ring.members().contains(name)).collect()
+    }
+
     fn report(&self, node: &NodeName, error: &PeerError) {
         let Some(members) = &self.0.members else {
             let left: Vec<NodeName> =
@@ -296,7 +314,7 @@ impl Routing for RoutingPort {
             PeerError::TimedOut => Report::RequestUnanswered,
             PeerError::Refused(_) => return,
         };
-        if self.0.saw(members, node, report) != Change::None {
+        if self.0.saw(members, node, report) != Change::None || report == Report::RequestUnanswered {
             self.0.suspicion.notify_waiters();
         }
     }

@@ -1,9 +1,9 @@
 //! The faults that there are, and what each may cost by promise. It makes none happen.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is broken for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Fault {
     /// SIGKILL, and a new start.
     Kill,
@@ -93,6 +93,11 @@ impl Fault {
                 | Self::OriginCut
                 | Self::CutOrigin
         )
+    }
+
+    /// Runs that have their lease wait for the origin, or try it again.
+    pub(crate) const fn holds_runs(self) -> bool {
+        matches!(self, Self::OriginStall | Self::OriginErrors | Self::OriginCut | Self::CutOrigin)
     }
 
     /// A request to its node cannot end while it lasts.

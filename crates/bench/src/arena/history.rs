@@ -1,17 +1,17 @@
 //! What happened, to be judged afterwards: every request, every origin run, every purge, every fault. It
 //! records and decides nothing. Times are microseconds from the history's beginning.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 
 /// One request of a client, from its intended time to the end of its answer.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) node: usize,
     pub(crate) user: String,
@@ -31,7 +31,7 @@ pub(crate) struct Asked {
 }
 
 /// What a row says of the run that it came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) who: String,
     pub(crate) key: i64,
@@ -40,7 +40,7 @@ pub(crate) struct Row {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Ending {
     /// All of its answer was written.
     Answered,
@@ -51,7 +51,7 @@ pub(crate) enum Ending {
 }
 
 /// One run at the origin.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunSeen {
     pub(crate) number: u64,
     pub(crate) key: i64,
@@ -79,7 +79,7 @@ impl RunSeen {
 }
 
 /// One purge of a key, after its register moved.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Purged {
     pub(crate) key: i64,
     pub(crate) user: String,
@@ -94,7 +94,7 @@ pub(crate) struct Purged {
 }
 
 /// One fault, from the moment before it to the moment after its end.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FaultSeen {
     pub(crate) fault: Fault,
     /// Nodes that it is about.
@@ -113,6 +113,16 @@ pub(crate) struct Told {
     pub(crate) runs: Vec<RunSeen>,
     pub(crate) purges: Vec<Purged>,
     pub(crate) faults: Vec<FaultSeen>,
+}
+
+/// One line of a history that was written.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    Request(Asked),
+    Run(RunSeen),
+    Purge(Purged),
+    Fault(FaultSeen),
 }
 
 /// Where it is kept while it happens.
@@ -172,6 +182,20 @@ impl History {
 }
 
 impl Told {
+    /// What [`Told::write`] wrote.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let mut told = Self::default();
+        for line in std::io::BufReader::new(std::fs::File::open(path)?).lines() {
+            match serde_json::from_str(&line?)? {
+                Line::Request(asked) => told.asked.push(asked),
+                Line::Run(run) => told.runs.push(run),
+                Line::Purge(purge) => told.purges.push(purge),
+                Line::Fault(fault) => told.faults.push(fault),
+            }
+        }
+        Ok(told)
+    }
+
     /// As JSON lines, one object for each thing, under its kind.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         if let Some(dir) = path.parent() {

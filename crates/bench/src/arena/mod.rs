@@ -164,7 +164,13 @@ impl Arena {
             if same {
                 return Ok(start.elapsed());
             }
-            ensure!(start.elapsed() < within, "no common ring of {nodes:?} within {within:?}: {views:?}");
+            if start.elapsed() >= within {
+                let mut said = String::new();
+                for node in nodes {
+                    said.push_str(&self.nodes[*node].standing().await);
+                }
+                bail!("no common ring of {nodes:?} within {within:?}:{said}");
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
@@ -256,6 +262,25 @@ impl Node {
             member["state"] == "up" && member["share"].as_f64().is_some_and(|share| share > 0.0)
         };
         Some(View { epoch: ring["epoch"].to_string(), up: members.iter().filter(owns).count() })
+    }
+
+    /// What it says of itself, for a run that failed by it.
+    async fn standing(&self) -> String {
+        let mut text = format!("\n{}:", self.name);
+        for path in ["/readyz", "/admin/v1/ring"] {
+            match self.admin("GET", path, "").await {
+                Ok(answer) => text.push_str(&format!(" {}", String::from_utf8_lossy(&answer.body))),
+                Err(error) => text.push_str(&format!(" {path}: {error:#}")),
+            }
+        }
+        text
+    }
+
+    /// Lines of its present life's log that hold `text`.
+    pub(crate) fn logged(&self, text: &str) -> Vec<String> {
+        let log = self.config.with_extension(format!("{}.log", self.life().0));
+        let lines = std::fs::read_to_string(log).unwrap_or_default();
+        lines.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 
     /// Whether its ring sends keys to a member; none where it does not answer.

@@ -46,6 +46,15 @@ pub(crate) struct Cut {
     chain: Chain,
 }
 
+/// What met a cut.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Dropped {
+    /// All of it.
+    pub(crate) packets: u64,
+    /// Gossip's of that.
+    pub(crate) datagrams: u64,
+}
+
 impl Rules {
     /// The filter, or why there can be none here.
     pub(crate) fn open(parties: &[Party]) -> anyhow::Result<Self> {
@@ -69,7 +78,7 @@ impl Rules {
         Ok(Self { _marks: marks, cuts: AtomicU32::new(0) })
     }
 
-    /// Everything that one node sends to another is dropped.
+    /// Everything that one node sends to another is dropped, gossip's datagrams too.
     pub(crate) fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
         let chain = self.chain()?;
         let (own, other) = (from.uid.to_string(), to.uid.to_string());
@@ -128,11 +137,19 @@ impl Rules {
 }
 
 impl Cut {
-    /// Ends the cut; packets that it dropped.
-    pub(crate) fn heal(self) -> anyhow::Result<u64> {
+    /// Ends the cut; what it dropped.
+    pub(crate) fn heal(self) -> anyhow::Result<Dropped> {
         let listed = iptables(&["-nvxL", &self.chain.0])?;
-        let rows = listed.lines().filter(|line| line.contains("DROP"));
-        Ok(rows.filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok()).sum())
+        let mut dropped = Dropped::default();
+        for line in listed.lines().filter(|line| line.contains("DROP")) {
+            let count = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            dropped.packets += count;
+            // The protocol by name or, where names are not looked up, by number.
+            if matches!(line.split_whitespace().nth(3), Some("udp" | "17")) {
+                dropped.datagrams += count;
+            }
+        }
+        Ok(dropped)
     }
 }
 

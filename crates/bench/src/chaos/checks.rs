@@ -3,8 +3,8 @@
 //!
 //! | promise | a violation is |
 //! |---|---|
-//! | I1 | two answered runs of a key within one TTL, no purge between, no fault near |
-//! | I2 | more extra runs of a key about its faults than their lapses, losses and cut-off nodes allow |
+//! | I1 | two answered runs of a key within one TTL (less jitter and slack), no purge between, no fault near |
+//! | I2 | more extra runs of a key about its faults than their lapses, losses, cut-off nodes and fenced flights allow |
 //! | I3 | a request sent after a whole purge is answered with an older version, and no fault hid the purge |
 //! | I4 | an answer without a mark that was read longer ago than TTL and grace, or whose `Age` is below its age |
 //! | I5 | an answer for another principal, another key, or that its run did not read |
@@ -103,14 +103,20 @@ pub(crate) fn judge(told: &Told, bounds: Bounds) -> Judgement {
 
 /// I1 and I2: runs of one key, each against the one before it.
 fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
-    let window_us = scaled(bounds.ttl_us, 1.0 - JITTER);
+    // A life counts from when its node begins to read (I4); the origin sees the run only once a connection is there.
+    let window_us = scaled(bounds.ttl_us, 1.0 - JITTER).saturating_sub(bounds.slack_us);
     let mut last: BTreeMap<(&str, i64), &RunSeen> = BTreeMap::new();
     let mut extra: BTreeMap<(&str, i64, usize), u64> = BTreeMap::new();
+    let mut behind_purges: BTreeMap<(&str, i64), Vec<u64>> = BTreeMap::new();
     let answered = told.runs.iter().filter(|run| !run.is_write && run.ending == Some(Ending::Answered));
     for run in answered {
         judgement.counts("I1");
         let Some(before) = last.insert((&run.user, run.key), run) else { continue };
-        if run.began_us >= before.began_us + window_us || purged_between(told, before, run) {
+        if run.began_us >= before.began_us + window_us {
+            continue;
+        }
+        if purged_between(told, before, run) {
+            behind_purges.entry((&run.user, run.key)).or_default().push(run.began_us);
             continue;
         }
         // Of several, the one that explains most.
@@ -141,6 +147,8 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
         // Faults that lie close together share what follows from both.
         let allowed: u64 =
             near(told, fault.began_us, fault.ended_us).map(|(_, each)| allowance(each, bounds.nodes)).sum();
+        let behind = behind_purges.get(&(user, key)).map_or(&[][..], Vec::as_slice);
+        let allowed = allowed + fenced(told, (user, key), fault, behind);
         if count > allowed {
             judgement.broken(
                 "I2",
@@ -160,6 +168,22 @@ fn allowance(fault: &FaultSeen, nodes: u64) -> u64 {
     let lasted_us = fault.ended_us - fault.began_us + AFTER_US;
     1 + u64::from(fault.fault.loses_store())
         + fault.fault.without_store(nodes) * (lasted_us / DEGRADED_US + 1)
+}
+
+/// Flights that a purge fenced while they waited for the origin, which holds runs: nobody who asks after the purge may
+/// join them (I3), so there is one more for each purge, and once the origin answers each of them reads:
+///   flight 1 has a lease and waits · purge · flight 2 has a lease and waits · the origin answers both.
+/// `behind` are runs that the purges explain already, one purge each.
+fn fenced(told: &Told, (user, key): (&str, i64), about: &FaultSeen, behind: &[u64]) -> u64 {
+    let is_held = |at_us: u64| {
+        near(told, about.began_us, about.ended_us).any(|(_, fault)| {
+            fault.fault.holds_runs() && (fault.began_us..=fault.ended_us + AFTER_US).contains(&at_us)
+        })
+    };
+    let purges = told.purges.iter().filter(|purge| purge.key == key && purge.user == user);
+    let count = purges.filter(|purge| is_held(purge.asked_us)).count();
+    let spent = behind.iter().filter(|at_us| is_held(**at_us)).count();
+    u64::try_from(count.saturating_sub(spent)).unwrap_or(0)
 }
 
 fn purged_between(told: &Told, before: &RunSeen, run: &RunSeen) -> bool {

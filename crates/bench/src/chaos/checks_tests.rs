@@ -79,6 +79,16 @@ fn i1_a_second_run_in_a_window_is_caught_and_a_purge_or_fault_explains_it() {
     assert_eq!(broken(&told), [""; 0]);
 }
 
+/// Of 10 s, jitter takes 1 s, and the way from the node to the origin the slack.
+#[test]
+fn i1_a_window_is_shorter_by_jitter_and_slack_and_not_by_more() {
+    let mut told = sound();
+    told.runs[1] = run(1, 90 + 8_501);
+    assert_eq!(broken(&told), [""; 0]);
+    told.runs[1] = run(1, 90 + 8_499);
+    assert_eq!(broken(&told), ["I1"]);
+}
+
 #[test]
 fn i1_a_run_for_another_principal_or_one_that_failed_is_no_second_run() {
     let mut told = sound();
@@ -100,6 +110,27 @@ fn i2_more_runs_about_a_kill_than_it_explains_are_caught() {
     // Three nodes without a store run for themselves.
     told.faults[0].fault = Fault::StoreKill;
     assert_eq!(broken(&told), [""; 0]);
+}
+
+/// Three flights wait for an origin that stands still, since two purges fenced the first two; all read when it goes on.
+#[test]
+fn i2_purges_explain_flights_that_an_origin_held_and_no_more() {
+    let stall = fault(Fault::OriginStall, 2_000, 8_000);
+    let mut told = Told {
+        runs: vec![run(0, 1_900), run(1, 8_001), run(2, 8_002), run(3, 8_003)],
+        faults: vec![stall],
+        ..Told::default()
+    };
+    assert_eq!(broken(&told), ["I2"], "one lapse is explained, and not three");
+    told.purges.extend([purge(3_000, 1), purge(5_000, 1)]);
+    // One purge for the first run after it, one for the second, one lapse for the third.
+    assert_eq!(broken(&told), [""; 0]);
+    told.runs.push(run(4, 8_004));
+    assert_eq!(broken(&told), ["I2"]);
+    // A fault that holds no run fences none that way.
+    told.runs.pop();
+    told.faults[0].fault = Fault::CutPeers;
+    assert_eq!(broken(&told), ["I2"]);
 }
 
 #[test]

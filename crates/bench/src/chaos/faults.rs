@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arena::fault::{Fault, Part};
 use crate::arena::history::FaultSeen;
 use crate::arena::origin::Manner;
+use crate::arena::rules::Dropped;
 use crate::arena::{Arena, tell};
 use crate::expiry::dice::Dice;
 
@@ -158,12 +159,17 @@ async fn cut(arena: &Arena, due: &Due) -> anyhow::Result<String> {
         _ => vec![rules.cut_server(a, arena.origin.addr())?],
     };
     tokio::time::sleep(due.length).await;
-    let mut dropped = 0;
+    let mut dropped = Dropped::default();
     for cut in cuts {
-        dropped += cut.heal()?;
+        let more = cut.heal()?;
+        dropped.packets += more.packets;
+        dropped.datagrams += more.datagrams;
     }
-    ensure!(dropped > 0, "no packet met the cut");
-    Ok(format!("{dropped} packets dropped in {:.1?}", due.length))
+    ensure!(dropped.packets > 0, "no packet met the cut");
+    Ok(format!(
+        "{} packets dropped, {} of them gossip's, in {:.1?}",
+        dropped.packets, dropped.datagrams, due.length
+    ))
 }
 
 async fn of_store(arena: &Arena, fault: Fault, length: Duration) -> anyhow::Result<String> {

@@ -30,9 +30,6 @@ pub(crate) struct Options {
     /// Seconds that an entry is fresh.
     #[arg(long, default_value_t = 20)]
     ttl: u64,
-    /// Name all five nodes as seeds, for a build whose members do not introduce each other.
-    #[arg(long)]
-    seed_all: bool,
     #[arg(long, default_value = "docs/benchmarks/2026-11-21-scale")]
     out: PathBuf,
 }
@@ -45,9 +42,9 @@ const MANY: usize = 5;
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let ttl = Duration::from_secs(options.ttl);
-    let seeded = if options.seed_all { MANY } else { FEW };
-    let arena =
-        Arc::new(Arena::start(Plan { nodes: MANY, started: FEW, seeded, ttl, ..Plan::default() }).await?);
+    // Nobody names those that come later: gossip introduces them to each other.
+    let plan = Plan { nodes: MANY, started: FEW, seeded: FEW, ttl, ..Plan::default() };
+    let arena = Arc::new(Arena::start(plan).await?);
     let balancer = Balancer::start(&arena)?;
     let mix = Mix {
         rate: options.rate,

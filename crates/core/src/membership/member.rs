@@ -14,7 +14,7 @@ use crate::node::{Incarnation, NodeName};
 pub enum MemberState {
     /// Answered the last time. Routed to.
     Up,
-    /// Did not answer in time. Still routed to; probed at once.
+    /// Did not answer a probe in time. Still routed to; probed at once.
     Suspect,
     /// Cannot be reached. Not routed to until a probe is answered.
     Down,
@@ -64,7 +64,7 @@ pub enum Report {
     Gone,
     /// A probe was not answered in time.
     ProbeUnanswered,
-    /// A request was not answered in time.
+    /// A request was not answered in time: the peer or what it asked the origin. It is probed at once, and no more.
     RequestUnanswered,
     /// It answered a probe without the cluster key, or as somebody else.
     Stranger,

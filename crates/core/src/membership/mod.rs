@@ -1,9 +1,9 @@
 //! Who is in the cluster, by reports: which members may be routed to, and when that changes.
 //!
 //! A refused or reset connection takes a member out of routing at once; an answered probe brings it
-//! back. A request that got no answer in time only makes a member suspect, since the origin may have been
-//! slow and not the peer: a suspect is still routed to, and probed at once; unanswered *probes* take
-//! it out. Who tells it (seeds, probes, gossip) is not its business; nor are clocks, sockets and names'
+//! back. A request that got no answer in time only has a member probed at once, since the origin may have been
+//! slow and not the peer ([`Membership::doubted`]); an unanswered *probe* makes it suspect, which is still routed to, and
+//! more of them take it out. Who tells it (seeds, probes, gossip) is not its business; nor are clocks, sockets and names'
 //! resolution.
 //!
 //! **Gossip introduces, the probe admits.** A card that was only heard never makes anybody routable: it is
@@ -33,6 +33,8 @@ struct Member {
     info: MemberInfo,
     revision: u32,
     unanswered: u32,
+    /// A request to it was not answered in time since its last answered probe.
+    doubted: bool,
     left: bool,
     /// When [`Membership::forget`] first met it down.
     down_since: Option<Millis>,
@@ -41,7 +43,7 @@ struct Member {
 impl Member {
     fn new(addr: SocketAddr, card: &Card) -> Self {
         let info = info_of(card, addr);
-        Self { info, revision: card.revision, unanswered: 0, left: false, down_since: None }
+        Self { info, revision: card.revision, unanswered: 0, doubted: false, left: false, down_since: None }
     }
 
     /// Takes what a newer card of its life says. Two cards of one revision are one card.
@@ -166,7 +168,8 @@ impl Membership {
             member.take(card);
             member.info.peer_addr = addr;
             member.info.state = MemberState::Up;
-            (member.unanswered, member.left, member.down_since) = (0, false, None);
+            (member.unanswered, member.doubted) = (0, false);
+            (member.left, member.down_since) = (false, None);
         } else {
             *member = Member::new(addr, card);
         }
@@ -225,6 +228,7 @@ impl Membership {
         if report == Report::ProbeUnanswered {
             member.unanswered = member.unanswered.saturating_add(1);
         }
+        member.doubted |= report == Report::RequestUnanswered;
         member.left |= matches!(report, Report::Left(_));
         let out = match report {
             Report::Gone | Report::Stranger | Report::GossipDown(_) | Report::Left(_) => true,
@@ -235,10 +239,18 @@ impl Membership {
         let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
         member.info.state = match (before.state, out) {
             (_, true) | (MemberState::Down, _) => MemberState::Down,
+            (state, false) if report == Report::RequestUnanswered => state,
             (_, false) => MemberState::Suspect,
         };
         let after = member.info.clone();
         self.changed(&before, &after)
+    }
+
+    /// Where members are that should be probed now: suspects, those that are down, and those that did not answer a
+    /// request in time since their last answered probe.
+    pub fn doubted(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        let doubted = self.others.values().filter(|at| at.doubted || at.info.state != MemberState::Up);
+        doubted.map(|member| member.info.peer_addr)
     }
 
     /// Forgets members that were down at every call for [`MEMBER_FORGET_DOWN_MS`] (after a goodbye:

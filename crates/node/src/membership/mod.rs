@@ -134,9 +134,14 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             // It lives, and said no to this request; a probe would find a stranger.
             PeerError::Refused(_) => return,
         };
-        if self.saw(node, report) != Change::None {
+        if self.saw(node, report) != Change::None || report == Report::RequestUnanswered {
             self.suspicion.notify_one();
         }
+    }
+
+    /// Where members are that should be probed now.
+    fn doubted(&self) -> Vec<SocketAddr> {
+        self.state.lock().members.doubted().collect()
     }
 
     /// What this node says of itself.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    INTRODUCTION_PROBES_MAX, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX,
-    REFUSED_WATCH_MS, SEED_RESOLVE_MS,
+    INTRODUCTION_PROBES_MAX, PEER_CONNECT_MS_MAX, PROBE_LATE_MS, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS,
+    PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX, REFUSED_WATCH_MS, SEED_RESOLVE_MS,
 };
-use hopcache_core::membership::{MemberState, NotAdmitted, Phase, Report, probe_pause};
+use hopcache_core::membership::{NotAdmitted, Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -42,6 +42,8 @@ struct Target {
     probe_at: Instant,
     in_flight: bool,
     failures: u32,
+    /// Its last probe ended unanswered while this node was slow itself, and was not counted.
+    put_off: bool,
     tried: bool,
     /// Who answered there the last time.
     name: Option<NodeName>,
@@ -91,7 +93,8 @@ impl Verdict {
 }
 
 enum Done {
-    Probed(SocketAddr, Result<PeerIdentity, PeerError>),
+    /// Where, what came of it, and when it began.
+    Probed(SocketAddr, Result<PeerIdentity, PeerError>, Instant),
     Resolved(usize, Resolved),
 }
 
@@ -142,7 +145,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 self.probing += 1;
                 let link = Arc::clone(&self.link);
                 self.work.spawn(async move {
-                    Done::Probed(addr, link.probe(addr, Millis(PROBE_TIMEOUT_MS)).await)
+                    let answer = link.probe(addr, Millis(PROBE_TIMEOUT_MS)).await;
+                    Done::Probed(addr, answer, now)
                 });
             }
         }
@@ -158,9 +162,9 @@ impl<R: Send + Sync + 'static> Prober<R> {
 
     fn note(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Probed(addr, answer)) => {
+            Ok(Done::Probed(addr, answer, begun)) => {
                 self.probing = self.probing.saturating_sub(1);
-                self.probed(addr, answer);
+                self.probed(addr, answer, begun.elapsed());
             }
             Ok(Done::Resolved(place, answer)) => {
                 self.seeds.resolved(place, answer);
@@ -179,9 +183,13 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    fn probed(&mut self, addr: SocketAddr, answer: Result<PeerIdentity, PeerError>) {
+    fn probed(&mut self, addr: SocketAddr, answer: Result<PeerIdentity, PeerError>, took: Duration) {
         let Some(target) = self.targets.get_mut(&addr) else { return };
         target.in_flight = false;
+        if target.puts_off(&answer, took) {
+            target.probe_at = Instant::now();
+            return;
+        }
         target.tried = true;
         let is_ready = answer.as_ref().is_ok_and(|who| who.card.phase == Phase::Ready);
         let trouble = match answer {
@@ -286,13 +294,12 @@ impl<R: Send + Sync + 'static> Prober<R> {
         self.cluster.set_shut_out(self.shut_out());
     }
 
-    /// Members that somebody saw fail are probed now, not when their turn comes; so are nodes heard of.
+    /// Members that somebody saw fail, or wait in vain, are probed now, not when their turn comes; so are nodes heard of.
     fn hurry(&mut self) {
         self.follow();
         let now = Instant::now();
-        let view = self.cluster.view();
-        for member in view.members.iter().filter(|member| member.state != MemberState::Up) {
-            if let Some(target) = self.targets.get_mut(&member.peer_addr)
+        for addr in self.cluster.doubted() {
+            if let Some(target) = self.targets.get_mut(&addr)
                 && target.failures == 0
             {
                 target.probe_at = now;
@@ -306,12 +313,28 @@ impl<R: Send + Sync + 'static> Prober<R> {
 }
 
 impl Target {
+    /// Whether an unanswered probe says more of this node than of the peer: its time was noticed to be over
+    /// [`PROBE_LATE_MS`] too late, so what was missed may have come. Then it is sent again, once.
+    ///   this node stands still for a second · the peer answers · this node goes on, and finds both the answer and the
+    ///   end of its patience.
+    fn puts_off(&mut self, answer: &Result<PeerIdentity, PeerError>, took: Duration) -> bool {
+        let limit_ms = if took < Duration::from_millis(PROBE_TIMEOUT_MS) {
+            PEER_CONNECT_MS_MAX
+        } else {
+            PROBE_TIMEOUT_MS
+        };
+        let is_late = took > Duration::from_millis(limit_ms + PROBE_LATE_MS);
+        self.put_off = is_late && !self.put_off && matches!(answer, Err(PeerError::TimedOut));
+        self.put_off
+    }
+
     fn new(now: Instant) -> Self {
         let said = String::from("not probed yet");
         Self {
             probe_at: now,
             in_flight: false,
             failures: 0,
+            put_off: false,
             tried: false,
             name: None,
             me: false,
@@ -374,5 +397,32 @@ fn report_at<R: Send + Sync + 'static>(
 ) {
     if cluster.addr_of(name) == Some(addr) {
         cluster.saw(name, report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lifeguard's local health (Dadgar, Phillips, Currey, arXiv 1707.00788), in its simplest form.
+    #[test]
+    fn a_node_that_was_slow_itself_asks_once_more_before_it_blames() {
+        let ms = Duration::from_millis;
+        let unanswered = || Err(PeerError::TimedOut);
+        let mut target = Target::new(Instant::now());
+        assert!(!target.puts_off(&unanswered(), ms(PROBE_TIMEOUT_MS + 5)), "in time: the peer is silent");
+        assert!(!target.puts_off(&unanswered(), ms(PEER_CONNECT_MS_MAX + 5)), "nor did it take a connection");
+        for limit_ms in [PEER_CONNECT_MS_MAX, PROBE_TIMEOUT_MS] {
+            let late = ms(limit_ms + PROBE_LATE_MS + 1);
+            assert!(target.puts_off(&unanswered(), late));
+            assert!(
+                !target.puts_off(&unanswered(), late),
+                "a node that is always late notices deaths all the same"
+            );
+        }
+        assert!(
+            !target.puts_off(&Err(PeerError::Gone("refused".into())), ms(2_000)),
+            "that is no question of time"
+        );
     }
 }
