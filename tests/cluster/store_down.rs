@@ -1,11 +1,13 @@
 //! Redis is killed: flights still collapse, requests are answered, nodes stay ready and say what is wrong.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, Plan};
 use crate::support::http;
+use crate::support::redis::RedisServer;
+use crate::support::tcp_proxy::{Mode, TcpProxy};
 use crate::support::{say, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,4 +75,45 @@ async fn a_hanging_redis_hangs_nobody() {
     cluster.redis.signal("CONT");
     say(&format!("store hangs: 20 requests, slowest {} ms", slowest.as_millis()));
     assert!(slowest < Duration::from_secs(3), "{slowest:?}");
+}
+
+/// What the owner's run is kept for without a store (ARCHITECTURE, "Degraded TTL").
+const DEGRADED_TTL: Duration = Duration::from_secs(2);
+
+/// F7: one owner's store is silent, its peers' is not. They ask the owner, and it runs once in a degraded TTL for all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_without_its_store_runs_once_for_all() {
+    let redis = RedisServer::start().await;
+    let (uri, way) = (redis.uri(), TcpProxy::start(redis.addr()).await);
+    let plan = Plan { first_store: Some(way.addr()), ..Plan::default() };
+    let cluster = Cluster::on(plan, redis, &uri).await;
+    let statement = "RETURN $k AS k, 'cut owner' AS what";
+    let request = http::query(statement, &cluster.owned_by(0, statement).await);
+    way.set(Mode::Silent);
+    until("the owner finds that its store is silent", Duration::from_secs(20), async || {
+        cluster.nodes[0].ask(&http::query("RETURN rand() AS any", &json!({}))).await;
+        cluster.nodes[0]
+            .ask(&http::query("RETURN $k AS k", &cluster.owned_by(0, "RETURN $k AS k").await))
+            .await;
+        cluster.nodes[0].admin("/readyz").await.unwrap().json()["degraded"] == json!(["store"])
+    })
+    .await;
+    cluster.proxy.delay_runs("cut owner", Duration::from_millis(500));
+    let clients = cluster.clients();
+    for crowd in 1..=3 {
+        let (runs_before, began) = (cluster.proxy.runs("cut owner"), Instant::now());
+        let asked = (0..90).map(|client| (clients[client % 3], request.clone())).collect();
+        for reply in http::crowd(asked).await {
+            let reply = reply.unwrap();
+            assert_eq!(reply.status, 202, "{reply}");
+            assert!(reply.header("cache-status").contains("detail=degraded"), "{reply}");
+        }
+        let (runs, took) = (cluster.proxy.runs("cut owner") - runs_before, began.elapsed());
+        say(&format!("F7: owner without store, crowd {crowd} of 90: {runs} runs in {} ms", took.as_millis()));
+        let most = 1 + took.as_millis() / DEGRADED_TTL.as_millis();
+        assert!(runs as u128 <= most, "{runs} runs in {took:?}");
+    }
+    assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "its peers ran beside it");
+    way.set(Mode::Pass);
+    cluster.nodes[0].wait_for_members(3).await;
 }

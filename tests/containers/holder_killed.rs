@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{http, say, size};
-use crate::world::{World, query};
+use crate::world::{World, query, run};
 
 /// What a run at the origin takes.
 const ORIGIN: Duration = Duration::from_secs(1);
@@ -12,14 +12,18 @@ const BESIDE_ORIGIN_MAX: Duration = Duration::from_secs(4);
 /// Rounds after which a long series tells how far it is.
 const TELL_EVERY: usize = 20;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_killed_holder_of_one_clients_flight() {
-    kill_holders("killed-1", 1).await;
+#[test]
+fn a_killed_holder_of_one_clients_flight() {
+    run(async {
+        kill_holders("killed-1", 1).await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_killed_holder_of_fifty_clients_flight() {
-    kill_holders("killed-50", 50).await;
+#[test]
+fn a_killed_holder_of_fifty_clients_flight() {
+    run(async {
+        kill_holders("killed-50", 50).await;
+    });
 }
 
 /// What became of all rounds.
@@ -52,7 +56,7 @@ impl Outcome {
 async fn kill_holders(test: &str, clients: usize) {
     let mut world = World::start(test).await;
     let mut outcome = Outcome::default();
-    let rounds = size("HOPCACHE_TEST_ROUNDS", 4);
+    let rounds = size("HOPCACHE_TEST_ROUNDS", 2);
     let (mut round, mut missed) = (0, 0);
     while round < rounds {
         let hit = kill_the_holder(&mut world, clients, &format!("{round}-{missed}"), &mut outcome).await;
@@ -71,7 +75,7 @@ async fn kill_holders(test: &str, clients: usize) {
 
 /// Whether the holder was dead before its run had ended: only then somebody else ran.
 async fn kill_the_holder(world: &mut World, clients: usize, round: &str, outcome: &mut Outcome) -> bool {
-    let what = format!("killed in round {round}.");
+    let what = format!("killed with {clients} clients in round {round}.");
     let statement = format!("RETURN '{what}' AS what");
     let request = query(&statement);
     world.proxy.delay_runs(&what, ORIGIN);

@@ -2,7 +2,8 @@
 //! expect). Runs are counted outside hopcache, by a proxy before Neo4j. Knows hopcache by its HTTP interface only.
 //!
 //! Needs a Docker Engine on this machine and the images of `cargo xtask images node redis neo4j`; fails where they
-//! are not. `HOPCACHE_TEST_ROUNDS=100` repeats each fault 100 times (4 and 3 otherwise). Figures are said on stderr
+//! are not. `HOPCACHE_IMAGE` names another node image. `HOPCACHE_TEST_ROUNDS=100` repeats each fault 100 times (a killed
+//! holder's twice, the others once, otherwise). Figures are said on stderr
 //! (`-- --nocapture`); logs of a failed test's containers are kept in `target/containers/TEST`.
 #![allow(
     dead_code,

@@ -30,7 +30,9 @@ impl Node {
             "[node]\nname = \"{name}\"\nclient_addr = \"0.0.0.0:7475\"\npeer_addr = \"0.0.0.0:7476\"\npeer_advertise = \"{}:7476\"\nadmin_addr = \"0.0.0.0:7477\"\nadmin_token_file = \"/etc/hopcache/admin.token\"\n",
             peers.addr(place)
         );
-        let request = GenericImage::new("hopcache", "dev")
+        let image = std::env::var("HOPCACHE_IMAGE").unwrap_or_else(|_| "hopcache:dev".to_owned());
+        let (image, tag) = image.rsplit_once(':').expect("HOPCACHE_IMAGE: name:tag");
+        let request = GenericImage::new(image, tag)
             // Each check is a process: on a small machine dozens of them are felt. The tests look for themselves.
             .with_health_check(Healthcheck::none())
             .with_cmd(["serve", "--config", "/etc/hopcache/hopcache.toml"])

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::support::http::{self, Reply};
 use crate::support::{say, until};
-use crate::world::{World, query};
+use crate::world::{World, query, run};
 
 const KEYS: usize = 20;
 const LANES: usize = 6;
@@ -29,64 +29,66 @@ struct Seen {
     retried: AtomicUsize,
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_rolling_restart_is_seen_by_no_client() {
-    let mut world = World::start("rolling").await;
-    let requests: Vec<_> =
-        (0..KEYS).map(|key| query(&format!("RETURN {key} AS k, 'rolling' AS what"))).collect();
-    for request in &requests {
-        assert_eq!(world.nodes[0].ask(request).await.status, 202);
-    }
-    let runs_before = world.proxy.runs("rolling");
-    let ready: Ready = Arc::default();
-    let (seen, is_over) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
-    set_ready(&world, &ready, None);
-    let mut lanes = JoinSet::new();
-    for lane in 0..LANES {
-        lanes.spawn(walk(
-            lane,
-            requests.clone(),
-            Arc::clone(&ready),
-            Arc::clone(&seen),
-            Arc::clone(&is_over),
-        ));
-    }
-    let mut took = Vec::new();
-    for place in 0..world.nodes.len() {
-        let began = Instant::now();
-        world.nodes[place].container.signal("SIGTERM").await;
-        // What a balancer does when its health check fails.
-        until("it is not ready, or gone", Duration::from_secs(10), async || {
-            !world.nodes[place].admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
-        })
-        .await;
-        set_ready(&world, &ready, Some(place));
-        until("it ends", Duration::from_secs(40), async || {
-            world.nodes[place].container.exit_code().await.is_some()
-        })
-        .await;
-        assert_eq!(world.nodes[place].container.exit_code().await, Some(0), "it left in good order");
-        world.nodes[place].start_again().await;
-        world.wait_until_whole().await;
+#[test]
+fn a_rolling_restart_is_seen_by_no_client() {
+    run(async {
+        let mut world = World::start("rolling").await;
+        let requests: Vec<_> =
+            (0..KEYS).map(|key| query(&format!("RETURN {key} AS k, 'rolling' AS what"))).collect();
+        for request in &requests {
+            assert_eq!(world.nodes[0].ask(request).await.status, 202);
+        }
+        let runs_before = world.proxy.runs("rolling");
+        let ready: Ready = Arc::default();
+        let (seen, is_over) = (Arc::new(Seen::default()), Arc::new(AtomicBool::new(false)));
         set_ready(&world, &ready, None);
-        took.push(began.elapsed().as_millis());
-    }
-    is_over.store(true, Ordering::Relaxed);
-    while let Some(lane) = lanes.join_next().await {
-        lane.unwrap();
-    }
-    let errors = seen.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let runs = world.proxy.runs("rolling") - runs_before;
-    say(&format!(
-        "F10, containers: 3 nodes restarted in turn in {took:?} ms: {} answers, {} retried elsewhere, {} errors, {runs} runs of {KEYS} keys",
-        seen.answers.load(Ordering::Relaxed),
-        seen.retried.load(Ordering::Relaxed),
-        errors.len()
-    ));
-    assert!(errors.is_empty(), "{errors:?}");
-    assert!(seen.answers.load(Ordering::Relaxed) > 100, "hardly any load");
-    // Every entry is in the store.
-    assert!(runs <= KEYS, "{runs} runs");
+        let mut lanes = JoinSet::new();
+        for lane in 0..LANES {
+            lanes.spawn(walk(
+                lane,
+                requests.clone(),
+                Arc::clone(&ready),
+                Arc::clone(&seen),
+                Arc::clone(&is_over),
+            ));
+        }
+        let mut took = Vec::new();
+        for place in 0..world.nodes.len() {
+            let began = Instant::now();
+            world.nodes[place].container.signal("SIGTERM").await;
+            // What a balancer does when its health check fails.
+            until("it is not ready, or gone", Duration::from_secs(10), async || {
+                !world.nodes[place].admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
+            })
+            .await;
+            set_ready(&world, &ready, Some(place));
+            until("it ends", Duration::from_secs(40), async || {
+                world.nodes[place].container.exit_code().await.is_some()
+            })
+            .await;
+            assert_eq!(world.nodes[place].container.exit_code().await, Some(0), "it left in good order");
+            world.nodes[place].start_again().await;
+            world.wait_until_whole().await;
+            set_ready(&world, &ready, None);
+            took.push(began.elapsed().as_millis());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        while let Some(lane) = lanes.join_next().await {
+            lane.unwrap();
+        }
+        let errors = seen.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let runs = world.proxy.runs("rolling") - runs_before;
+        say(&format!(
+            "F10, containers: 3 nodes restarted in turn in {took:?} ms: {} answers, {} retried elsewhere, {} errors, {runs} runs of {KEYS} keys",
+            seen.answers.load(Ordering::Relaxed),
+            seen.retried.load(Ordering::Relaxed),
+            errors.len()
+        ));
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(seen.answers.load(Ordering::Relaxed) > 100, "hardly any load");
+        // Every entry is in the store.
+        assert!(runs <= KEYS, "{runs} runs");
+    });
 }
 
 fn set_ready(world: &World, ready: &Ready, but: Option<usize>) {

@@ -1,20 +1,25 @@
-//! One test's world: networks of its own, a Redis, nodes, and a counting proxy before the Neo4j that all tests
-//! share. All of it is gone when the test is; the logs of a failed one are kept.
+//! Worlds: two networks, a Redis, three nodes, and a counting proxy before the Neo4j that all worlds share.
+//!
+//! A world is lent to one test after another, each with statements of its own, and healed by the test; one in which a
+//! test failed is thrown away, and its logs are kept. Two at a time: tests wait more than they compute.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use testcontainers::{GenericImage, ImageExt};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::runtime::Runtime;
+use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
 
 use super::engine::{self, Container, Network};
 use super::node::Node;
 use crate::support::bolt_proxy::BoltProxy;
-use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::http::{self, Reply};
-use crate::support::until;
+use crate::support::{say, until};
 
 /// Places on the networks.
 const REDIS: u8 = 9;
@@ -25,10 +30,63 @@ pub const PASSWORD: &str = "hopcache-test";
 const NEO4J_UP_MAX: Duration = Duration::from_secs(150);
 
 /// The Neo4j that all tests of this run share; it ends with the run.
-static NEO4J: Mutex<Option<Container>> = Mutex::const_new(None);
+static NEO4J: OnceCell<Container> = OnceCell::const_new();
+/// Who does something to Neo4j itself is alone in having it.
+static NEO4J_USE: RwLock<()> = RwLock::const_new(());
+static WORLDS: Semaphore = Semaphore::const_new(2);
+static IDLE: Mutex<Vec<World>> = Mutex::new(Vec::new());
+
+/// Runs a test: on one runtime for all, since the worlds' proxies outlive the test that started them.
+pub fn run(test: impl Future<Output = ()>) {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    let start = || tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    RUNTIME.get_or_init(|| start().unwrap()).block_on(test);
+}
+
+/// A test's hold on Neo4j.
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+/// A world while a test has it.
+pub struct Lent {
+    world: Option<World>,
+    test: String,
+    began: Instant,
+    is_for_one: bool,
+    _turn: Turn,
+    _place: SemaphorePermit<'static>,
+}
+
+impl Deref for Lent {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.world.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut World {
+        self.world.as_mut().unwrap()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(world) = self.world.take() else { return };
+        if std::thread::panicking() {
+            keep_logs(&self.test, &world.name);
+        } else if !self.is_for_one {
+            IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(world);
+        }
+        say(&format!("{}: {} ms", self.test, self.began.elapsed().as_millis()));
+    }
+}
 
 pub struct World {
-    pub test: String,
+    name: String,
     /// Between nodes.
     pub peers: Network,
     /// Between nodes and Redis.
@@ -39,7 +97,6 @@ pub struct World {
     neo4j_http: SocketAddr,
     pub proxy: BoltProxy,
     pub nodes: Vec<Node>,
-    _turn: MutexGuard<'static, ()>,
 }
 
 /// What a test wants otherwise than usual.
@@ -58,33 +115,79 @@ impl Default for Plan {
 
 impl World {
     /// Three nodes that know each other; runs last as long as the proxy is told.
-    pub async fn start(test: &str) -> Self {
-        Self::of(test, Plan::default()).await
+    pub async fn start(test: &str) -> Lent {
+        let place = WORLDS.acquire().await.unwrap();
+        let turn = Turn::Shared { _guard: NEO4J_USE.read().await };
+        let began = Instant::now();
+        let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let world = match idle {
+            Some(world) => world,
+            None => Self::create(&Plan::default()).await,
+        };
+        world.wait_until_whole().await;
+        let test = test.to_owned();
+        Lent { world: Some(world), test, began, is_for_one: false, _turn: turn, _place: place }
     }
 
-    pub async fn of(test: &str, plan: Plan) -> Self {
-        let turn = ONE_AT_A_TIME.lock().await;
-        let neo4j = shared_neo4j().await;
-        let names = [format!("{test}-peers"), format!("{test}-store")];
-        let (peers, store) = tokio::join!(Network::create(&names[0], test), Network::create(&names[1], test));
-        let request = GenericImage::new("redis", "7-alpine").with_cmd(["redis-server", "--save", ""]);
-        let redis = Container::start(request, "redis", test).await;
+    /// One as planned, for a test that does something to Neo4j itself.
+    pub async fn alone(test: &str, plan: Plan) -> Lent {
+        let place = WORLDS.acquire().await.unwrap();
+        let turn = Turn::Alone { _guard: NEO4J_USE.write().await };
+        let began = Instant::now();
+        let world = Self::create(&plan).await;
+        let test = test.to_owned();
+        Lent { world: Some(world), test, began, is_for_one: true, _turn: turn, _place: place }
+    }
+
+    async fn create(plan: &Plan) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(1);
+        let name = format!("world-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let names = [format!("{name}-peers"), format!("{name}-store")];
+        let redis = GenericImage::new("redis", "7-alpine").with_cmd(["redis-server", "--save", ""]);
+        let (neo4j, peers, store, redis) = tokio::join!(
+            NEO4J.get_or_init(start_neo4j),
+            Network::create(&names[0], &name),
+            Network::create(&names[1], &name),
+            Container::start(redis, "redis", &name)
+        );
         store.connect(&redis.id, REDIS).await;
+        let neo4j = neo4j.clone();
         let neo4j_addr = neo4j.addr().await;
         let proxy =
             BoltProxy::start_at(neo4j.host_addr().await.into(), &format!("{neo4j_addr}:7687")).await.unwrap();
         let redis_addr = (redis.addr().await, 6379).into();
         let neo4j_http = (neo4j_addr, 7474).into();
-        let test = test.to_owned();
         let nodes = Vec::new();
-        let mut world =
-            Self { test, peers, store, redis, redis_addr, neo4j, neo4j_http, proxy, nodes, _turn: turn };
-        let config = world.config(&plan);
-        let start = |place| Node::start(&world.test, place, &world.peers, &world.store, &config);
+        let mut world = Self { name, peers, store, redis, redis_addr, neo4j, neo4j_http, proxy, nodes };
+        let config = world.config(plan);
+        let start = |place| Node::start(&world.name, place, &world.peers, &world.store, &config);
         let (a, b, c) = tokio::join!(start(FIRST_NODE), start(FIRST_NODE + 1), start(FIRST_NODE + 2));
         world.nodes = vec![a, b, c];
-        world.wait_until_whole().await;
+        tokio::join!(world.wait_until_whole(), world.wait_for_neo4j());
         world
+    }
+
+    async fn wait_for_neo4j(&self) {
+        // A test that failed may have left it so.
+        if self.neo4j.is_paused().await {
+            self.neo4j.unpause().await;
+        }
+        let request = query("RETURN 1");
+        until("Neo4j answers", NEO4J_UP_MAX, async || {
+            http::ask(self.neo4j_http, &request).await.is_ok_and(|reply| reply.status == 202)
+        })
+        .await;
+    }
+
+    /// Each node runs this query: what it thought of the origin is over.
+    pub async fn wait_for_origin(&self, statement: &str) {
+        for node in &self.nodes {
+            let request = query(&format!("{statement}, '{}' AS node", node.name));
+            until("the origin is believed again", Duration::from_secs(20), async || {
+                node.ask(&request).await.status == 202
+            })
+            .await;
+        }
     }
 
     fn config(&self, plan: &Plan) -> String {
@@ -162,10 +265,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            keep_logs(&self.test);
-        }
-        engine::remove_test(&self.test);
+        engine::remove_test(&self.name);
     }
 }
 
@@ -175,40 +275,24 @@ pub fn query(statement: &str) -> std::sync::Arc<[u8]> {
     http::post("/db/neo4j/query/v2", &http::basic("neo4j", PASSWORD), &body)
 }
 
-async fn shared_neo4j() -> Container {
-    let mut shared = NEO4J.lock().await;
-    if let Some(neo4j) = &*shared {
-        // A test that failed may have left it so.
-        if neo4j.is_paused().await {
-            neo4j.unpause().await;
-        }
-        return neo4j.clone();
-    }
+async fn start_neo4j() -> Container {
     let request = GenericImage::new("neo4j", "5.26-community")
         .with_env_var("NEO4J_AUTH", format!("neo4j/{PASSWORD}"))
         .with_env_var("NEO4J_server_memory_heap_initial__size", "384m")
         .with_env_var("NEO4J_server_memory_heap_max__size", "384m")
         .with_env_var("NEO4J_server_memory_pagecache_size", "64m");
-    let neo4j = Container::start(request, "neo4j", "all").await;
-    let http = (neo4j.addr().await, 7474).into();
-    let request = query("RETURN 1");
-    until("Neo4j answers", NEO4J_UP_MAX, async || {
-        http::ask(http, &request).await.is_ok_and(|reply| reply.status == 202)
-    })
-    .await;
-    *shared = Some(neo4j.clone());
-    neo4j
+    Container::start(request, "neo4j", "all").await
 }
 
-/// What the test's containers, and the shared Neo4j, have said.
-fn keep_logs(test: &str) {
+/// What a world's containers, and the shared Neo4j, have said.
+fn keep_logs(test: &str, world: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/containers").join(test);
     let _ = std::fs::create_dir_all(&folder);
-    for label in [test, "all"] {
+    for label in [world, "all"] {
         for (id, name) in engine::containers_of(label) {
             let said = Container { id }.said();
             let _ = std::fs::write(folder.join(format!("{name}.log")), said);
         }
     }
-    crate::support::say(&format!("logs of the containers: {}", folder.display()));
+    say(&format!("logs of the containers: {}", folder.display()));
 }

@@ -33,6 +33,8 @@ pub struct Plan {
     pub upstream: Option<SocketAddr>,
     /// More lines of `[cluster]` for nodes that are not started at first.
     pub late_cluster: &'static str,
+    /// Where the first node finds the store, if not where the others do.
+    pub first_store: Option<SocketAddr>,
 }
 
 impl Default for Plan {
@@ -45,6 +47,7 @@ impl Default for Plan {
             upstream: None,
             drain: "10s",
             late_cluster: "",
+            first_store: None,
         }
     }
 }
@@ -84,7 +87,7 @@ impl Cluster {
         let seeds: Vec<String> = addrs.iter().map(|each| format!("\"{}\"", each.peer)).collect();
         // A run lasts a second here, and 300 keys are asked at once: with the default of 32 most would be
         // refused as overload, as they should.
-        let config = |cluster: &str| {
+        let config = |cluster: &str, store: &str| {
             format!(
                 "drain = \"{}\"\n[cluster]\n{cluster}\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"{}\"\n[entry]\n{}\n",
                 plan.drain,
@@ -98,7 +101,9 @@ impl Cluster {
         let name = |place: usize| format!("node-{}", char::from(b'a' + u8::try_from(place).unwrap()));
         let nodes = addrs.iter().enumerate();
         let nodes = nodes.map(|(place, addrs)| {
-            let config = config(if place < plan.started { "" } else { plan.late_cluster });
+            let own_store = plan.first_store.filter(|_| place == 0).map(|addr| format!("redis://{addr}"));
+            let cluster = if place < plan.started { "" } else { plan.late_cluster };
+            let config = config(cluster, own_store.as_deref().unwrap_or(store));
             NodeProcess::new(dir.path(), &name(place), *addrs, &config)
         });
         let mut cluster = Self { nodes: nodes.collect(), redis, proxy, _dir: dir, _turn: turn };

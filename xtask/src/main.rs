@@ -47,6 +47,9 @@ enum Task {
     Images {
         /// Only these; all of them when none is named.
         which: Vec<images::Which>,
+        /// The node's program static and optimised, as for use; else the one that tests run, in seconds.
+        #[arg(long)]
+        release: bool,
     },
     /// A cluster to try faults on: plain processes, or containers with `up --compose`.
     Cluster {
@@ -105,7 +108,10 @@ fn run(cli: Cli) -> Result<()> {
         Task::Services { action } => services::run(&root, action),
         Task::Cluster { action } => cluster::run(&root, &action),
         Task::Dashboard(options) => dashboard::run(&root, &options),
-        Task::Images { which } => images::run(&root, &which),
+        Task::Images { which, release } => {
+            let form = if release { images::Form::Static } else { images::Form::Quick };
+            images::run(&root, &which, form)
+        }
         Task::Test { quick, args } => {
             let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
             test_lane::run(&root, scope, &args)

@@ -65,9 +65,9 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     let mut started_engine = false;
     steps.push(step("docker engine", || engine::up(root).map(|started| started_engine = started)));
     // Without them tests/containers fails and says so; all other tests still tell what they have to tell.
-    steps.push(step("images", || images::make(root, images::FOR_TESTS)));
+    steps.push(step("images", || images::make(root, images::FOR_TESTS, images::Form::Quick)));
     steps.push(step("compose file", || {
-        images::make(root, images::ALL).and_then(|()| compose::validate::validate(root))
+        images::make(root, images::ALL, images::Form::Quick).and_then(|()| compose::validate::validate(root))
     }));
     // Without services every test that needs one would fail with the same words.
     if let Some(environment) = &environment {

@@ -66,7 +66,8 @@ pub enum Class {
 pub enum Kept {
     /// The store took it.
     Stored,
-    /// The store refused the token: somebody newer leads (I3).
+    /// The store refused the token: somebody newer leads (I3). Or it could not be asked, and the lease had ended by this
+    /// node's own clock: somebody newer may lead (F2).
     Fenced,
     /// It was not offered: the store is out of reach, the result too large, the TTL is 0, or it failed.
     Skipped,

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::entry::Entry;
@@ -27,10 +28,11 @@ use crate::span::{jittered_ttl, scaled};
 impl Engine {
     pub(crate) async fn run_leased(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Landing {
         let held = Held::new(self, errand.query.key, token);
+        let lease = RunLease::granted(token, self.now() + lease_ms);
         let landing = tokio::select! {
             biased;
-            landing = self.run(errand, Some(token)) => landing,
-            never = self.renew_for_ever(errand, token, lease_ms) => match never {},
+            landing = self.run(errand, Some(&lease)) => landing,
+            never = self.renew_for_ever(errand, &lease, lease_ms) => match never {},
         };
         held.ended();
         landing
@@ -38,17 +40,22 @@ impl Engine {
 
     /// Renews at a third of the lease, so that two renewals may be lost. A renewal that is refused
     /// changes nothing here: the commit will be refused too, and the waiters still get the value.
-    async fn renew_for_ever(&self, errand: &Errand, token: Token, lease_ms: Millis) -> Infallible {
+    async fn renew_for_ever(&self, errand: &Errand, lease: &RunLease, lease_ms: Millis) -> Infallible {
         loop {
             self.ports.clock.sleep(Millis(lease_ms.0 / 3)).await;
-            let renewed = self.ports.store.renew(&errand.query.key, token, lease_ms).await;
+            let asked = self.now();
+            let renewed = self.ports.store.renew(&errand.query.key, lease.token, lease_ms).await;
             self.saw_store(&renewed);
+            if renewed == Ok(true) {
+                lease.renewed_until(asked + lease_ms);
+            }
         }
     }
 
     /// Classifies by the server's word, runs, and offers the result to the store.
-    pub(crate) async fn run(&self, errand: &Errand, token: Option<Token>) -> Landing {
+    pub(crate) async fn run(&self, errand: &Errand, lease: Option<&RunLease>) -> Landing {
         let query = &errand.query;
+        let token = lease.map(|lease| lease.token);
         let asked_at = self.now();
         let word = self.server_word(query).await;
         // Only now: whoever asked for the word may have used up a refresh's time.
@@ -88,7 +95,7 @@ impl Engine {
         match ended {
             Err(error) => self.land_without(query, token, Landing::Failed(error)).await,
             Ok(result) => {
-                let landing = self.settle(errand, token, result, Reading { read_started, took_ms }).await;
+                let landing = self.settle(errand, lease, result, Reading { read_started, took_ms }).await;
                 // A holder that was stopped in mid-run (F2) measured its own pause: taken for the
                 // statement's, it would make the next leases as long as they may be.
                 if !matches!(landing, Landing::Ran { kept: Kept::Fenced, .. }) {
@@ -131,11 +138,12 @@ impl Engine {
     async fn settle(
         &self,
         errand: &Errand,
-        token: Option<Token>,
+        lease: Option<&RunLease>,
         result: ResultSet,
         reading: Reading,
     ) -> Landing {
         let query = &errand.query;
+        let token = lease.map(|lease| lease.token);
         let times = self.times(errand.hints, reading);
         let is_read = result.kind == Some(StatementKind::Read) && !result.has_updates();
         let too_large = result.weight_bytes() > self.policy.entry_bytes_max;
@@ -163,10 +171,18 @@ impl Engine {
         let copy = copy.of_principal(query.identity.scope).with_heat(self.heat_of(&query.key));
         let copy = Arc::new(copy);
         drop(result);
-        let (kept, detail) = match token {
+        let (kept, detail) = match lease {
             None if !self.policy.collapses => (Kept::Skipped, None),
             None => (Kept::Skipped, Some(Detail::Degraded)),
-            Some(token) => self.commit(query, token, &copy, times).await,
+            Some(lease) => match self.commit(query, lease.token, &copy, times).await {
+                // The store cannot say whether somebody newer leads, and this node's own clock says that somebody may:
+                //   we read X · we are stopped, or cut off, past our lease · another leads, and reads Y · we go on
+                //   without the store. Those who waited get X; kept, it would answer whoever comes now (F2).
+                (_, Some(Detail::Degraded)) if lease.has_ended(self.now()) => {
+                    (Kept::Fenced, Some(Detail::Degraded))
+                }
+                ended => ended,
+            },
         };
         self.note(Event::Commit(kept));
         let copy = if detail == Some(Detail::Degraded) { self.brief(&copy) } else { copy };
@@ -261,7 +277,7 @@ impl Engine {
             Landing::Found(copy)
             | Landing::Stale(copy)
             | Landing::Ran { copy, kept: Kept::Stored, .. }
-            | Landing::Ran { copy, detail: Some(Detail::Degraded), .. } => copy,
+            | Landing::Ran { copy, kept: Kept::Skipped, detail: Some(Detail::Degraded), .. } => copy,
             Landing::Ran { .. } | Landing::NotARead(_) | Landing::Failed(_) | Landing::HeldBack { .. } => {
                 return;
             }
@@ -346,6 +362,30 @@ impl Drop for UnderWay<'_> {
         if !self.is_ended && self.engine.now().since(self.read_started) >= self.bounds.timeout_ms {
             self.note(Some(&OriginFault::TimedOut), true);
         }
+    }
+}
+
+/// The lease that a run holds, and until when, by this node's clock.
+///
+/// It counts from when the run's holder turns to it, and from when a renewal was asked for, never from its answer. Of a
+/// grant that lay in a stopped node's socket the end is taken for later than it is; the read begins after that, though,
+/// and is no older than one without a lease.
+pub(crate) struct RunLease {
+    token: Token,
+    ends: AtomicU64,
+}
+
+impl RunLease {
+    fn granted(token: Token, ends: MonoTime) -> Self {
+        Self { token, ends: AtomicU64::new(ends.0) }
+    }
+
+    fn renewed_until(&self, ends: MonoTime) {
+        self.ends.fetch_max(ends.0, Ordering::Relaxed);
+    }
+
+    fn has_ended(&self, now: MonoTime) -> bool {
+        now.0 >= self.ends.load(Ordering::Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Role};
 use hopcache_sim::World;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::store::Weather;
@@ -115,4 +115,54 @@ async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
     world.nodes[asker].switch.set(Power::On);
     assert_eq!(version(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
     assert_eq!(version(&first.await.unwrap()), "1", "who has waited all the time may have it");
+}
+
+/// F2: what a holder read that was stopped past its lease and wakes without its store answers those who waited for it,
+/// and nobody else: another has led meanwhile, and read newer.
+#[tokio::test(start_paused = true)]
+async fn a_result_past_its_lease_is_not_kept_without_the_store() {
+    let world = World::new(2, 46);
+    for node in &world.nodes {
+        node.routing.set(std::slice::from_ref(&node.engine.me().node));
+    }
+    let mut ask = world.ask(READ);
+    ask.deadline = sim_now() + Millis(600_000);
+    let waits = world.send(0, &ask);
+    world.pass(5).await;
+    world.nodes[0].switch.set(Power::Paused);
+    world.origin.set_version(2);
+    assert_eq!(version(&world.send(1, &ask).await.unwrap()), "2", "its lease has lapsed, and the other led");
+    assert!(!waits.is_finished(), "it was stopped in mid-run");
+    world.store.set_cut(0, true);
+    world.nodes[0].switch.set(Power::On);
+    let late = waits.await.unwrap();
+    assert_eq!(version(&late), "1", "read before the change");
+    assert_eq!(late.how.class, Class::Miss { kept: Kept::Fenced, role: Role::Led }, "by its own clock");
+    assert_eq!(late.how.detail, Some(Detail::Degraded));
+    assert_eq!(version(&world.send(0, &ask).await.unwrap()), "2", "the old one was kept");
+    world.store.set_cut(0, false);
+    let other = world.send(1, &ask).await.unwrap();
+    assert_eq!((version(&other).as_str(), other.how.class), ("2", Class::Hit));
+}
+
+/// F7: a result within its own lease is kept for the degraded TTL where the store goes away in mid-run: one run in that
+/// time, not one for each who comes.
+#[tokio::test(start_paused = true)]
+async fn a_result_within_its_lease_is_kept_briefly_without_the_store() {
+    let world = World::new(1, 47);
+    let ask = world.ask(READ);
+    let waits = world.send(0, &ask);
+    world.pass(5).await;
+    world.store.set_cut(0, true);
+    let first = waits.await.unwrap();
+    assert_eq!(first.how.class, Class::Miss { kept: Kept::Skipped, role: Role::Led });
+    for _ in 0..19 {
+        world.pass(100).await;
+        let hit = world.send(0, &ask).await.unwrap();
+        assert_eq!((hit.how.class, hit.how.detail), (Class::Hit, Some(Detail::Degraded)));
+    }
+    assert_eq!(world.origin.runs(), 1);
+    world.pass(200).await;
+    world.send(0, &ask).await.unwrap();
+    assert_eq!(world.origin.runs(), 2, "kept for longer than the degraded TTL");
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::services::{engine, install};
+pub(crate) use node::Form;
 use root::Image;
 
 /// What runs in containers, by the names that the compose file and the tests use.
@@ -37,18 +38,18 @@ type Recipe = fn(&Path) -> Result<Image>;
 pub(crate) const FOR_TESTS: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j];
 
 /// Makes the images named, all when none is; the engine has to run or is started and then left running.
-pub(crate) fn run(root: &Path, which: &[Which]) -> Result<()> {
+pub(crate) fn run(root: &Path, which: &[Which], form: Form) -> Result<()> {
     engine::up(root)?;
-    make(root, if which.is_empty() { ALL } else { which })
+    make(root, if which.is_empty() { ALL } else { which }, form)
 }
 
 /// Makes images on the engine that runs.
-pub(crate) fn make(root: &Path, which: &[Which]) -> Result<()> {
+pub(crate) fn make(root: &Path, which: &[Which], form: Form) -> Result<()> {
     let mut registry = docker::Registry::default();
     for image in which {
         let (name, recipe): (&str, Recipe) = match image {
             Which::Node => {
-                node::make(root)?;
+                node::make(root, form)?;
                 continue;
             }
             Which::Redis => ("redis:7-alpine", stand_ins::redis),

@@ -1,9 +1,11 @@
-//! The node's image, `hopcache:dev`: one static program, a user who is not root, and nothing else.
+//! The node's image, `hopcache:dev`: one program, a user who is not root, no shell, and nothing else.
 //!
-//! The image of a release is built by `cluster/images/node/Dockerfile`, with the same paths, user and health check,
-//! where a registry has its base image; this one is for tests and for machines without.
+//! In its quick form the program is the one that `cargo test --workspace` builds and runs as processes, with the
+//! libraries that it links to; so the gate builds nothing for it. With `--release` it is a static one. The image of a
+//! release is built by `cluster/images/node/Dockerfile`, with the same paths, user and health check, where a registry
+//! has its base image; this one is for tests and for machines without.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -14,6 +16,8 @@ use super::root::Image;
 use crate::command::finish;
 
 const NAME: &str = "hopcache:dev";
+/// Another name for it, as the compose file and `tests/containers` take it.
+const NAME_VARIABLE: &str = "HOPCACHE_IMAGE";
 /// Named, so that flags of the static build do not reach build scripts and macros.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROFILE: &str = "container";
@@ -21,19 +25,63 @@ const USER: u32 = 10_001;
 /// Certificates of authorities, for origins and stores that are spoken to over TLS.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-pub(super) fn make(root: &Path) -> Result<()> {
+/// How the program in the image is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As for tests, unoptimised: where those are built already it costs seconds.
+    Quick,
+    /// Static, optimised and stripped: minutes.
+    Static,
+}
+
+impl Form {
+    /// Builds the program; where it lies.
+    fn build(self, root: &Path) -> Result<PathBuf> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(root);
+        let program = match self {
+            // A test's build brings the package's program with it, with the features of the whole workspace: a plain
+            // `cargo build --package` has others, and dependencies would be built a second time.
+            Self::Quick => {
+                cargo.args(["test", "--quiet", "--workspace", "--no-run", "--test", "containers"]);
+                root.join("target/debug/hopcache")
+            }
+            Self::Static => {
+                cargo
+                    .env("RUSTFLAGS", "-C target-feature=+crt-static")
+                    .args(["build", "--quiet", "--package", "hopcache", "--bin", "hopcache"])
+                    .args(["--profile", PROFILE, "--target", TARGET]);
+                root.join("target").join(TARGET).join(PROFILE).join("hopcache")
+            }
+        };
+        finish(&mut cargo, "cargo build of the node image")?;
+        Ok(program)
+    }
+}
+
+pub(super) fn make(root: &Path, form: Form) -> Result<()> {
     let start = Instant::now();
-    let mut cargo = Command::new("cargo");
-    cargo
-        .current_dir(root)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .args(["build", "--quiet", "--package", "hopcache", "--bin", "hopcache"])
-        .args(["--profile", PROFILE, "--target", TARGET]);
-    finish(&mut cargo, "cargo build of the node image")?;
+    let name = std::env::var(NAME_VARIABLE).unwrap_or_else(|_| NAME.to_owned());
+    let program = form.build(root)?;
     let built_s = start.elapsed().as_secs_f64();
+    let image = image(program, std::fs::read(AUTHORITIES).ok());
+    let present = docker::labels(&name)?.and_then(|labels| labels.content);
+    let made = if image.import_as(&name, present)? { "imported" } else { "unchanged" };
+    let told = match form {
+        Form::Quick => "with the program that tests run",
+        Form::Static => "with a static program",
+    };
+    println!(
+        "{name}: {made}, {told}; built in {built_s:.1} s, all in {:.1} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn image(program: PathBuf, authorities: Option<Vec<u8>>) -> Image {
     let mut image = Image::new("hopcache", USER, false);
-    image.program(root.join("target").join(TARGET).join(PROFILE).join("hopcache"), "/usr/local/bin/hopcache");
-    if let Ok(authorities) = std::fs::read(AUTHORITIES) {
+    image.program(program, "/usr/local/bin/hopcache");
+    if let Some(authorities) = authorities {
         image.file(AUTHORITIES, authorities, 0o644);
     }
     image.change("ENV PATH=/usr/local/bin");
@@ -42,8 +90,5 @@ pub(super) fn make(root: &Path) -> Result<()> {
     image.change(r#"HEALTHCHECK --interval=5s --timeout=2s --start-period=20s CMD ["hopcache", "health"]"#);
     image.change(r#"ENTRYPOINT ["hopcache"]"#);
     image.change(r#"CMD ["serve"]"#);
-    let present = docker::labels(NAME)?.and_then(|labels| labels.content);
-    let made = if image.import_as(NAME, present)? { "imported" } else { "unchanged" };
-    println!("{NAME}: {made}, profile `{PROFILE}` built in {built_s:.1} s");
-    Ok(())
+    image
 }

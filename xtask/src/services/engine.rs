@@ -12,51 +12,199 @@ use super::{folder, install, process};
 
 /// An engine is up in about a second; after a hard end it first tidies its old state.
 const UP_MAX: Duration = Duration::from_secs(60);
+/// In which a package that has just been installed starts its service, where a machine has such.
+const PACKAGE_STARTS_MAX: Duration = Duration::from_secs(3);
 
 /// Brings an engine up; whether it was started here and now.
 pub(crate) fn up(root: &Path) -> Result<bool> {
-    if let Some(version) = version() {
-        println!("docker: running, engine {version}");
-        return Ok(false);
-    }
-    install::missing(&[install::DOCKER, install::IPTABLES])?;
-    if process::wait_until(Duration::from_secs(3), || version().is_some()).is_ok() {
-        println!("docker: started by its package");
-        return Ok(false);
-    }
-    let home = folder(root).join("docker");
-    std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
-    let (pid_file, log) = (pid_file(root), home.join("dockerd.log"));
-    // The engine refuses to start when its own pid file names a live process, as ours does by then.
-    let own_pid_file = home.join("dockerd.pid").display().to_string();
-    process::start("dockerd", &["--pidfile".to_owned(), own_pid_file], &pid_file, &log)?;
-    let waited = process::wait_until(UP_MAX, || process::running(&pid_file).is_none() || version().is_some());
-    if waited.is_err() || version().is_none() {
-        process::stop("docker", &pid_file)?;
-        bail!("dockerd did not come up (it needs root and mounted cgroups):\n{}", process::log_tail(&log));
-    }
-    println!("docker: started, engine {}", version().unwrap_or_default());
-    Ok(true)
+    Programs::usual().up(&folder(root).join("docker"))
 }
 
 /// Stops the engine that `up` started, and with it whatever still runs on it.
 pub(crate) fn down(root: &Path) -> Result<()> {
-    if !pid_file(root).exists() {
+    stop(&folder(root).join("docker"))
+}
+
+fn stop(home: &Path) -> Result<()> {
+    let pid_file = home.join("pid");
+    if !pid_file.exists() {
         return Ok(());
     }
-    process::stop("docker", &pid_file(root))
+    process::stop("docker", &pid_file)
 }
 
-fn pid_file(root: &Path) -> PathBuf {
-    folder(root).join("docker/pid")
+/// What an engine consists of here.
+struct Programs {
+    client: PathBuf,
+    engine: PathBuf,
+    /// Where an engine that nobody told otherwise writes its pid.
+    pid_file: PathBuf,
+    install: fn() -> Result<()>,
 }
 
-/// The version of the engine that answers.
-fn version() -> Option<String> {
-    let output = Command::new("timeout")
-        .args(["5", "docker", "version", "--format", "{{.Server.Version}}"])
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+impl Programs {
+    fn usual() -> Self {
+        Self {
+            client: "docker".into(),
+            engine: "dockerd".into(),
+            pid_file: "/var/run/docker.pid".into(),
+            install: install::docker,
+        }
+    }
+
+    fn up(&self, home: &Path) -> Result<bool> {
+        if let Some(version) = self.version() {
+            println!("docker: running, engine {version}");
+            return Ok(false);
+        }
+        (self.install)()?;
+        let starts_by_itself = process::wait_until(PACKAGE_STARTS_MAX, || self.version().is_some()).is_ok()
+            // Two on one data folder: the second one ends at once, and says nothing of the first.
+            || (self.is_starting()
+                && process::wait_until(UP_MAX, || self.version().is_some() || !self.is_starting()).is_ok()
+                && self.version().is_some());
+        if starts_by_itself {
+            println!("docker: started by its package");
+            return Ok(false);
+        }
+        std::fs::create_dir_all(home).with_context(|| format!("cannot create {}", home.display()))?;
+        let (pid_file, log) = (home.join("pid"), home.join("dockerd.log"));
+        // The engine refuses to start when its own pid file names a live process, as ours does by then.
+        let own_pid_file = home.join("dockerd.pid").display().to_string();
+        let arguments = ["--pidfile".to_owned(), own_pid_file];
+        process::start(&self.engine.display().to_string(), &arguments, &pid_file, &log)
+            .with_context(|| process::log_tail(&log))?;
+        let ended = || process::running(&pid_file).is_none();
+        let waited = process::wait_until(UP_MAX, || ended() || self.version().is_some());
+        match self.version() {
+            // Ended: another one answers, which is not ours to stop.
+            Some(version) if waited.is_ok() && !ended() => {
+                println!("docker: started, engine {version}");
+                Ok(true)
+            }
+            _ => {
+                process::stop("docker", &pid_file)?;
+                bail!(
+                    "dockerd did not come up (it needs root and mounted cgroups):\n{}",
+                    process::log_tail(&log)
+                )
+            }
+        }
+    }
+
+    /// Whether an engine lives that somebody else started, and that may not answer yet.
+    fn is_starting(&self) -> bool {
+        let pid = std::fs::read_to_string(&self.pid_file).unwrap_or_default();
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).unwrap_or_default();
+        let engine = self.engine.file_name().unwrap_or_default();
+        !pid.trim().is_empty() && engine == name.trim()
+    }
+
+    /// The version of the engine that answers.
+    fn version(&self) -> Option<String> {
+        let output = Command::new("timeout")
+            .arg("5")
+            .arg(&self.client)
+            .args(["version", "--format", "{{.Server.Version}}"])
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// With scripts for the engine and its client: a second engine on a machine breaks the networks of the first.
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A folder of one test's own, whose `dockerd` answers once `up` exists.
+    struct Machine {
+        folder: PathBuf,
+        programs: Programs,
+    }
+
+    impl Machine {
+        fn new(name: &str, engine: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("hopcache-engine-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            let here = folder.display();
+            let script = |name: &str, text: String| {
+                let path = folder.join(name);
+                std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                path
+            };
+            let client = script("docker", format!("[ \"$1\" = version ] && cat {here}/up 2>/dev/null"));
+            let engine = script(
+                "dockerd",
+                format!("echo started >>{here}/starts\n{engine}").replace("HERE", &here.to_string()),
+            );
+            let programs =
+                Programs { client, engine, pid_file: folder.join("other.pid"), install: || Ok(()) };
+            Self { folder, programs }
+        }
+
+        fn home(&self) -> PathBuf {
+            self.folder.join("services/docker")
+        }
+
+        /// How many engines were started.
+        fn starts(&self) -> usize {
+            std::fs::read_to_string(self.folder.join("starts")).map_or(0, |told| told.lines().count())
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = stop(&self.home());
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
+    /// Comes up, and ends when told.
+    const GOOD: &str = "trap 'rm -f HERE/up; exit 0' TERM\necho 20.10 >HERE/up\nwhile :; do sleep 0.1; done";
+
+    #[test]
+    fn one_that_answers_is_neither_started_nor_stopped() {
+        let machine = Machine::new("answers", GOOD);
+        std::fs::write(machine.folder.join("up"), "20.10").unwrap();
+        assert!(!machine.programs.up(&machine.home()).unwrap());
+        stop(&machine.home()).unwrap();
+        assert_eq!((machine.starts(), machine.programs.version().is_some()), (0, true));
+    }
+
+    #[test]
+    fn where_none_answers_one_is_started_and_exactly_that_is_stopped() {
+        let machine = Machine::new("none", GOOD);
+        assert!(machine.programs.up(&machine.home()).unwrap());
+        assert!(!machine.programs.up(&machine.home()).unwrap(), "it runs already");
+        assert_eq!(machine.starts(), 1);
+        assert!(process::running(&machine.home().join("pid")).is_some());
+        stop(&machine.home()).unwrap();
+        assert_eq!(machine.programs.version(), None, "it still runs");
+        assert!(!machine.home().join("pid").exists());
+    }
+
+    #[test]
+    fn one_that_cannot_start_is_told_by_its_own_words_and_leaves_nothing() {
+        let machine = Machine::new("broken", "echo 'Devices cgroup is not mounted' >&2\nexit 1");
+        let error = format!("{:#}", machine.programs.up(&machine.home()).unwrap_err());
+        assert!(error.contains("cgroup is not mounted"), "{error}");
+        assert_eq!(process::running(&machine.home().join("pid")), None);
+    }
+
+    /// Its package has started one, which takes its time.
+    #[test]
+    fn one_that_is_starting_is_waited_for_and_not_started_again() {
+        let machine = Machine::new("slow", &format!("sleep 4\n{GOOD}"));
+        let mut other = Command::new(&machine.programs.engine).spawn().unwrap();
+        std::fs::write(&machine.programs.pid_file, other.id().to_string()).unwrap();
+        assert!(!machine.programs.up(&machine.home()).unwrap());
+        assert_eq!(machine.starts(), 1);
+        process::signal("-TERM", other.id()).unwrap();
+        other.wait().unwrap();
+    }
 }

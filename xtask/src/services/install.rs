@@ -14,9 +14,11 @@ pub(crate) struct Tool {
 pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
 pub(crate) const JAVA: Tool = Tool { program: "java", package: "openjdk-17-jre-headless" };
 pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
-pub(crate) const DOCKER: Tool = Tool { program: "dockerd", package: "docker.io" };
+const DOCKER: Tool = Tool { program: "dockerd", package: "docker.io" };
 /// The engine makes its networks with it, and Debian's package only recommends it.
 pub(crate) const IPTABLES: Tool = Tool { program: "iptables", package: "iptables" };
+/// Part of `docker.io` up to Debian 12 and in Ubuntu, where there is no such package.
+const DOCKER_CLIENT: Tool = Tool { program: "docker", package: "docker-cli" };
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
 pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", package: "haproxy" };
 pub(crate) const PROMETHEUS: Tool = Tool { program: "prometheus", package: "prometheus" };
@@ -44,6 +46,12 @@ pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// The Docker Engine and its client.
+pub(crate) fn docker() -> Result<()> {
+    missing(&[DOCKER, IPTABLES])?;
+    missing(&[DOCKER_CLIENT])
 }
 
 fn instructions(absent: &[&Tool]) -> String {
