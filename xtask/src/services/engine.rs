@@ -1,6 +1,11 @@
 //! The Docker Engine that container tests and the compose file run on: the one that answers, else one started here.
 //!
-//! `down` stops exactly the engine that `up` started. An engine that answered before is never stopped.
+//! `down` stops exactly the engine that `up` started. An engine that answered before is never stopped; nor is one that its
+//! own package starts, where a machine has such.
+//!
+//! It has its usual socket and its usual data folder, `/var/lib/docker`: clients find it without being told, work trees
+//! share images of gigabytes, and a folder under `target` may lie on a file system that it cannot stack layers on. So
+//! images outlast `down`; `docker image prune -a` removes them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

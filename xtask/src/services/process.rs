@@ -99,7 +99,9 @@ pub(crate) fn log_tail(log: &Path) -> String {
 
 /// Sends `signal` (`-KILL`, `-STOP` …).
 pub(crate) fn signal(signal: &str, pid: u32) -> Result<()> {
-    Command::new("kill").args([signal, &pid.to_string()]).status().context("could not run kill")?;
+    // The shell's own: the program `kill` is not on every machine.
+    let kill = ["-c", "kill \"$0\" \"$1\"", signal, &pid.to_string()];
+    Command::new("sh").args(kill).status().context("could not run sh")?;
     Ok(())
 }
 
