@@ -129,6 +129,23 @@ pub(crate) fn projects() -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Removes a project, also one of another work tree, whose secrets and compose file are not here.
+pub(crate) fn remove(project: &str) -> Result<()> {
+    let filter = format!("label={LABEL}={project}");
+    for (kind, list, force) in [
+        ("container", ["ls", "-aq"].as_slice(), ["--force", "--volumes"].as_slice()),
+        ("network", &["ls", "-q"], &[]),
+        ("volume", &["ls", "-q"], &[]),
+    ] {
+        let told = docker(&[&[kind], list, &["--filter", &filter]].concat())?;
+        let ids: Vec<&str> = told.lines().collect();
+        if !ids.is_empty() {
+            docker(&[&[kind, "rm"], force, &ids].concat())?;
+        }
+    }
+    Ok(())
+}
+
 /// What a docker command says on stdout.
 pub(crate) fn docker(arguments: &[&str]) -> Result<String> {
     let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output();

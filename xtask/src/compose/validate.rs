@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{Compose, docker, projects};
+use super::{Compose, docker, projects, remove};
 use crate::cluster::http::{self, Answer};
 use crate::services::process::{free_port, wait_until};
 
@@ -35,7 +35,7 @@ const PANELS: [&str; 6] = [
 
 /// Images have to be there (`cargo xtask images`).
 pub(crate) fn validate(root: &Path) -> Result<()> {
-    remove_abandoned(root)?;
+    remove_abandoned()?;
     let project = format!("{PROJECT}{}", std::process::id());
     let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once();
     let checked = up(&compose).and_then(|()| check(root, &compose));
@@ -48,14 +48,13 @@ pub(crate) fn validate(root: &Path) -> Result<()> {
 }
 
 /// Takes down what a run left that was ended by force.
-fn remove_abandoned(root: &Path) -> Result<()> {
+fn remove_abandoned() -> Result<()> {
     let lives = |pid: u32| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "xtask")
     };
     for project in abandoned(projects()?, lives) {
         println!("{project}: left by a run that was ended by force");
-        // Any ports: nothing of it is started.
-        Compose::find(root, &project, 1, 1)?.down()?;
+        remove(&project)?;
     }
     Ok(())
 }
