@@ -9,7 +9,7 @@
 //! | `names` | F36 |
 //! | `logs` | F38 |
 //!
-//! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 20,000 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 5 s),
+//! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 3 s),
 //! `HOPCACHE_TEST_BINARY` (another build, for figures).
 
 mod ask_proxy;

@@ -149,17 +149,6 @@ impl Breaker {
         }
     }
 
-    /// Opens it at once, whatever was counted: somebody else knows that calls are not answered. The new state if that
-    /// changed it.
-    pub fn trip(&mut self, now: MonoTime) -> Option<BreakerState> {
-        match self.phase {
-            Phase::Open { .. } => None,
-            Phase::Closed { .. } | Phase::HalfOpen { .. } => {
-                Some(self.open_until(now + self.settings.open_ms))
-            }
-        }
-    }
-
     fn open_until(&mut self, until: MonoTime) -> BreakerState {
         self.era += 1;
         self.phase = Phase::Open { until };

@@ -380,13 +380,11 @@ pub const PEER_BREAKER_FORGET_MS: u64 = 60_000;
 /// Retries for each hundred requests of the last [`RETRY_WINDOW_S`] seconds (Finagle's `percentCanRetry`, linkerd's
 /// `retryRatio`: 0.2).
 pub const RETRY_PERCENT: i64 = 20;
-/// Retries that there may be each second however few requests there are (Finagle, linkerd: 10), so that a quiet node
-/// can retry at all.
+/// Retries that there may be each second however few requests there are (Finagle, linkerd: 10).
 pub const RETRIES_PER_S_MIN: i64 = 10;
 /// For how long a request pays for retries, in seconds (Finagle, linkerd: `ttl`, 10 s).
 pub const RETRY_WINDOW_S: usize = 10;
-/// For so long after the last shed run, or refused retry, `readyz` names it: longer than two scrapes of a balancer's
-/// probe, and short enough to say what is so now.
+/// For so long after the last shed run, or refused retry, `readyz` names it: longer than two probes of a balancer.
 pub const DEGRADED_SAID_MS: u64 = 5_000;
 /// For so long after two principals asked the origin, each may take its equal part of the line only, once the line is
 /// longer than can be served in time: several waits for a slot ([`ORIGIN_WAIT_MS_MAX`]), so that who asks one thing at a
@@ -419,9 +417,6 @@ pub const BACKOFF_KEYS_MAX: usize = 10_000;
 pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 1;
 /// Pause between two probes of an origin that cannot be reached: by how much later it is found again.
 pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
-/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed: a
-/// server that pauses for garbage collection longer than that serves nobody meanwhile either.
-pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
 /// How long a probe's report may be missing before another is admitted.
 pub const ORIGIN_BREAKER_PROBE_MS_MAX: u64 = 2 * ORIGIN_PROBE_MS_MAX;
 /// Runs of one principal that wait for each slot of the origin. At 50 ms a run they are through in 6.4 s, within

@@ -52,11 +52,15 @@ pub enum Bug {
     DrainingMemberKept,
     /// Who was only heard of by gossip is routed to.
     GossipAdmits,
+    /// What a former owner gave is committed under the new owner's lease.
+    FetchedCommitted,
+    /// A node that leaves keeps its leases.
+    LeasesKeptAtLeave,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::ReleaseGetThenDel,
         Self::FenceByOrder,
         Self::FenceNotAtomic,
@@ -79,6 +83,8 @@ impl Bug {
         Self::RetryCountedAgain,
         Self::DrainingMemberKept,
         Self::GossipAdmits,
+        Self::FetchedCommitted,
+        Self::LeasesKeptAtLeave,
     ];
 }
 

@@ -143,6 +143,22 @@ impl<P: Ord + Clone> Turns<P> {
         }
     }
 
+    /// What [`Turns::ask_within`] would refuse such a run for now, before anybody has spent anything on it. It counts as
+    /// asking, where others are told whose line it is; it takes no place.
+    pub fn would_refuse(
+        &mut self,
+        principal: &P,
+        class: RunClass,
+        now: MonoTime,
+        patience: Millis,
+    ) -> Option<Asked> {
+        self.seen.note(principal, now);
+        if self.running < self.bounds.slots {
+            return None;
+        }
+        self.judge(principal, class, now, patience).or_else(|| self.lacks_room(principal, class))
+    }
+
     /// A run has ended. Its slot belongs to the run that is named, or to nobody.
     pub fn done(&mut self) -> Option<Ticket> {
         let called = self.next();
@@ -223,18 +239,23 @@ impl<P: Ord + Clone> Turns<P> {
     }
 
     fn queue(&mut self, principal: &P, class: RunClass) -> Asked {
-        let (bounds, ticket) = (self.bounds, Ticket(self.tickets));
-        let line = self.line(class);
-        let queued = line.queues.get(principal).map_or(0, VecDeque::len);
-        if queued >= bounds.waiting_per_principal {
-            return Asked::PrincipalFull;
+        if let Some(refusal) = self.lacks_room(principal, class) {
+            return refusal;
         }
-        if line.waiting >= bounds.waiting {
-            return Asked::Full;
-        }
-        line.push(principal, ticket);
+        let ticket = Ticket(self.tickets);
+        self.line(class).push(principal, ticket);
         self.tickets += 1;
         Asked::Waits(ticket)
+    }
+
+    /// Which bound of the line is reached.
+    fn lacks_room(&mut self, principal: &P, class: RunClass) -> Option<Asked> {
+        let bounds = self.bounds;
+        let line = self.line(class);
+        if line.queues.get(principal).map_or(0, VecDeque::len) >= bounds.waiting_per_principal {
+            return Some(Asked::PrincipalFull);
+        }
+        (line.waiting >= bounds.waiting).then_some(Asked::Full)
     }
 
     fn next(&mut self) -> Option<Ticket> {

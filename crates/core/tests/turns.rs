@@ -116,6 +116,17 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     assert!(matches!(turns.ask_within(&'d', RunClass::Miss, at(9_500), PATIENCE), Asked::Waits(_)));
 }
 
+/// What is foretold is what asking would get, and takes no place.
+#[test]
+fn a_refusal_is_foretold_without_a_place() {
+    let mut turns = taken();
+    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), PATIENCE), None, "it would wait");
+    let (queued, refusal) = flood(&mut turns, RunClass::Miss, 0);
+    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), PATIENCE), Some(refusal));
+    assert_eq!(turns.waiting(), queued);
+    assert_eq!(turns.would_refuse(&'c', RunClass::Miss, at(0), PATIENCE), None, "the other's turn is next");
+}
+
 /// A principal that has been alone for a while has the whole line.
 #[test]
 fn nobody_is_limited_for_others_that_are_gone() {

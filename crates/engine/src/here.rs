@@ -139,9 +139,8 @@ impl Engine {
                 continue;
             };
             let landing = &landed.landing;
-            // A scope has no password: flights are shared by all who send the same user's name. A no to other
-            // credentials says nothing of these, however often it comes. A no to the same ones is taken at
-            // once: Neo4j locks a user out after three.
+            // A scope has no password: flights are shared by all who send the same user's name. A no to other credentials
+            // says nothing of these. A no to the same ones is taken at once: Neo4j locks a user out after three.
             if is_no_to_credentials(landing) && landed.whose != ask.query.identity.fingerprint {
                 continue;
             }

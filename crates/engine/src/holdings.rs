@@ -1,6 +1,6 @@
 //! Leases that this node holds, so that it can give them back when it goes.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
@@ -16,7 +16,7 @@ use crate::engine::Engine;
 /// lease is given back.
 #[derive(Debug, Default)]
 pub(crate) struct Holdings {
-    held: Mutex<HashMap<(QueryKey, u128), Token>>,
+    held: Mutex<BTreeMap<(QueryKey, u128), Token>>,
 }
 
 impl Holdings {

@@ -151,6 +151,9 @@ impl Engine {
         if let Some(left_ms) = self.held_back(&errand.query.key) {
             return self.land_held_back(errand, left_ms).await.into();
         }
+        if let Some(landing) = self.shed_early(errand).await {
+            return landing.into();
+        }
         let (token, lease_ms, stale) = match self.win(errand).await {
             Win::Value(copy) => return Landing::Found(copy).into(),
             Win::BusyStale(copy) => return Landing::Stale(copy).into(),
@@ -171,6 +174,10 @@ impl Engine {
             None => self.brought(errand).await,
         };
         match brought {
+            #[cfg(hopcache_seeded)]
+            Some(Brought::Fresh(copy)) if self.seeded_commit(errand, &copy, token).await => {
+                Landing::Found(copy).into()
+            }
             // The lease is given back: what was brought is not committed (`handover.rs`).
             Some(Brought::Fresh(copy)) => Landing::Found(copy).into(),
             Some(Brought::Stale(copy)) => {

@@ -6,8 +6,9 @@
 //! under the same leases, and one question at a time that costs the peer no run finds out when it is well again: no client's request
 //! is the probe, since it could wait for the whole of its deadline.
 //!
-//! A peer that membership lost while it was being asked is left out at once, and until it answers a question: it may come
-//! back into the ring by a probe that a half-dead process still answers.
+//! Only requests open a breaker, several of them in a row. That membership loses a peer while it is asked is one such
+//! failure and no more: its probes are short, and fail as well where this process, or the whole machine, had no CPU to
+//! send or to read them. A probe that fails keeps a breaker open that requests have opened.
 //!
 //! Never decides who owns a key, and takes nobody out of the ring. Purges and `explain` ask whom they like.
 
@@ -77,12 +78,6 @@ impl Engine {
     pub(crate) fn peer_answered(&self, to: &NodeName, call: Admission, report: CallReport) {
         let now = self.now();
         self.move_breaker(to, |breaker| breaker.report(now, call, report));
-    }
-
-    /// Membership lost this peer while it was being asked.
-    pub(crate) fn peer_was_lost(&self, to: &NodeName) {
-        let now = self.now();
-        self.move_breaker(to, |breaker| breaker.trip(now));
     }
 
     /// Peers that requests leave out now.

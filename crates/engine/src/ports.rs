@@ -122,6 +122,12 @@ pub trait Origin: Send + Sync + 'static {
     async fn reach(&self) -> Result<(), OriginError> {
         Ok(())
     }
+    /// What a run of this class, that may take so long, would be refused for without waiting; nothing where it would run
+    /// or wait. A guess, and cheap: it is asked before a lease is, so that a run that cannot begin costs none.
+    fn would_shed(&self, identity: &Identity, class: RunClass, timeout_ms: Millis) -> Option<OriginFault> {
+        let _ = (identity, class, timeout_ms);
+        None
+    }
     /// Runs under way on this node.
     fn in_flight(&self) -> usize;
     /// Runs that may be under way at a time; nothing where there is no bound.

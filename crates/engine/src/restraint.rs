@@ -1,5 +1,6 @@
 //! What this node does not do again, or at all, because there is too much of it: the budget of retries, and what was shed
-//! at the origin. Both are remembered for as long as `readyz` names them. Nothing here waits or sends.
+//! at the origin. Both are remembered for as long as `readyz` names them. Nothing
+//! here waits; what it asks the store is whether there is an answer without a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +11,9 @@ use hopcache_core::turns::RunClass;
 use parking_lot::Mutex;
 
 use crate::engine::Engine;
-use crate::outcome::{Cause, Event};
+use crate::handover::Brought;
+use crate::lead::{Errand, Landing};
+use crate::outcome::{Cause, Event, FaultWord};
 use crate::ports::OriginFault;
 
 /// The budget, and when something was refused last (in microseconds of this node's clock; 0 for never).
@@ -57,6 +60,36 @@ impl Engine {
         if class != RunClass::Refresh {
             self.restraint.shed_at.store(self.now().0.max(1), Ordering::Relaxed);
         }
+    }
+
+    /// A miss for which the origin has no place in time ends here, before a lease is taken and given back for it, and the
+    /// other nodes' store commands with it wait less. It is answered with what is stored or brought; where somebody
+    /// else runs it already, it goes on and waits for that.
+    pub(crate) async fn shed_early(&self, errand: &Errand) -> Option<Landing> {
+        if errand.cause != Cause::Miss {
+            return None;
+        }
+        let (class, query) = (class_of(errand.cause), &errand.query);
+        let timeout_ms = self.policy.run_timeout_ms;
+        let fault = self.ports.origin.would_shed(&query.identity, class, timeout_ms)?;
+        let asked = self.now();
+        let seen = self.ports.store.peek(&query.key).await;
+        self.saw_store(&seen);
+        if let Ok(slot) = seen {
+            let stored = slot.entry.and_then(|stored| self.of_stored(errand, stored, asked));
+            if stored.is_some() || slot.lease.is_some() {
+                return stored;
+            }
+        }
+        match self.brought(errand).await {
+            Some(Brought::Fresh(copy)) => return Some(Landing::Found(copy)),
+            Some(Brought::Stale(copy)) => return Some(Landing::Stale(copy)),
+            None => {}
+        }
+        self.note_shed(class, &fault, false);
+        self.note(Event::OriginFault(FaultWord::from(&fault)));
+        self.mark_origin_failed(&query.key, &fault);
+        Some(Landing::Failed(fault.into()))
     }
 
     /// Whether a client's run was shed lately.

@@ -200,7 +200,6 @@ impl Engine {
             answer = self.ports.peers.forward(to, message, timeout_ms) => answer,
             () = self.ports.routing.lost(to) => {
                 is_lost = true;
-                self.peer_was_lost(to);
                 Err(PeerError::TimedOut)
             }
         };

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use hopcache_core::entry::Entry;
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::Token;
 use hopcache_core::limits::LEASE_POLL_MS_MAX;
 use hopcache_core::near::NearFacts;
 use hopcache_core::refresh::Plan;
@@ -13,6 +15,7 @@ use hopcache_core::time::Millis;
 use hopcache_packstream::Value;
 
 use crate::ask::Ask;
+use crate::copy::MemoryCopy;
 use crate::engine::Engine;
 use crate::flight::{Leader, Seat, Wait};
 use crate::here::Here;
@@ -73,12 +76,40 @@ pub(crate) fn counts_retry(count: impl FnOnce()) {
     }
 }
 
+/// [`Bug::LeasesKeptAtLeave`].
+pub(crate) fn keeps_leases() -> bool {
+    has(Bug::LeasesKeptAtLeave)
+}
+
 /// [`Bug::RefreshWithoutLease`].
 pub(crate) fn refreshes_unlocked(errand: &Errand) -> bool {
     has(Bug::RefreshWithoutLease) && errand.cause == Cause::Refresh
 }
 
 impl Engine {
+    /// [`Bug::FetchedCommitted`]; whether it has that bug.
+    pub(crate) async fn seeded_commit(&self, errand: &Errand, copy: &MemoryCopy, token: Token) -> bool {
+        if !has(Bug::FetchedCommitted) {
+            return false;
+        }
+        let query = &errand.query;
+        let entry = Entry {
+            total: copy.spare_until.since(copy.read_started),
+            physical: copy.dead_at.since(copy.read_started),
+            soft: copy.fresh_until.since(copy.read_started),
+            cost: copy.cost_ms,
+            token,
+            database: query.database_tag,
+            stored_by: self.me.node.clone(),
+            body: copy.stored_form(),
+        };
+        if let Ok(bytes) = entry.encode(&self.checksum_key, &query.key) {
+            let left_ms = copy.spare_until.since(self.ports.clock.now());
+            let _ = self.ports.store.commit(&query.key, token, bytes, left_ms).await;
+        }
+        true
+    }
+
     /// [`Bug::LeaderOfItsClient`]: the client's own future leads, and takes the flight with it when it
     /// is dropped. What is handed back leads nothing that anybody waits for.
     pub(crate) async fn seeded_lead(

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 
 use hopcache_core::backoff::{BackOff, Setback};
 use hopcache_core::key::QueryKey;
-use hopcache_core::lease::SlotView;
+use hopcache_core::lease::StoredEntry;
 use hopcache_core::limits::BACKOFF_KEYS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
@@ -107,33 +107,25 @@ impl Engine {
         let asked = self.now();
         let seen = self.ports.store.peek(key).await;
         self.saw_store(&seen);
-        let held_back = Landing::HeldBack { left_ms };
-        let landing = match seen {
-            Ok(SlotView { entry: Some(stored), .. }) => {
-                match self.decode_stored(&errand.query, &stored, asked) {
-                    Some(copy) => {
-                        let now = self.now();
-                        // Of age zero an entry is also when the store's clock was set back (F24): whoever wants
-                        // a read of its own gets none that was stored before.
-                        let is_young = errand
-                            .age_max_ms
-                            .is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
-                        match copy.life(now) {
-                            Life::Fresh(_) if is_young => Landing::Found(copy),
-                            Life::Stale(_) if is_young && errand.takes_stale(&copy, now) => {
-                                Landing::Stale(copy)
-                            }
-                            _ => held_back,
-                        }
-                    }
-                    None => held_back,
-                }
-            }
-            _ => held_back,
-        };
-        if matches!(landing, Landing::HeldBack { .. }) {
+        let landing = seen.ok().and_then(|slot| self.of_stored(errand, slot.entry?, asked));
+        landing.unwrap_or_else(|| {
             self.note(Event::HeldBack);
+            Landing::HeldBack { left_ms }
+        })
+    }
+
+    /// What is stored, where it is an answer to who would otherwise be refused a run.
+    pub(crate) fn of_stored(&self, errand: &Errand, stored: StoredEntry, asked: MonoTime) -> Option<Landing> {
+        let copy = self.decode_stored(&errand.query, &stored, asked)?;
+        let now = self.now();
+        // Of age zero an entry is also when the store's clock was set back (F24): whoever wants a read of its own gets
+        // none that was stored before.
+        let is_young =
+            errand.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
+        match copy.life(now) {
+            Life::Fresh(_) if is_young => Some(Landing::Found(copy)),
+            Life::Stale(_) if is_young && errand.takes_stale(&copy, now) => Some(Landing::Stale(copy)),
+            _ => None,
         }
-        landing
     }
 }

@@ -9,6 +9,7 @@ use hopcache_packstream::Value;
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
 use crate::cluster::Cluster;
+use crate::door::Guest;
 use crate::origin::told_in;
 use crate::profile::{Kind, TTL_MS};
 use crate::record::{Served, Want, What};
@@ -91,6 +92,8 @@ impl Cluster {
             }
             // A stopped process takes the request when it goes on.
             handle.switch.on().await;
+            // Refused: the client goes elsewhere.
+            let Some(_inside) = handle.door.enter(Guest::Client) else { return };
             let asked = What::Asked { ask: number, node, subject: subject.place(), key, want, patience };
             record.note(asked);
             let deadline = crate::world::sim_now() + handle.apart + patience;

@@ -14,6 +14,7 @@ use crate::dice::SimDice;
 use crate::living::Comings;
 use crate::members::SimRouting;
 use crate::net::NetWeather;
+use crate::node_tasks::watch_ring;
 use crate::origin::{Mood, Trouble};
 use crate::profile::{Profile, TTL_MS};
 use crate::record::{Life, Record, Want, What};
@@ -116,6 +117,9 @@ impl Cluster {
     }
 
     pub(crate) fn start_engines_tasks(&mut self, handle: &NodeHandle) {
+        if self.profile.is_living {
+            self.tasks.push((handle.life, tokio::spawn(watch_ring(handle.clone())).abort_handle()));
+        }
         let engine = Arc::clone(&handle.engine);
         let follows = tokio::spawn(async move { engine.follow_invalidations().await }).abort_handle();
         let engine = Arc::clone(&handle.engine);

@@ -115,7 +115,7 @@ pub const OUTCOMES: [&str; 92] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 36] = [
+pub const FAULTS: [&str; 38] = [
     "message lost",
     "message late",
     "message twice",
@@ -134,6 +134,8 @@ pub const FAULTS: [&str; 36] = [
     "node joined",
     "node drained",
     "node left",
+    "node taken in",
+    "node not waited for",
     "rings disagreed",
     "gossip only cut",
     "store command unanswered",
@@ -155,9 +157,13 @@ pub const FAULTS: [&str; 36] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 3] = [
+pub const EXCLUDED: [(&str, &str); 4] = [
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
+    (
+        "retry refused",
+        "a node of a seed has no hundred second tries in ten seconds: tests/living/degraded/peers.rs",
+    ),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];
 

@@ -1,6 +1,5 @@
 //! Nodes that come and go under a seed's schedule: join under a new name, drain and leave for ever, and what is healed
-//! for a majority only. What a node does when it joins or leaves is here and in `talk.rs`, and nowhere else in the
-//! simulator: a stand-in at the node's own seam (production: the node's join and leave).
+//! for a majority only. What a node does when it joins or leaves is `node_tasks.rs`' and `talk.rs`'.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +13,11 @@ use parking_lot::Mutex;
 use crate::cluster::{Cluster, addr_of};
 use crate::dice::SimDice;
 use crate::members::SimRouting;
+use crate::node_tasks::{be_taken_in, leave};
 use crate::profile::{NAMES_MAX, NODES_MAX};
 use crate::record::{Life, What};
 use crate::switch::Power;
-use crate::talk::{Talk, Word};
+use crate::talk::Talk;
 use crate::world::{NodeHandle, Start, node_name};
 
 /// Who has come and gone.
@@ -33,12 +33,6 @@ pub(crate) struct Comings {
     emptied: Arc<Mutex<Vec<Life>>>,
 }
 
-/// A draining node goes on serving for so long before it ends: balancers look every few hundred milliseconds.
-const SERVES_ON_MS: u64 = 1_000;
-/// It has so long to end what it has under way.
-const EMPTIES_MS: u64 = 8_000;
-/// Its goodbye is on its way after this.
-const GOODBYE_MS: u64 = 100;
 /// What the seeds' name resolves to: two of the nodes that run and do not leave, as a DNS name of what is healthy would.
 /// The others are found by gossip.
 const SEEDS: usize = 2;
@@ -74,7 +68,10 @@ impl Cluster {
         let (seeds, dice) = (self.seeds_for(life.node), SimDice::new(self.dice.u64()));
         let (talk, words) = Talk::new(&handle, &self.world.net, &seeds, dice);
         handle.words = Some(words);
-        self.tasks.push((life, tokio::spawn(talk.run()).abort_handle()));
+        let joins = be_taken_in(handle.clone(), Arc::clone(&self.world.record));
+        for task in [tokio::spawn(talk.run()), tokio::spawn(joins)] {
+            self.tasks.push((life, task.abort_handle()));
+        }
         Some(handle)
     }
 
@@ -128,7 +125,7 @@ impl Cluster {
         self.staying().into_iter().filter(|node| *node > 0).find(is_ready)
     }
 
-    /// Not ready → says so → serves on → ends what it has → gives back leases → goodbye.
+    /// Leaves in good order (`node_tasks.rs`).
     pub(crate) fn drain(&mut self, node: usize) {
         let handle = self.world.nodes[node].clone();
         let is_up = handle.switch.power() == Power::On && handle.routing.phase() == Some(Phase::Ready);
@@ -136,20 +133,10 @@ impl Cluster {
         if !is_up || self.staying().len() <= 2 || !self.comings.draining.insert(handle.life) {
             return;
         }
-        self.world.record.note(What::Power { node, power: "draining" });
-        let record = Arc::clone(&self.world.record);
-        let emptied = Arc::clone(&self.comings.emptied);
+        let (record, emptied) = (Arc::clone(&self.world.record), Arc::clone(&self.comings.emptied));
         let life = handle.life;
         let leaves = async move {
-            handle.say(Word::Drain).await;
-            pass(&handle, SERVES_ON_MS).await;
-            let empties = Millis(EMPTIES_MS).duration();
-            let in_time = tokio::time::timeout(empties, handle.engine.finish()).await.is_ok();
-            handle.engine.give_back_leases().await;
-            handle.switch.on().await;
-            record.note(What::Emptied { by: life, leases: handle.engine.leases_held(), in_time });
-            handle.say(Word::Leave).await;
-            pass(&handle, GOODBYE_MS).await;
+            leave(handle, record).await;
             emptied.lock().push(life);
         };
         self.tasks.push((life, tokio::spawn(leaves).abort_handle()));
@@ -195,10 +182,4 @@ impl Cluster {
         self.world.record.note(What::MajorityHealed { nodes: majority.clone() });
         Some(majority)
     }
-}
-
-/// Time of a process: it goes on only when the process does.
-async fn pass(handle: &NodeHandle, span_ms: u64) {
-    tokio::time::sleep(Millis(span_ms).duration()).await;
-    handle.switch.on().await;
 }

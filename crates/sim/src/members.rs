@@ -107,6 +107,20 @@ impl SimRouting {
         self.ring.load().members().to_vec()
     }
 
+    /// What probe answers say of its ring.
+    pub(crate) fn epoch(&self) -> RingEpoch {
+        self.ring.load().epoch()
+    }
+
+    /// The ring as it will be without this node.
+    pub(crate) fn ring_of_others(&self) -> Arc<Ring> {
+        let me = self.card().map(|card| card.name);
+        let stays = |member: &MemberInfo| member.is_routable() && Some(&member.name) != me.as_ref();
+        let names: Vec<NodeName> =
+            self.members().into_iter().filter(stays).map(|member| member.name).collect();
+        ring_of(&names)
+    }
+
     /// Rings that followed each other here.
     #[must_use]
     pub(crate) fn rings(&self) -> u64 {
@@ -190,6 +204,11 @@ impl SimRouting {
         }
     }
 
+    /// Passes when this node has another ring than that one.
+    pub(crate) async fn other_ring(&self, epoch: RingEpoch) {
+        self.changes.until(|_| self.epoch() != epoch).await;
+    }
+
     /// Passes when a member was seen to fail: its next probe is due.
     pub(crate) async fn suspicion(&self) {
         self.suspicion.notified().await;
@@ -207,7 +226,8 @@ impl SimRouting {
     fn publish(&self, change: Change, names: &[NodeName]) {
         if change == Change::Routing {
             self.set(names);
-            if let Some(engine) = self.engine.lock().upgrade() {
+            // Where nodes come and go a task looks, as in a node (`living.rs`).
+            if let Some(engine) = self.engine.lock().upgrade().filter(|_| !self.has_phases) {
                 engine.ring_changed();
             }
         } else if change == Change::Member && self.has_phases {

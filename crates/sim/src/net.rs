@@ -9,6 +9,7 @@ use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::membership::Card;
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::message::{Question, decode_question};
@@ -16,6 +17,7 @@ use hopcache_engine::ports::{PeerError, Peers};
 use parking_lot::Mutex;
 
 use crate::dice::SimDice;
+use crate::door::{Door, Guest};
 use crate::members::SimRouting;
 use crate::record::{Life, Record, What};
 use crate::subject::ask_of_trace;
@@ -54,6 +56,7 @@ pub struct Net {
 struct Host {
     engine: Weak<Engine>,
     switch: Switch,
+    door: Door,
     is_cut_off: bool,
     life: Life,
 }
@@ -82,8 +85,8 @@ impl Net {
     }
 
     /// Makes a node reachable, in the place of its earlier life.
-    pub fn plug_in(&self, engine: &Arc<Engine>, switch: Switch, life: Life) {
-        let host = Host { engine: Arc::downgrade(engine), switch, is_cut_off: false, life };
+    pub fn plug_in(&self, engine: &Arc<Engine>, (switch, door): (Switch, Door), life: Life) {
+        let host = Host { engine: Arc::downgrade(engine), switch, door, is_cut_off: false, life };
         self.hosts.lock().insert(engine.me().node.clone(), host);
     }
 
@@ -143,6 +146,14 @@ impl Net {
     pub(crate) fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cut_ways.lock().contains(&(from, to))
     }
+}
+
+/// What a probe's answer shows.
+pub(crate) struct Shown {
+    /// Who answers.
+    pub(crate) card: Card,
+    /// Its ring.
+    pub(crate) epoch: RingEpoch,
 }
 
 /// One node's way to its peers.
@@ -215,6 +226,7 @@ impl PeersPort {
 
     async fn serve(&self, host: &Host, hop: u32, message: Bytes) -> Result<Bytes, PeerError> {
         host.switch.on().await;
+        let _inside = host.door.enter(Guest::Peer).ok_or_else(Self::gone)?;
         let engine = host.engine.upgrade().ok_or_else(Self::gone)?;
         let record = &self.net.record;
         match decode_question(&message) {
@@ -231,14 +243,14 @@ impl PeersPort {
     }
 
     /// Asks whoever lives at a node's address who that is.
-    pub(crate) async fn identify(&self, there: usize, timeout_ms: Millis) -> Result<Card, PeerError> {
+    pub(crate) async fn identify(&self, there: usize, timeout_ms: Millis) -> Result<Shown, PeerError> {
         self.switch.on().await;
         let name = node_name(there).ok_or_else(Self::gone)?;
         let host = self.net.host(&name).ok_or_else(Self::gone)?;
         let here = self.by.node;
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        if host.switch.power() == Power::Off {
+        if host.switch.power() == Power::Off || !host.door.is_open(Guest::Peer) {
             return Err(Self::gone());
         }
         tokio::time::sleep(Millis(2 * self.delay_ms).duration()).await;
@@ -249,9 +261,10 @@ impl PeersPort {
             return Err(PeerError::TimedOut);
         }
         let shown = self.net.cards.lock().get(&there).filter(|(life, _)| *life == host.life).cloned();
-        let card = shown.and_then(|(_, routing)| routing.upgrade()).and_then(|routing| routing.card());
+        let shown = shown.and_then(|(_, routing)| routing.upgrade());
+        let shown = shown.and_then(|routing| Some(Shown { card: routing.card()?, epoch: routing.epoch() }));
         self.switch.on().await;
-        card.ok_or_else(Self::gone)
+        shown.ok_or_else(Self::gone)
     }
 
     /// For whom a message is, where it is a forwarded request.

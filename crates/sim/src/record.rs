@@ -225,6 +225,10 @@ pub enum What {
     GossipLink { from: usize, to: usize, is_cut: bool },
     /// A majority is whole again; the others are cut off or dead.
     MajorityHealed { nodes: Vec<usize> },
+    /// A node that joined says that it is in: every other member showed its ring, or it waits no longer.
+    TakenIn { by: Life, in_time: bool },
+    /// A node that leaves leads no more.
+    HandedOn { by: Life },
     /// The even asking whose hits are counted began or ended, before the faults or after them.
     Even { is_after: bool, is_on: bool },
     /// A node that leaves has ended what it had under way, or its time for it is over: what is left of it.

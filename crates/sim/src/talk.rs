@@ -79,7 +79,7 @@ fn now() -> Millis {
 }
 
 /// The node at an address.
-fn node_at(addr: SocketAddr) -> Option<usize> {
+pub(crate) fn node_at(addr: SocketAddr) -> Option<usize> {
     (0..crate::profile::NAMES_MAX.max(64)).find(|node| addr_of(*node) == addr)
 }
 
@@ -273,8 +273,8 @@ impl Prober {
         let (addr, mut failures, mut is_tried) = (addr_of(node), 0, false);
         loop {
             let report = match self.port.identify(node, Millis(PROBE_TIMEOUT_MS)).await {
-                Ok(card) => {
-                    self.routing.answered(addr, &card);
+                Ok(shown) => {
+                    self.routing.answered(addr, &shown.card);
                     let _ = self.tell.send(Word::Answered(node)).await;
                     None
                 }

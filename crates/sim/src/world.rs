@@ -24,6 +24,7 @@ use hopcache_queryapi::render::{Counters, Encoding, Form};
 use parking_lot::Mutex;
 
 use crate::dice::SimDice;
+use crate::door::Door;
 use crate::members::{RoutingPort, SimRouting};
 use crate::net::{Net, PeersPort};
 use crate::origin::{OriginPort, ScriptedOrigin, seeded_panic};
@@ -91,6 +92,8 @@ pub struct NodeHandle {
     pub apart: Millis,
     /// Its process.
     pub switch: Switch,
+    /// Its listeners.
+    pub door: Door,
     /// Its way to its peers.
     pub peers: PeersPort,
     /// Its view of the ring.
@@ -198,8 +201,9 @@ impl World {
             observer: Arc::clone(&events) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
-        self.net.plug_in(&engine, switch.clone(), life);
-        NodeHandle { engine, life, apart, switch, peers, routing, events, memory, words: None }
+        let door = Door::default();
+        self.net.plug_in(&engine, (switch.clone(), door.clone()), life);
+        NodeHandle { engine, life, apart, switch, door, peers, routing, events, memory, words: None }
     }
 
     /// A request of the usual user.

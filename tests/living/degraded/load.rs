@@ -1,7 +1,7 @@
 //! F42: five times the load that the origin can do. Hits are as fast as before, refreshes give way, misses that would
 //! come too late are told so at once. F37: of many principals that ask for ever new keys none takes another's place.
 //!
-//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (5).
+//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ const HOT: usize = 100;
 const HITS_PER_S: u64 = 100;
 const SLOTS: &str = "max_concurrent = 4\ntimeout = \"2s\"";
 
-/// Requests leave at their times, each on a connection of its own, whatever becomes of those before (open loop).
+/// Requests leave at their times, each on a connection of its own, whatever becomes of those before (open loop). With the
+/// replies: by how much this process was late itself, p99, which is what the machine adds to whoever has to wake up.
 async fn open_loop(
     client: SocketAddr,
     per_s: u64,
     lasts: Duration,
     request: impl Fn(u64) -> Arc<[u8]>,
-) -> Vec<Reply> {
-    let (began, mut sent) = (Instant::now(), JoinSet::new());
+) -> (Vec<Reply>, Duration) {
+    let (began, mut sent, mut late) = (Instant::now(), JoinSet::new(), Vec::new());
     for place in 0..per_s * lasts.as_secs() {
         let (due, request) = (
             began + Duration::from_secs(1) * u32::try_from(place).unwrap() / u32::try_from(per_s).unwrap(),
@@ -34,9 +35,10 @@ async fn open_loop(
         );
         // tidy: the arrivals that are being simulated
         tokio::time::sleep_until(due.into()).await;
+        late.push(due.elapsed());
         sent.spawn(async move { http::ask(client, &request).await.unwrap() });
     }
-    sent.join_all().await
+    (sent.join_all().await, percentile(&late, 99))
 }
 
 fn hot(place: u64) -> Arc<[u8]> {
@@ -71,7 +73,7 @@ async fn calibrate(scene: &Scene) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
-    let lasts = Duration::from_secs(size("HOPCACHE_TEST_OVERLOAD_S", 5));
+    let lasts = Duration::from_secs(size("HOPCACHE_TEST_OVERLOAD_S", 3));
     let delay = Duration::from_millis(50);
     let scene = Scene::start(Plan { nodes: 1, delay, origin: SLOTS, ..PLAN }).await;
     let client = scene.client();
@@ -79,10 +81,10 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
         assert_eq!(http::ask(client, &hot(place)).await.unwrap().status, 202);
     }
     let capacity = calibrate(&scene).await;
-    let quiet = open_loop(client, HITS_PER_S, Duration::from_secs(2), hot).await;
+    let (quiet, _) = open_loop(client, HITS_PER_S, Duration::from_secs(2), hot).await;
     let per_s = (5.0 * capacity) as u64;
-    let runs = scene.neo4j.runs();
-    let (hits, misses) = tokio::join!(
+    let (runs, leases) = (scene.neo4j.runs(), scene.count("hopcache_lease_grants_total", "").await);
+    let ((hits, late), (misses, _)) = tokio::join!(
         open_loop(client, HITS_PER_S, lasts, hot),
         open_loop(client, per_s, lasts, |place| read(ANN, &format!("miss-{place}")))
     );
@@ -97,15 +99,22 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     assert!(shed.len() > well.len(), "{} shed, {} answered: no overload", shed.len(), well.len());
     assert!(sheds >= shed.len() as f64, "{sheds} counted of {}", shed.len());
     assert_eq!(degraded["degraded"], json!(["load"]), "{degraded}");
+    // Who is refused a place at once is refused before a lease was granted and given back.
+    let leases = scene.count("hopcache_lease_grants_total", "").await - leases;
+    assert!(leases < (well.len() + shed.len() / 2) as f64, "{leases} leases for {} runs", well.len());
     // Work goes on: what is answered is no less than half of what the origin does.
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
     let (quiet_p99, p99) = (percentile(&took(&quiet), 99), percentile(&took(&hits), 99));
     let ratio = p99.as_secs_f64() / quiet_p99.as_secs_f64();
-    // F42 asks for twice, on a machine with cores to spare; here clients, Neo4j and Redis share two slow ones with the
-    // node. In line with the misses a hit would take up to 2 s.
-    assert!(p99 < (quiet_p99 * 10).max(Duration::from_millis(250)), "{p99:?}, {ratio:.1} times");
+    // F42 asks for twice; a release build keeps to it (1.9 where it was measured). In a debug build clients, Neo4j and Redis
+    // share slow cores with the node, and each of a hit's ways (client, node, client) waits for one as this process
+    // does. In line with the misses a hit would take up to 2 s.
+    let bound = (quiet_p99 * 10).max(Duration::from_millis(100)) + 4 * late;
+    assert!(p99 < bound, "{p99:?}, {ratio:.1} times {quiet_p99:?}; this process was late by {late:?}");
+    let (quiet_p50, p50) = (percentile(&took(&quiet), 50), percentile(&took(&hits), 50));
+    assert!(p50 < (quiet_p50 * 10).max(Duration::from_millis(50)) + late, "{p50:?}, quiet {quiet_p50:?}");
     say(&format!(
-        "F42: capacity {capacity:.0} runs/s, offered {per_s} misses/s and {HITS_PER_S} hits/s for {lasts:?}; hits p50 {:?} p99 {:?}, quiet p50 {:?} p99 {:?}: ratio {ratio:.2}, 0 of {} lost",
+        "F42: capacity {capacity:.0} runs/s, offered {per_s} misses/s and {HITS_PER_S} hits/s for {lasts:?}; hits p50 {:?} p99 {:?}, quiet p50 {:?} p99 {:?}: ratio {ratio:.2}, this process late by {late:?}, 0 of {} lost",
         percentile(&took(&hits), 50),
         percentile(&took(&hits), 99),
         percentile(&took(&quiet), 50),
@@ -113,7 +122,7 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
         hits.len()
     ));
     say(&format!(
-        "F42 misses: {} answered (p99 {:?}), {} shed with 503 and Retry-After (p50 {:?}); {} runs",
+        "F42 misses: {} answered (p99 {:?}), {} shed with 503 and Retry-After (p50 {:?}); {} runs, {leases} leases",
         well.len(),
         percentile(&took(&well), 99),
         shed.len(),
@@ -273,7 +282,7 @@ async fn many_principals_that_flood_leave_another_its_place() {
     }
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     until("the flood is told", Duration::from_secs(30), async || count(&told.slowed_down) > 100).await;
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + Duration::from_secs(3);
     let ((hits, lost), misses) = tokio::join!(read_on(client, end), miss_on(client, end));
     told.is_over.store(true, Ordering::Relaxed);
     const { assert!(FLOOD_CLIENTS < 128 * 4, "128 for each slot could not have told anybody") };

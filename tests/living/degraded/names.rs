@@ -1,7 +1,7 @@
 //! F36: as many sessions, texts and parameters as there are requests. Memory stays within its bound, and no name of them
 //! becomes a label.
 //!
-//! `HOPCACHE_TEST_NAMES`: how many of each (5,000; 1,000,000 takes about an hour in a debug build).
+//! `HOPCACHE_TEST_NAMES`: how many of each (1,500; 1,000,000 takes about an hour in a debug build).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn request(number: usize) -> Arc<[u8]> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_without_end_are_bounded_in_memory_and_are_no_labels() {
-    let count = size("HOPCACHE_TEST_NAMES", 5_000);
+    let count = size("HOPCACHE_TEST_NAMES", 1_500);
     let plan = Plan { nodes: 1, node: "drain = \"2s\"\nmemory = \"16MiB\"", ..PLAN };
     let scene = Scene::start(plan).await;
     assert_eq!(scene.entry().ask(&request(usize::MAX >> 1)).await.status, 202);

@@ -98,9 +98,10 @@ async fn a_peer_that_swallows_questions_is_left_out_until_one_is_answered() {
     ));
 }
 
-/// F2's stopped process: membership loses it after two probes, and it is asked again only once it has answered a question.
+/// F2's stopped process: membership loses it after two probes, and what waited for it goes to the next node. That opens no
+/// breaker: a probe fails as well where the asker had no CPU, and once it is answered the owner is asked again at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_owner_is_left_out_until_it_answers() {
+async fn a_stopped_owner_is_out_of_the_ring_and_asked_again_when_it_answers_probes() {
     let scene = Scene::start(Plan { origin: "timeout = \"10s\"", ..PLAN }).await;
     let keys = scene.keys_of(2, "stopped", 60).await;
     scene.ask_each(&keys[..5]).await;
@@ -114,20 +115,21 @@ async fn a_stopped_owner_is_left_out_until_it_answers() {
     let replies = first.join_all().await;
     assert!(replies.iter().all(|reply| reply.status == 202), "none fails: another node answers");
     let waited: Vec<Duration> = replies.iter().map(|reply| reply.took).collect();
-    until("the breaker opens", SOON, async || scene.moves(OPENED).await >= 1.0).await;
-    let opened_after = stopped.elapsed();
+    scene.entry().wait_for_members(2).await;
+    let out_after = stopped.elapsed();
     let without = scene.ask_each(&keys[15..55]).await;
     assert!(percentile(&without, 99) < Duration::from_secs(1), "{without:?}");
+    let opened = scene.moves(OPENED).await;
+    assert_eq!(opened, 0.0, "one loss is one failure, however many waited");
     scene.nodes[2].signal("CONT");
     for node in &scene.nodes {
         node.wait_for_members(3).await;
     }
-    scene.wait_until_peer_is_asked_again().await;
     let asked = scene.proxy.seen().0;
     scene.ask_each(&keys[55..]).await;
     assert!(scene.proxy.seen().0 > asked, "requests go to the owner again");
     say(&format!(
-        "SIGSTOP of the owner: first requests p99 {:?}, breaker open after {opened_after:?}; then p50 {:?} p99 {:?}",
+        "SIGSTOP of the owner: first requests p99 {:?}, out of the ring after {out_after:?}; then p50 {:?} p99 {:?}; breaker opened {opened} times",
         percentile(&waited, 99),
         percentile(&without, 50),
         percentile(&without, 99)
@@ -162,7 +164,7 @@ async fn a_peer_that_is_not_understood_costs_nobody_an_answer() {
 /// Two of three hops are refused, so that no breaker opens; retries stay a share of requests, and who gets none is told so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_dead_peer_is_not_answered_with_a_storm_of_retries() {
-    const REQUESTS: usize = 600;
+    const REQUESTS: usize = 400;
     let scene = Scene::start(PLAN).await;
     let key = scene.keys_of(2, "half", 1).await.remove(0);
     let body = json!({"statement": STATEMENT, "parameters": {"k": key}});

@@ -21,18 +21,6 @@ fn opened() -> Breaker {
 }
 
 #[test]
-fn it_is_tripped_by_who_knows_better_and_late_reports_change_nothing() {
-    let mut breaker = Breaker::new(SETTINGS);
-    let call = breaker.admit(at(0)).0.unwrap();
-    assert_eq!(breaker.trip(at(5)), Some(BreakerState::Open));
-    assert_eq!(breaker.trip(at(5)), None);
-    assert_eq!(breaker.report(at(6), call, CallReport::Answered), None);
-    assert_eq!((breaker.admit(at(504)), breaker.state()), ((None, None), BreakerState::Open));
-    let probe = breaker.admit(at(505)).0.unwrap();
-    assert_eq!(breaker.report(at(506), probe, CallReport::Answered), Some(BreakerState::Closed));
-}
-
-#[test]
 fn only_failures_in_a_row_open_it() {
     let mut breaker = Breaker::new(SETTINGS);
     for round in 0..30 {

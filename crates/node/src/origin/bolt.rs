@@ -14,6 +14,7 @@ use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Option
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::Millis;
 use hopcache_core::turns::{RunClass, TurnBounds};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
@@ -144,7 +145,7 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let ended = self.run_in_slot(run, mode, text, deadline).await;
+        let ended = self.gate.in_doubt_while(self.run_in_slot(run, mode, text, deadline)).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
@@ -198,10 +199,7 @@ impl BoltOrigin {
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
         let patience = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, class, patience).await.map_err(|why| match why {
-            NoSlot::PrincipalFull => OriginFault::TooManyRuns,
-            NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
-        })
+        self.slots.take_in_time(whose, class, patience).await.map_err(refused)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
@@ -302,6 +300,13 @@ impl BoltOrigin {
     }
 }
 
+fn refused(why: NoSlot) -> OriginFault {
+    match why {
+        NoSlot::PrincipalFull => OriginFault::TooManyRuns,
+        NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
+    }
+}
+
 fn own_login_refused() -> OriginFault {
     OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
 }
@@ -358,7 +363,7 @@ impl Origin for BoltOrigin {
         let _permit = self.permit_to_verify(deadline).await?;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let verified = self.verify_now(identity).await;
+        let verified = self.gate.in_doubt_while(self.verify_now(identity)).await;
         ticket.report(verified.as_ref().err());
         verified.map_err(|fault| self.blamed(fault).into())
     }
@@ -395,6 +400,11 @@ impl Origin for BoltOrigin {
             }
             (ended, _) => ended.map_err(OriginError::from),
         }
+    }
+
+    fn would_shed(&self, identity: &Identity, class: RunClass, timeout_ms: Millis) -> Option<OriginFault> {
+        let patience = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
+        self.slots.would_refuse(&self.fingerprint(identity), class, patience).map(refused)
     }
 
     fn in_flight(&self) -> usize {

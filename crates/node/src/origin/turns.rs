@@ -7,6 +7,7 @@
 //! lock, and is told there whether it had been called: then the slot goes on to the next in turn.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
@@ -66,6 +67,18 @@ impl<P: Ord + Clone> Slots<P> {
         self.take_as(principal, patience, |turns, now| turns.ask_within(principal, class, now, span)).await
     }
 
+    /// Why [`Slots::take_in_time`] would refuse such a run at once; nothing where it would run or wait.
+    pub(crate) fn would_refuse(&self, principal: &P, class: RunClass, patience: Duration) -> Option<NoSlot> {
+        let mut state = self.state.lock();
+        let refusal = state.turns.would_refuse(principal, class, self.now(), patience.into())?;
+        match refusal {
+            Asked::PrincipalFull => Some(NoSlot::PrincipalFull),
+            Asked::Full => Some(NoSlot::Full),
+            Asked::WouldBeLate => Some(NoSlot::Late),
+            Asked::Runs | Asked::Waits(_) => None,
+        }
+    }
+
     async fn take_as(
         &self,
         principal: &P,
@@ -74,8 +87,7 @@ impl<P: Ord + Clone> Slots<P> {
     ) -> Result<Slot<'_, P>, NoSlot> {
         let mut place = {
             let mut state = self.state.lock();
-            let now = MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX));
-            match ask(&mut state.turns, now) {
+            match ask(&mut state.turns, self.now()) {
                 Asked::Runs => return Ok(self.slot()),
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),
@@ -91,6 +103,10 @@ impl<P: Ord + Clone> Slots<P> {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
+    }
+
+    fn now(&self) -> MonoTime {
+        MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
     fn slot(&self) -> Slot<'_, P> {
@@ -158,7 +174,6 @@ impl<P: Ord + Clone> Drop for Place<'_, '_, P> {
 mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
-    use std::time::Duration;
 
     use super::*;
 

@@ -19,6 +19,7 @@ pub(super) struct Held {
     pub(super) token: Token,
     pub(super) until: MonoTime,
     pub(super) granted: MonoTime,
+    lease: Millis,
     database: DatabaseTag,
 }
 
@@ -58,6 +59,12 @@ impl Book {
         self.page.leases.get(&key).copied()
     }
 
+    /// Keys that a node holds leases of; `now` as the store sees it that granted them then.
+    pub(super) fn held_by(&self, by: Life, now: impl Fn(MonoTime) -> MonoTime) -> Vec<KeyId> {
+        let is_held = |held: &Held| held.by == by && held.granted + held.lease > now(held.granted);
+        self.page.leases.iter().filter(|(_, held)| is_held(held)).map(|(key, _)| *key).collect()
+    }
+
     /// The lease that is current.
     pub(super) fn current(&self, key: KeyId, store: MonoTime) -> Option<Held> {
         self.lease(key).filter(|held| held.until > store)
@@ -86,6 +93,7 @@ impl Book {
                     token: *token,
                     until: *store + *lease,
                     granted: fact.at,
+                    lease: *lease,
                     database: *database,
                 };
                 self.page.leases.insert(*key, held);

@@ -30,6 +30,9 @@ pub(super) struct Runs {
     book: Book,
     /// Leases granted and not yet run under.
     unused: BTreeMap<(Life, KeyId), Vec<Token>>,
+    /// Leases that runs were taken to be under, which do not say under which they are: a purge takes a lease, the next
+    /// competition has another, and either's run may be the first to begin.
+    used: BTreeMap<(Life, KeyId), Vec<Token>>,
     /// Failed store commands that a run without a lease is explained by.
     out_of_reach: BTreeMap<(Life, KeyId), Vec<(MonoTime, u32)>>,
     /// Runs of requests that asked for a read of their own, at each node: one that was stopped with the message unread
@@ -179,8 +182,16 @@ impl Runs {
     }
 
     fn spent(&mut self, key: KeyId, by: Life, token: Token) {
-        if let Some(tokens) = self.unused.get_mut(&(by, key)) {
-            tokens.retain(|each| *each != token);
+        let used = self.used.entry((by, key)).or_default();
+        if let Some(place) = used.iter().position(|each| *each == token) {
+            used.remove(place);
+            return;
+        }
+        let unused = self.unused.entry((by, key)).or_default();
+        if let Some(place) = unused.iter().position(|each| *each == token) {
+            unused.remove(place);
+            // A run was under this one, then, and not under the one that it was taken for.
+            unused.extend(used.pop());
         }
     }
 
@@ -217,9 +228,13 @@ impl Runs {
                 return Ok(());
             }
         }
-        if self.unused.get_mut(&(by, key)).and_then(Vec::pop).is_some()
-            || self.could_not_ask(fact.at, by, key)
-        {
+        let unused = self.unused.entry((by, key)).or_default();
+        if !unused.is_empty() {
+            let token = unused.remove(0);
+            self.used.entry((by, key)).or_default().push(token);
+            return Ok(());
+        }
+        if self.could_not_ask(fact.at, by, key) {
             return Ok(());
         }
         Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))

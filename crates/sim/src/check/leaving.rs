@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
 
+use super::book::Book;
 use super::i12_rings::NOTICED_MS;
 use super::{Check, Seen};
 use crate::record::What;
@@ -13,6 +14,7 @@ use crate::world::node_name;
 
 #[derive(Default)]
 pub(super) struct Leaving {
+    book: Book,
     /// Since when a node drains.
     draining: BTreeMap<usize, MonoTime>,
     /// When a process last went on: what it sees of others is as old as its pause is long.
@@ -36,11 +38,16 @@ impl Check for Leaving {
                     }
                     self.resumed.insert(*node, fact.at);
                 }
-                What::Emptied { by, leases, .. } if *leases > 0 && seen.ground.is_store_well => {
-                    return Err(format!("{by:?} says goodbye and keeps {leases} leases"));
+                What::Emptied { by, leases, .. } if seen.ground.is_store_well => {
+                    let now = |granted| fact.at + seen.ground.set_ahead_since(granted);
+                    let kept = self.book.held_by(*by, now);
+                    if *leases > 0 || !kept.is_empty() {
+                        return Err(format!("{by:?} ends and keeps {leases} leases, by the book {kept:?}"));
+                    }
                 }
                 _ => {}
             }
+            self.book.write(fact);
         }
         for (leaves, since) in &self.draining {
             let Some(name) = node_name(*leaves) else { continue };

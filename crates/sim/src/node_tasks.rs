@@ -1,0 +1,139 @@
+//! What a node does when its ring changes, when it comes into a cluster and when it leaves: the steps of `watch_ring`,
+//! `joining.rs` and `node/leaving.rs` of the node, in their order, with the engine's own calls. When a node leaves is
+//! `living.rs`', whom it routes to `talk.rs`'.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use hopcache_core::limits::{
+    HANDOVER_MS, JOIN_POLL_MS, JOIN_TIMEOUT_MS_DEFAULT, LAST_WORDS_MS_MAX, PROBE_TIMEOUT_MS,
+};
+use hopcache_core::membership::{MemberInfo, MemberState, Phase};
+use hopcache_core::time::Millis;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::door::{Guest, Open};
+use crate::record::{Record, What};
+use crate::talk::{Word, node_at};
+use crate::world::NodeHandle;
+
+/// `node.drain`, and its part in which the node serves on: shorter than a run may take, so that some flights do not end
+/// in time.
+const DRAIN_MS: u64 = 4_000;
+const SERVES_ON_MS: u64 = DRAIN_MS / 4;
+/// Its goodbye is on its way after this.
+const GOODBYE_MS: u64 = 100;
+
+/// When the ring changes, copies are left to new owners, who are told of the hottest; and forgotten some time after.
+pub(crate) async fn watch_ring(node: NodeHandle) {
+    let engine = &node.engine;
+    let mut epoch = node.routing.epoch();
+    let mut over_at = None;
+    loop {
+        let over = async {
+            match over_at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = node.routing.other_ring(epoch) => {}
+            () = over => {
+                node.switch.on().await;
+                over_at = None;
+                engine.forget_left();
+                continue;
+            }
+        }
+        node.switch.on().await;
+        let view = engine.view();
+        epoch = view.epoch();
+        let change = engine.ring_changed();
+        if change.left > 0 && node.routing.phase() != Some(Phase::Draining) {
+            engine.tell_plans(&view).await;
+        }
+        over_at = Some(Instant::now() + Millis(HANDOVER_MS).duration());
+    }
+}
+
+/// Waits until every other member's probe answer shows this node's ring, and no longer than `cluster.join_timeout`.
+pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
+    let deadline = Instant::now() + Millis(JOIN_TIMEOUT_MS_DEFAULT).duration();
+    let taken_in = async {
+        while node.routing.phase() == Some(Phase::Joining) || is_missed(&node).await {
+            pass(&node, JOIN_POLL_MS).await;
+        }
+    };
+    let in_time = timeout_at(deadline, taken_in).await.is_ok();
+    node.switch.on().await;
+    if node.routing.phase() == Some(Phase::Ready) {
+        record.cover(if in_time { "node taken in" } else { "node not waited for" });
+        record.note(What::TakenIn { by: node.life, in_time });
+    }
+}
+
+/// Whether some member does not have this node's ring, as far as its probe answer shows.
+async fn is_missed(node: &NodeHandle) -> bool {
+    let others = node.routing.members().into_iter().filter(|member| {
+        member.state != MemberState::Down && node_at(member.peer_addr) != Some(node.life.node)
+    });
+    let asked = others.map(async |member: MemberInfo| {
+        let Some(there) = node_at(member.peer_addr) else { return true };
+        let shown = node.peers.identify(there, Millis(PROBE_TIMEOUT_MS)).await;
+        shown.map_or(true, |shown| shown.epoch != node.routing.epoch())
+    });
+    join_all(asked).await.contains(&true)
+}
+
+/// Plans told → not on the ring → serves on → clients, peers and flights end, or are handed on → goodbye → leases given
+/// back.
+pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
+    let begun = Instant::now();
+    let at = |after_ms: u64| begun + Millis(after_ms).duration();
+    let last_words_ms = LAST_WORDS_MS_MAX.min(DRAIN_MS / 4);
+    let deadline_ms = DRAIN_MS - 2 * last_words_ms;
+    let hand_on_ms = SERVES_ON_MS.max(deadline_ms - DRAIN_MS / 4);
+    let others = node.routing.ring_of_others();
+    let _ = timeout_at(at(SERVES_ON_MS), node.engine.tell_plans(&others)).await;
+    node.switch.on().await;
+    node.say(Word::Drain).await;
+    record.note(What::Power { node: node.life.node, power: "draining" });
+    sleep_until(at(SERVES_ON_MS)).await;
+    node.switch.on().await;
+    node.door.set(Open::Peers);
+    let in_time = end_requests(&node, (at(hand_on_ms), at(deadline_ms)), &record).await;
+    node.switch.on().await;
+    node.door.set(Open::Nobody);
+    node.say(Word::Leave).await;
+    pass(&node, GOODBYE_MS).await;
+    let given_back = node.engine.give_back_leases();
+    let _ = timeout_at(Instant::now() + Millis(last_words_ms).duration(), given_back).await;
+    node.switch.on().await;
+    record.note(What::Emptied { by: node.life, leases: node.engine.leases_held(), in_time });
+}
+
+/// Requests, then flights; those that take too long are handed on. Whether all ended in time.
+async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
+    let orderly = async {
+        node.door.empty(Guest::Client).await;
+        node.door.set(Open::Nobody);
+        node.door.empty(Guest::Peer).await;
+        node.engine.finish().await;
+    };
+    tokio::pin!(orderly);
+    if timeout_at(hand_on, &mut orderly).await.is_ok() {
+        return true;
+    }
+    node.switch.on().await;
+    if node.engine.hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await > 0 {
+        record.note(What::HandedOn { by: node.life });
+    }
+    timeout_at(deadline, &mut orderly).await.is_ok()
+}
+
+/// Time of a process: it goes on only when the process does.
+async fn pass(node: &NodeHandle, span_ms: u64) {
+    tokio::time::sleep(Millis(span_ms).duration()).await;
+    node.switch.on().await;
+}
