@@ -121,8 +121,6 @@ impl Programs {
 /// With scripts for the engine and its client: a second engine on a machine breaks the networks of the first.
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// A folder of one test's own, whose `dockerd` answers once `up` exists.
@@ -138,8 +136,7 @@ mod tests {
             let here = folder.display();
             let script = |name: &str, text: String| {
                 let path = folder.join(name);
-                std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                process::script(&path, &text);
                 path
             };
             let client = script("docker", format!("[ \"$1\" = version ] && cat {here}/up 2>/dev/null"));

@@ -174,9 +174,9 @@ pub(crate) fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
+    use super::super::process;
     use super::*;
 
     #[test]
@@ -244,8 +244,7 @@ mod tests {
         std::fs::write(&policy, "#!/bin/sh\n# By cargo xtask of hopcache, killed\n").unwrap();
         assert_eq!(folder.asked(), "101 101 0 ");
         assert!(!policy.exists());
-        std::fs::write(&policy, "#!/bin/sh\nexit 104\n").unwrap();
-        std::fs::set_permissions(&policy, std::fs::Permissions::from_mode(0o755)).unwrap();
+        process::script(&policy, "exit 104");
         assert_eq!(folder.asked(), "104 104 104 ");
         assert!(policy.exists());
     }

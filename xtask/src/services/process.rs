@@ -105,6 +105,17 @@ pub(crate) fn signal(signal: &str, pid: u32) -> Result<()> {
     Ok(())
 }
 
+/// Makes a script for a test. A shell writes it: had this process the file open for writing while another test's thread
+/// starts a program, the new process would hold it open too until its exec, and the script could not be run ("text file
+/// busy").
+#[cfg(test)]
+pub(super) fn script(path: &Path, text: &str) {
+    let write = "printf '%s' \"$1\" >\"$0\" && chmod 755 \"$0\"";
+    let status =
+        Command::new("sh").args(["-c", write]).arg(path).arg(format!("#!/bin/sh\n{text}\n")).status();
+    assert!(status.unwrap().success());
+}
+
 fn remove(file: &Path) -> Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
