@@ -29,10 +29,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `promtool` or `prometheus`.
+/// Where `promtool` or `prometheus` is.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
-    if answers(Path::new(name)) {
-        return Ok(PathBuf::from(name));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path =
+        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| answers(program));
+    if let Some(program) = on_path {
+        return Ok(program);
     }
     let folder = root.join("target/tools/prometheus");
     let program = folder.join("usr/bin").join(name);

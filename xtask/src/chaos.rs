@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::finish;
+use crate::services::install;
 
 /// Seed of the gate: the same faults in the same order in each run.
 const GATE_SEED: u64 = 1;
@@ -40,6 +41,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    programs()?;
     let mut build = Command::new("cargo");
     build.current_dir(root).args(["build", "--package", "hopcache", "--package", "hopcache-bench"]);
     if !options.debug {
@@ -56,6 +58,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     };
     chaos.args(["--nodes", &options.nodes.to_string(), "--rate", &options.rate.to_string()]);
     finish(&mut chaos, "chaos")
+}
+
+/// What it hurts with. Only root can use iptables: others run without cuts, and are told so.
+pub(crate) fn programs() -> Result<()> {
+    install::missing(&[install::KILL, install::REDIS])?;
+    install::missing(if install::is_root() { &[install::IPTABLES] } else { &[] })
 }
 
 /// The gate's part: each fault about once.

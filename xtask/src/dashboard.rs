@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::alerts;
 use crate::cluster::http;
-use crate::cluster::place::{NODES, Place};
+use crate::cluster::place::{self, NODES, Place};
 use crate::cluster::processes::{Plan, Processes};
 use crate::command::finish;
 use crate::services::{install, process};
@@ -106,7 +106,7 @@ impl Bench {
 }
 
 fn live(root: &Path, bench: &Bench, options: &Options) -> Result<()> {
-    let place = Place::of(root, "dashboard-live");
+    let place = Place::of(root, place::LIVE);
     let cluster = Processes::at(root, place.clone());
     let plan = Plan { is_embedded: false, is_release: false, more: MORE.to_owned() };
     cluster.up(&plan)?;
@@ -115,9 +115,9 @@ fn live(root: &Path, bench: &Bench, options: &Options) -> Result<()> {
         // Scraped every second.
         bench.draw(&format!("http://{}", place.prometheus()), &seconds, "5s", options)
     });
-    process::stop("prometheus", &place.pid_file("prometheus"))?;
-    cluster.down()?;
-    seen
+    // Prometheus too.
+    let down = cluster.down();
+    seen.and(down)
 }
 
 /// Debian's Prometheus, which scrapes every second.

@@ -14,6 +14,8 @@ use crate::services::process::wait_until;
 
 /// As documented, so that commands typed by hand mean the same project.
 const PROJECT: &str = "hopcache";
+/// Noted once something was cut: all else needs neither root nor iptables.
+const CUT: &str = "cut";
 const CLIENT_PORT: u16 = 7475;
 const PROMETHEUS_PORT: u16 = 9090;
 /// Neo4j on a busy machine.
@@ -33,8 +35,10 @@ pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
         Action::Kill { member } => told(&["kill", &id(&compose, member)?]),
         Action::Pause { member } => told(&["pause", &id(&compose, member)?]),
         Action::Resume { member } => told(&["unpause", &id(&compose, member)?]),
-        Action::Cut { member, other, one_way } => cut(&compose, member, other, *one_way),
-        Action::Heal => heal(&compose),
+        Action::Cut { member, other, one_way } => {
+            place.note(CUT, "").and_then(|()| cut(&compose, member, other, *one_way))
+        }
+        Action::Heal => heal(&compose, place),
         // SIGTERM, which is the same as `hopcache drain`; a drained node's policy would start it again.
         Action::Drain { member } => compose.run(&["stop", Place::member(member)?]),
         Action::Restart { member } => {
@@ -42,7 +46,7 @@ pub(super) fn run(root: &Path, place: &Place, action: &Action) -> Result<()> {
             compose.run(&["stop", member]).and_then(|()| compose.run(&["start", member]))
         }
         Action::Down => {
-            heal(&compose)?;
+            // Cuts go with the containers.
             compose.down()?;
             let left = compose.leftovers()?;
             if !left.is_empty() {
@@ -117,7 +121,11 @@ fn drop_from(container: &str, sender: &str) -> Result<()> {
 }
 
 /// A container's own rules are these cuts only.
-fn heal(compose: &Compose) -> Result<()> {
+fn heal(compose: &Compose, place: &Place) -> Result<()> {
+    if place.noted(CUT).is_none() {
+        println!("nothing is cut");
+        return Ok(());
+    }
     for service in NODES.into_iter().chain(["redis", "neo4j", "balancer"]) {
         let Ok(container) = compose.container(service) else { continue };
         if docker(&["inspect", "--format", "{{.State.Running}}", &container])? == "true" {

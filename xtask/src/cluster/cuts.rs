@@ -14,25 +14,31 @@ use crate::services::install;
 
 /// Any value that nothing else on the machine uses.
 const MARK: &str = "0x48430000/0xffff0000";
+/// More than can be there: each cut adds one only where there is none.
+const JUMPS_MAX: usize = 8;
+
+/// What starts a node in a group of its own, by which its packets are known, or why nothing can. A container without
+/// privileges may be root and still have few ids.
+pub(super) fn apart(node: usize) -> Result<(&'static str, Vec<String>)> {
+    if !install::is_root() {
+        bail!("cuts need root: packets are dropped by iptables");
+    }
+    let group = Place::group(node).to_string();
+    let arguments = ["--regid", group.as_str(), "--clear-groups"].map(str::to_owned).to_vec();
+    let mut tried = Command::new("setpriv");
+    tried.args(&arguments).arg("true").stdin(Stdio::null()).stderr(Stdio::null());
+    if !tried.status().is_ok_and(|status| status.success()) {
+        bail!("no cuts here: this root cannot take group {group} (`setpriv --regid {group} true`)");
+    }
+    Ok(("setpriv", arguments))
+}
 
 /// Drops what a node sends to `to`: to its host, or to that port only where others listen at the same host.
 pub(super) fn drop(place: &Place, node: usize, to: SocketAddr, is_port_only: bool) -> Result<()> {
-    if !install::is_root() {
-        bail!("cut needs root: packets are dropped by iptables");
-    }
+    apart(node)?;
     install::missing(&[install::IPTABLES])?;
     let chain = place.chain();
-    if !iptables(&["-t", "mangle", "-L", &chain]) {
-        for rule in [
-            ["-t", "mangle", "-N", &chain].as_slice(),
-            &["-t", "mangle", "-I", "OUTPUT", "-o", "lo", "-j", &chain],
-            &["-N", &chain],
-            &["-A", &chain, "-m", "mark", "--mark", MARK, "-j", "DROP"],
-            &["-I", "INPUT", "-i", "lo", "-j", &chain],
-        ] {
-            must(rule)?;
-        }
-    }
+    lay(&chain)?;
     let (host, port) = (to.ip().to_string(), to.port().to_string());
     let group = Place::group(node).to_string();
     let mut rule = vec!["-t", "mangle", "-A", &chain, "-d", &host];
@@ -43,22 +49,45 @@ pub(super) fn drop(place: &Place, node: usize, to: SocketAddr, is_port_only: boo
     must(&rule)
 }
 
-/// Undoes every cut of this cluster. Nothing where there is none.
+/// What every cut needs. Each part is looked for by itself: an interrupted cut, or another program, may have left some.
+fn lay(chain: &str) -> Result<()> {
+    for table in ["mangle", "filter"] {
+        if !iptables(&["-t", table, "-n", "-L", chain]) {
+            must(&["-t", table, "-N", chain])?;
+        }
+    }
+    for (table, rule) in [
+        ("filter", [chain, "-m", "mark", "--mark", MARK, "-j", "DROP"].as_slice()),
+        ("filter", &["INPUT", "-i", "lo", "-j", chain]),
+        ("mangle", &["OUTPUT", "-o", "lo", "-j", chain]),
+    ] {
+        if !iptables(&[&["-t", table, "-C"], rule].concat()) {
+            must(&[&["-t", table, "-I"], rule].concat())?;
+        }
+    }
+    Ok(())
+}
+
+/// Undoes every cut of this cluster, whole or half. Nothing where there is none.
 pub(super) fn heal(place: &Place) -> Result<()> {
     let chain = place.chain();
-    if !install::is_root() || !install::on_path("iptables") || !iptables(&["-t", "mangle", "-L", &chain]) {
+    let is_there = |table| iptables(&["-t", table, "-n", "-L", &chain]);
+    let can_be = install::is_root() && install::on_path("iptables");
+    if !can_be || !["mangle", "filter"].into_iter().any(is_there) {
         println!("nothing is cut");
         return Ok(());
     }
-    for rule in [
-        ["-t", "mangle", "-D", "OUTPUT", "-o", "lo", "-j", &chain].as_slice(),
-        &["-t", "mangle", "-F", &chain],
-        &["-t", "mangle", "-X", &chain],
-        &["-D", "INPUT", "-i", "lo", "-j", &chain],
-        &["-F", &chain],
-        &["-X", &chain],
-    ] {
-        must(rule)?;
+    for (table, from, interface) in [("mangle", "OUTPUT", "-o"), ("filter", "INPUT", "-i")] {
+        // Each may be missing; a jump may be there twice.
+        let mut jumps = 0;
+        while jumps < JUMPS_MAX && iptables(&["-t", table, "-D", from, interface, "lo", "-j", &chain]) {
+            jumps += 1;
+        }
+        iptables(&["-t", table, "-F", &chain]);
+        iptables(&["-t", table, "-X", &chain]);
+        if is_there(table) {
+            bail!("chain {chain} in iptables' table {table} could not be removed");
+        }
     }
     println!("healed");
     Ok(())

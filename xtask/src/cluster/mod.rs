@@ -1,7 +1,7 @@
 //! `cargo xtask cluster`: a cluster to try faults on, as containers of `docker-compose.cluster.yml` or as plain processes.
 //!
 //! `up` decides which of the two and writes it down; the other commands follow. Plain processes have their state under
-//! `target/cluster`; `down` ends what `up` started and removes it. It never touches a service that the user named.
+//! `target/cluster` (`target/dashboard-live` for the dashboard's); `down` ends what `up` started and removes it. It never touches a service that the user named.
 //!
 //! | module | decides |
 //! |---|---|
@@ -47,7 +47,10 @@ pub(crate) enum Action {
     Pause { member: String },
     /// SIGCONT.
     Resume { member: String },
-    /// Drop every packet between two members; with `--one-way` only those from the first to the second. Root.
+    /// Drop every packet between two members. Root.
+    ///
+    /// With `--one-way` only those from the first to the second: in containers all of them; of plain processes all but
+    /// what the first answers on connections that the second opened.
     Cut {
         member: String,
         other: String,
@@ -60,7 +63,7 @@ pub(crate) enum Action {
     Drain { member: String },
     /// Leave in good order if it runs, then start.
     Restart { member: String },
-    /// End everything and remove it.
+    /// End everything and remove it, also what an interrupted `cargo xtask dashboard --live` left.
     Down,
     /// Start docker-compose.cluster.yml under a name of its own, ask, kill a node, ask again, and take it down: the gate's step.
     Validate,
@@ -70,7 +73,10 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
     if matches!(action, Action::Validate) {
         return compose::validate::validate(root);
     }
-    let place = Place::of(root, "cluster");
+    if matches!(action, Action::Down) {
+        return down(root);
+    }
+    let place = Place::of(root, place::CLUSTER);
     if matches!(action, Action::Up { compose: true, .. }) || place.is_compose() {
         return containers::run(root, &place, action);
     }
@@ -88,7 +94,26 @@ pub(crate) fn run(root: &Path, action: &Action) -> Result<()> {
         Action::Heal => processes.heal(),
         Action::Drain { member } => processes.drain(member),
         Action::Restart { member } => processes.restart(member),
-        Action::Down => processes.down(),
-        Action::Validate => Ok(()),
+        Action::Down | Action::Validate => Ok(()),
     }
+}
+
+/// Every cluster of this work tree; an error in one does not keep the others up.
+fn down(root: &Path) -> Result<()> {
+    let places = [place::CLUSTER, place::LIVE].map(|name| Place::of(root, name));
+    let mut ended = Ok(());
+    let mut found = 0;
+    for place in places.into_iter().filter(|place| place.folder.exists()) {
+        found += 1;
+        let down = if place.is_compose() {
+            containers::run(root, &place, &Action::Down)
+        } else {
+            Processes::at(root, place).down()
+        };
+        ended = ended.and(down);
+    }
+    if found == 0 {
+        println!("no cluster is up");
+    }
+    ended
 }

@@ -13,6 +13,12 @@ pub(crate) const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
 pub(crate) const BALANCER: &str = "balancer";
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const NEO4J: &str = "neo4j";
+/// Only where the dashboard is drawn.
+pub(crate) const PROMETHEUS: &str = "prometheus";
+/// The cluster that one starts by hand.
+pub(crate) const CLUSTER: &str = "cluster";
+/// The one of `cargo xtask dashboard --live`.
+pub(crate) const LIVE: &str = "dashboard-live";
 /// Group of the first node. No group of a distribution is so high, and none needs to exist.
 const GROUP: u32 = 77_001;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::place::{BALANCER, NEO4J, NODES, Place, REDIS};
+use super::place::{BALANCER, NEO4J, NODES, PROMETHEUS, Place, REDIS};
 use super::{cuts, http};
 use crate::command::{finish, say};
 use crate::services::{self, install, process};
@@ -126,13 +126,12 @@ impl Processes {
         let binary = self.place.noted("binary").context("no cluster is up")?;
         let config = self.place.home(name).join("node.toml").display().to_string();
         let serve = [binary, "serve".to_owned(), "--config".to_owned(), config];
-        // A group of its own, for cuts.
-        let (program, mut arguments) = if install::is_root() {
-            let group = Place::group(node).to_string();
-            ("setpriv", vec!["--regid".to_owned(), group, "--clear-groups".to_owned()])
-        } else {
+        let (program, mut arguments) = cuts::apart(node).unwrap_or_else(|why| {
+            if install::is_root() {
+                println!("{name}: {why}");
+            }
             ("env", Vec::new())
-        };
+        });
         arguments.extend(serve);
         process::start(program, &arguments, &self.place.pid_file(name), &self.place.log(name))
     }
@@ -329,23 +328,29 @@ impl Processes {
             println!("no cluster is up");
             return Ok(());
         }
-        self.heal()?;
-        for member in [BALANCER].iter().chain(&NODES).chain(&[REDIS]) {
-            let pid_file = self.pid_file(member);
-            if let Some(pid) = process::running(&pid_file) {
-                // A paused process hears TERM only when it goes on.
-                process::signal("-CONT", pid)?;
-                // Nothing is lost with a cluster that goes as a whole.
-                process::signal("-KILL", pid)?;
-            }
-            process::stop(member, &pid_file)?;
+        let mut ended = self.heal();
+        for member in [PROMETHEUS, BALANCER].iter().chain(&NODES).chain(&[REDIS]) {
+            ended = ended.and(self.end(member));
         }
         if self.place.noted("neo4j.started").is_some() {
-            services::neo4j_down(&self.root)?;
+            ended = ended.and(services::neo4j_down(&self.root));
         }
+        // What could not be ended is found again by what stands there.
+        ended?;
         self.place.remove()?;
         println!("cluster: down, {} removed", self.place.folder.display());
         Ok(())
+    }
+
+    fn end(&self, member: &str) -> Result<()> {
+        let pid_file = self.pid_file(member);
+        if let Some(pid) = process::running(&pid_file) {
+            // A paused process hears TERM only when it goes on.
+            process::signal("-CONT", pid)?;
+            // Nothing is lost with a cluster that goes as a whole.
+            process::signal("-KILL", pid)?;
+        }
+        process::stop(member, &pid_file)
     }
 
     fn pid_file(&self, member: &str) -> PathBuf {

@@ -23,6 +23,8 @@ pub(crate) struct Compose {
     project: String,
     pub(crate) clients: SocketAddr,
     pub(crate) prometheus: SocketAddr,
+    /// The policy by which containers come back; the file's own where none is said.
+    restart: Option<&'static str>,
 }
 
 impl Compose {
@@ -36,7 +38,19 @@ impl Compose {
         };
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let (clients, prometheus) = (at(client_port), at(prometheus_port));
-        Ok(Self { root: root.to_owned(), program, project: project.to_owned(), clients, prometheus })
+        Ok(Self {
+            root: root.to_owned(),
+            program,
+            project: project.to_owned(),
+            clients,
+            prometheus,
+            restart: None,
+        })
+    }
+
+    /// Containers that never come back, whatever ends this command: for a cluster that nobody asked for.
+    pub(crate) fn for_once(self) -> Self {
+        Self { restart: Some("no"), ..self }
     }
 
     /// The command as one types it.
@@ -94,8 +108,42 @@ impl Compose {
         command.current_dir(&self.root).args(&self.program[1..]).args(["-p", &self.project, "-f", FILE]);
         command.env("HOPCACHE_PORT", self.clients.port().to_string());
         command.env("HOPCACHE_PROMETHEUS_PORT", self.prometheus.port().to_string());
+        if let Some(restart) = self.restart {
+            command.env("HOPCACHE_RESTART", restart);
+        }
         command
     }
+}
+
+/// Projects of which a container, a network or a volume is there.
+pub(crate) fn projects() -> Result<Vec<String>> {
+    let filter = format!("label={LABEL}");
+    let format = format!("{{{{.Label \"{LABEL}\"}}}}");
+    let mut found = Vec::new();
+    for list in [["ps", "-a"].as_slice(), &["network", "ls"], &["volume", "ls"]] {
+        let told = docker(&[list, &["--filter", &filter, "--format", &format]].concat())?;
+        found.extend(told.lines().map(str::to_owned));
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Removes a project, also one of another work tree, whose secrets and compose file are not here.
+pub(crate) fn remove(project: &str) -> Result<()> {
+    let filter = format!("label={LABEL}={project}");
+    for (kind, list, force) in [
+        ("container", ["ls", "-aq"].as_slice(), ["--force", "--volumes"].as_slice()),
+        ("network", &["ls", "-q"], &[]),
+        ("volume", &["ls", "-q"], &[]),
+    ] {
+        let told = docker(&[&[kind], list, &["--filter", &filter]].concat())?;
+        let ids: Vec<&str> = told.lines().collect();
+        if !ids.is_empty() {
+            docker(&[&[kind, "rm"], force, &ids].concat())?;
+        }
+    }
+    Ok(())
 }
 
 /// What a docker command says on stdout.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{Compose, docker};
+use super::{Compose, docker, projects, remove};
 use crate::cluster::http::{self, Answer};
 use crate::services::process::{free_port, wait_until};
 
@@ -21,6 +21,8 @@ const SCRAPED_MAX: Duration = Duration::from_secs(30);
 /// Enough that each of three nodes' turns comes, the dead one's too.
 const ASKED_AFTER_KILL: usize = 12;
 const NODES: usize = 3;
+/// Begins the name of every run's project; the run's process id ends it.
+const PROJECT: &str = "hopcache-gate-";
 /// Panels whose metrics any request moves.
 const PANELS: [&str; 6] = [
     "Requests by class",
@@ -33,8 +35,9 @@ const PANELS: [&str; 6] = [
 
 /// Images have to be there (`cargo xtask images`).
 pub(crate) fn validate(root: &Path) -> Result<()> {
-    let project = format!("hopcache-gate-{}", std::process::id());
-    let compose = Compose::find(root, &project, free_port()?, free_port()?)?;
+    remove_abandoned()?;
+    let project = format!("{PROJECT}{}", std::process::id());
+    let compose = Compose::find(root, &project, free_port()?, free_port()?)?.for_once();
     let checked = up(&compose).and_then(|()| check(root, &compose));
     if checked.is_err() {
         // Whatever went wrong, the logs say more than this step does.
@@ -42,6 +45,26 @@ pub(crate) fn validate(root: &Path) -> Result<()> {
     }
     let down = compose.down().and_then(|()| nothing_is_left(&compose));
     checked.and(down)
+}
+
+/// Takes down what a run left that was ended by force.
+fn remove_abandoned() -> Result<()> {
+    let lives = |pid: u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "xtask")
+    };
+    for project in abandoned(projects()?, lives) {
+        println!("{project}: left by a run that was ended by force");
+        remove(&project)?;
+    }
+    Ok(())
+}
+
+fn abandoned(projects: Vec<String>, lives: impl Fn(u32) -> bool) -> Vec<String> {
+    let is_abandoned = |project: &String| {
+        let pid = project.strip_prefix(PROJECT).and_then(|pid| pid.parse().ok());
+        pid.is_some_and(|pid| !lives(pid))
+    };
+    projects.into_iter().filter(is_abandoned).collect()
 }
 
 fn up(compose: &Compose) -> Result<()> {
@@ -151,4 +174,17 @@ fn nothing_is_left(compose: &Compose) -> Result<()> {
 
 fn ask(compose: &Compose, password: &str, statement: &str) -> Result<Answer> {
     http::query(compose.clients, statement, Some(("neo4j", password)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_projects_of_runs_that_ended_are_abandoned() {
+        let projects =
+            ["hopcache", "hopcache-gate-", "hopcache-gate-7", "hopcache-gate-8", "hopcache-gate-mine"];
+        let found = abandoned(projects.map(str::to_owned).to_vec(), |pid| pid == 8);
+        assert_eq!(found, ["hopcache-gate-7"]);
+    }
 }

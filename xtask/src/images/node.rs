@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::docker;
 use super::root::Image;
@@ -18,8 +18,6 @@ use crate::command::finish;
 const NAME: &str = "hopcache:dev";
 /// Another name for it, as the compose file and `tests/containers` take it.
 const NAME_VARIABLE: &str = "HOPCACHE_IMAGE";
-/// Named, so that flags of the static build do not reach build scripts and macros.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROFILE: &str = "container";
 const USER: u32 = 10_001;
 /// Certificates of authorities, for origins and stores that are spoken to over TLS.
@@ -47,16 +45,26 @@ impl Form {
                 root.join("target/debug/hopcache")
             }
             Self::Static => {
+                // Named, so that flags of the static build do not reach build scripts and macros.
+                let target = host()?;
                 cargo
                     .env("RUSTFLAGS", "-C target-feature=+crt-static")
                     .args(["build", "--quiet", "--package", "hopcache", "--bin", "hopcache"])
-                    .args(["--profile", PROFILE, "--target", TARGET]);
-                root.join("target").join(TARGET).join(PROFILE).join("hopcache")
+                    .args(["--profile", PROFILE, "--target", &target]);
+                root.join("target").join(target).join(PROFILE).join("hopcache")
             }
         };
         finish(&mut cargo, "cargo build of the node image")?;
         Ok(program)
     }
+}
+
+/// The triple that cargo builds for when none is named.
+fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("could not start rustc")?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("rustc -vV names no host")
 }
 
 pub(super) fn make(root: &Path, form: Form) -> Result<()> {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::root::Image;
 use super::tools;
+use crate::alerts;
 use crate::services::install;
 
 /// `redis:7-alpine`.
@@ -41,13 +42,14 @@ pub(super) fn haproxy(root: &Path) -> Result<Image> {
 }
 
 /// `prom/prometheus:v2.53.0`.
-pub(super) fn prometheus(_: &Path) -> Result<Image> {
-    tools(&[install::PROMETHEUS])?;
+pub(super) fn prometheus(root: &Path) -> Result<Image> {
+    tools(&[])?;
     let mut image = Image::new("nobody", 65_534, true);
-    image.program("/usr/bin/prometheus", "/bin/prometheus");
-    image.program("/usr/bin/promtool", "/bin/promtool");
-    let usual = std::fs::read("/etc/prometheus/prometheus.yml").unwrap_or_default();
-    image.file("/etc/prometheus/prometheus.yml", usual, 0o644);
+    for name in ["prometheus", "promtool"] {
+        image.program(alerts::program(root, name)?, &format!("/bin/{name}"));
+    }
+    // Who uses it mounts a configuration of their own.
+    image.file("/etc/prometheus/prometheus.yml", b"global: {}\n".to_vec(), 0o644);
     image.change(path());
     image.change("WORKDIR /prometheus");
     image.change("VOLUME /prometheus");

@@ -1,6 +1,11 @@
 //! The Docker Engine that container tests and the compose file run on: the one that answers, else one started here.
 //!
-//! `down` stops exactly the engine that `up` started. An engine that answered before is never stopped.
+//! `down` stops exactly the engine that `up` started. An engine that answered before is never stopped; nor is one that its
+//! own package starts, where a machine has such.
+//!
+//! It has its usual socket and its usual data folder, `/var/lib/docker`: clients find it without being told, work trees
+//! share images of gigabytes, and a folder under `target` may lie on a file system that it cannot stack layers on. So
+//! images outlast `down`; `docker image prune -a` removes them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -116,8 +121,6 @@ impl Programs {
 /// With scripts for the engine and its client: a second engine on a machine breaks the networks of the first.
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     /// A folder of one test's own, whose `dockerd` answers once `up` exists.
@@ -133,8 +136,7 @@ mod tests {
             let here = folder.display();
             let script = |name: &str, text: String| {
                 let path = folder.join(name);
-                std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-                std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+                process::script(&path, &text);
                 path
             };
             let client = script("docker", format!("[ \"$1\" = version ] && cat {here}/up 2>/dev/null"));

@@ -1,29 +1,55 @@
 //! Programs that services and images need: found on the path, else installed by apt when root, else named to the user.
+//!
+//! A package's own server is neither started nor, where systemd would start it at the next boot, left to be: what runs
+//! here listens where we say. The Docker Engine is the exception, see `engine`.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// A program and the distribution's package that brings it.
+/// A program and the distribution's packages that bring it: the first of them that the distribution has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tool {
     program: &'static str,
-    package: &'static str,
+    packages: &'static [&'static str],
 }
 
-pub(crate) const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
-pub(crate) const JAVA: Tool = Tool { program: "java", package: "openjdk-17-jre-headless" };
-pub(crate) const MAVEN: Tool = Tool { program: "mvn", package: "maven" };
-const DOCKER: Tool = Tool { program: "dockerd", package: "docker.io" };
-/// The engine makes its networks with it, and Debian's package only recommends it.
-pub(crate) const IPTABLES: Tool = Tool { program: "iptables", package: "iptables" };
+pub(crate) const REDIS: Tool = Tool { program: "redis-server", packages: &["redis-server"] };
+/// Neo4j 5.26 runs on either; Debian 13 has no 17.
+pub(crate) const JAVA: Tool =
+    Tool { program: "java", packages: &["openjdk-17-jre-headless", "openjdk-21-jre-headless"] };
+pub(crate) const MAVEN: Tool = Tool { program: "mvn", packages: &["maven"] };
+const DOCKER: Tool = Tool { program: "dockerd", packages: &["docker.io"] };
+/// The engine makes its networks with it, and Debian's package only recommends it; cuts are its rules.
+pub(crate) const IPTABLES: Tool = Tool { program: "iptables", packages: &["iptables"] };
 /// Part of `docker.io` up to Debian 12 and in Ubuntu, where there is no such package.
-const DOCKER_CLIENT: Tool = Tool { program: "docker", package: "docker-cli" };
-pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
-pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", package: "haproxy" };
-pub(crate) const PROMETHEUS: Tool = Tool { program: "prometheus", package: "prometheus" };
+const DOCKER_CLIENT: Tool = Tool { program: "docker", packages: &["docker-cli"] };
+pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", packages: &["busybox-static"] };
+pub(crate) const HAPROXY: Tool = Tool { program: "haproxy", packages: &["haproxy"] };
+pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["docker-compose"] };
+/// Tests and chaos send their signals with it; slim images have none.
+pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
-pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", package: "docker-compose" };
+/// Packages whose servers are not to run beside ours.
+const SERVERS: [&str; 2] = ["redis-server", "haproxy"];
+
+/// Another apt, such as the machine's own upgrades, holds its locks for so long at the most.
+const LOCKED_MAX_S: u64 = 300;
+
+/// Runs apt-get with a policy by which [`SERVERS`] are not started, unless the machine has a policy of its own. The shell
+/// takes the policy away after Ctrl-C too; one that a SIGKILL left is known by its words.
+const QUIETLY: &str = r#"
+policy=$0
+if [ ! -e "$policy" ] || grep -q 'cargo xtask of hopcache' "$policy"; then
+  trap 'rm -f "$policy"' EXIT
+  trap 'exit 130' HUP INT TERM
+  printf '#!/bin/sh\n# By cargo xtask of hopcache, for the time of one installation.\ncase "$*" in %s) exit 101 ;; esac\n' \
+    '*redis-server*|*haproxy*' >"$policy"
+  chmod 755 "$policy"
+fi
+"$@""#;
 
 /// Installs what is not there, or says what is missing and how to get it.
 pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
@@ -31,18 +57,20 @@ pub(crate) fn missing(tools: &[Tool]) -> Result<()> {
     if absent.is_empty() {
         return Ok(());
     }
-    let packages: Vec<&str> = absent.iter().map(|tool| tool.package).collect();
     if !is_root() || !on_path("apt-get") {
-        bail!("{}", instructions(&absent));
+        bail!("{}", instructions(&absent, is_known));
     }
+    update()?;
+    let packages = absent.iter().map(|tool| package(tool, is_known)).collect::<Result<Vec<&str>>>()?;
     println!("installing {}", packages.join(" "));
-    apt(&["update", "-qq"])?;
-    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
-    arguments.extend(packages);
-    apt(&arguments)?;
+    apt_install(&packages)?;
     match absent.iter().find(|tool| !on_path(tool.program)) {
         Some(tool) => {
-            bail!("{} was installed, but `{}` is still not on the path", tool.package, tool.program)
+            bail!(
+                "{} was installed, but `{}` is still not on the path",
+                tool.packages.join(" or "),
+                tool.program
+            )
         }
         None => Ok(()),
     }
@@ -54,9 +82,34 @@ pub(crate) fn docker() -> Result<()> {
     missing(&[DOCKER_CLIENT])
 }
 
-fn instructions(absent: &[&Tool]) -> String {
+fn package(tool: &Tool, is_known: impl Fn(&str) -> bool) -> Result<&'static str> {
+    let found = tool.packages.iter().find(|package| is_known(package));
+    found.copied().with_context(|| {
+        format!(
+            "no package of this distribution is known to bring `{}` (looked for {}): install it by hand",
+            tool.program,
+            tool.packages.join(", ")
+        )
+    })
+}
+
+/// Whether apt could install it. Before the first `apt-get update` it knows none.
+fn is_known(package: &str) -> bool {
+    let mut policy = Command::new("apt-cache");
+    policy.args(["policy", package]).env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::null());
+    policy.output().is_ok_and(|output| {
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        told.lines().any(|line| line.trim().starts_with("Candidate:") && !line.contains("(none)"))
+    })
+}
+
+fn instructions(absent: &[&Tool], is_known: impl Fn(&str) -> bool) -> String {
     let programs: Vec<&str> = absent.iter().map(|tool| tool.program).collect();
-    let packages: Vec<&str> = absent.iter().map(|tool| tool.package).collect();
+    // Without apt's lists the first name is as good as any.
+    let packages: Vec<&str> = absent
+        .iter()
+        .filter_map(|tool| package(tool, &is_known).ok().or(tool.packages.first().copied()))
+        .collect();
     format!(
         "missing: {}. Debian and Ubuntu: `sudo apt-get install {}`; or name running services by \
          HOPCACHE_TEST_REDIS, HOPCACHE_TEST_NEO4J_BOLT, HOPCACHE_TEST_NEO4J_HTTP and HOPCACHE_TEST_NEO4J_PASSWORD",
@@ -65,17 +118,48 @@ fn instructions(absent: &[&Tool]) -> String {
     )
 }
 
-fn apt(arguments: &[&str]) -> Result<()> {
-    let status = Command::new("apt-get")
-        .args(arguments)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .status()
-        .context("could not start apt-get")?;
+/// Fetches apt's lists. Unlike the locks of an installation, apt waits for the lock of these not at all.
+fn update() -> Result<()> {
+    for _ in 0..LOCKED_MAX_S / 5 {
+        let output = apt_get(&mut Command::new("apt-get"), &["update", "-qq"])
+            .output()
+            .context("could not start apt-get")?;
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return Ok(());
+        }
+        if !why.contains("lock") {
+            bail!("`apt-get update` ended with {}: {}", output.status, why.trim());
+        }
+        println!("apt-get update: another apt is at work, waiting");
+        std::thread::sleep(Duration::from_secs(5));
+    }
+    bail!("`apt-get update`: another apt was at work for {LOCKED_MAX_S} s")
+}
+
+fn apt_install(packages: &[&str]) -> Result<()> {
+    let lock = format!("DPkg::Lock::Timeout={LOCKED_MAX_S}");
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends", "-o", &lock];
+    arguments.extend(["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]);
+    arguments.extend(packages);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", QUIETLY, "/usr/sbin/policy-rc.d", "apt-get"]);
+    let status = apt_get(&mut shell, &arguments).status().context("could not start sh")?;
     if !status.success() {
-        bail!("`apt-get {}` ended with {status}", arguments.join(" "));
+        bail!("`apt-get install {}` ended with {status}", packages.join(" "));
+    }
+    for server in SERVERS.iter().filter(|server| packages.contains(server)) {
+        if Path::new("/run/systemd/system").exists() {
+            // Best effort: else it would start at the next boot.
+            let _ = Command::new("systemctl").args(["--quiet", "disable", server]).status();
+        }
+        println!("{server}: installed; the package's own server is not started");
     }
     Ok(())
+}
+
+fn apt_get<'a>(command: &'a mut Command, arguments: &[&str]) -> &'a mut Command {
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C").stdin(Stdio::null())
 }
 
 pub(crate) fn on_path(program: &str) -> bool {
@@ -90,18 +174,78 @@ pub(crate) fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use super::super::process;
     use super::*;
 
     #[test]
     fn instructions_name_each_missing_program_and_its_package() {
-        let text = instructions(&[&JAVA, &REDIS]);
+        let text = instructions(&[&JAVA, &REDIS], |_| false);
         assert!(text.contains("missing: java, redis-server."));
         assert!(text.contains("apt-get install openjdk-17-jre-headless redis-server"));
+    }
+
+    #[test]
+    fn the_first_package_that_the_distribution_has_is_taken_and_none_is_told() {
+        let debian_13 = |package: &str| package != "openjdk-17-jre-headless";
+        assert_eq!(package(&JAVA, debian_13).unwrap(), "openjdk-21-jre-headless");
+        assert_eq!(package(&JAVA, |_| true).unwrap(), "openjdk-17-jre-headless");
+        let error = package(&JAVA, |_| false).unwrap_err().to_string();
+        assert!(error.contains("`java`") && error.contains("openjdk-21-jre-headless"), "{error}");
     }
 
     #[test]
     fn a_program_that_exists_is_found_and_another_is_not() {
         assert!(on_path("sh"));
         assert!(!on_path("no-such-program-of-hopcache"));
+    }
+
+    /// A folder of one test's own.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("hopcache-install-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        /// What the policy says to the server in the middle of an installation: its exit codes.
+        fn asked(&self) -> String {
+            let policy = self.0.join("policy-rc.d");
+            let ask = format!(
+                "for s in '--quiet redis-server' haproxy.service docker.service; do {} $s start; echo $?; done",
+                policy.display()
+            );
+            let output =
+                Command::new("sh").args(["-c", QUIETLY]).arg(&policy).args(["sh", "-c", &ask]).output();
+            String::from_utf8(output.unwrap().stdout).unwrap().replace('\n', " ")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn servers_are_not_started_by_their_packages_and_the_policy_is_gone_afterwards() {
+        let folder = Folder::new("policy");
+        assert_eq!(folder.asked(), "101 101 0 ");
+        assert!(!folder.0.join("policy-rc.d").exists());
+    }
+
+    #[test]
+    fn a_policy_that_an_ended_run_left_is_taken_over_and_one_of_the_machine_stays() {
+        let folder = Folder::new("left");
+        let policy = folder.0.join("policy-rc.d");
+        std::fs::write(&policy, "#!/bin/sh\n# By cargo xtask of hopcache, killed\n").unwrap();
+        assert_eq!(folder.asked(), "101 101 0 ");
+        assert!(!policy.exists());
+        process::script(&policy, "exit 104");
+        assert_eq!(folder.asked(), "104 104 104 ");
+        assert!(policy.exists());
     }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask services`: one Redis and one real Neo4j for development and tests.
 //!
-//! Everything lives under `target/services`. A service named by an environment variable is used as it is, and never
+//! Redis and Neo4j live under `target/services`; of a Docker Engine only its pid and log do, see [`engine`]. A service named by an environment variable is used as it is, and never
 //! started, changed or stopped. `down` stops exactly the processes that `up` started.
 
 pub(crate) mod engine;

@@ -99,8 +99,21 @@ pub(crate) fn log_tail(log: &Path) -> String {
 
 /// Sends `signal` (`-KILL`, `-STOP` …).
 pub(crate) fn signal(signal: &str, pid: u32) -> Result<()> {
-    Command::new("kill").args([signal, &pid.to_string()]).status().context("could not run kill")?;
+    // The shell's own: the program `kill` is not on every machine.
+    let kill = ["-c", "kill \"$0\" \"$1\"", signal, &pid.to_string()];
+    Command::new("sh").args(kill).status().context("could not run sh")?;
     Ok(())
+}
+
+/// Makes a script for a test. A shell writes it: had this process the file open for writing while another test's thread
+/// starts a program, the new process would hold it open too until its exec, and the script could not be run ("text file
+/// busy").
+#[cfg(test)]
+pub(super) fn script(path: &Path, text: &str) {
+    let write = "printf '%s' \"$1\" >\"$0\" && chmod 755 \"$0\"";
+    let status =
+        Command::new("sh").args(["-c", write]).arg(path).arg(format!("#!/bin/sh\n{text}\n")).status();
+    assert!(status.unwrap().success());
 }
 
 fn remove(file: &Path) -> Result<()> {

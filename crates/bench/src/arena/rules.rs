@@ -7,6 +7,7 @@
 //! of this process' own and match user ids that nobody else has, so that one left behind does no harm.
 
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,6 +59,11 @@ pub(crate) struct Dropped {
 impl Rules {
     /// The filter, or why there can be none here.
     pub(crate) fn open(parties: &[Party]) -> anyhow::Result<Self> {
+        for party in parties {
+            // A container without privileges may be root and still have few ids.
+            let tried = Command::new("true").uid(party.uid).status();
+            tried.with_context(|| format!("user id {} cannot be taken", party.uid))?;
+        }
         let marks = Chain::open("M")?;
         for party in parties {
             let uid = party.uid.to_string();
