@@ -184,7 +184,7 @@ impl SimRouting {
     fn has(&self, node: &NodeName) -> bool {
         match &self.members {
             Some(members) if self.has_phases => {
-                members.lock().get(node).is_some_and(|member| member.state.is_routable())
+                members.lock().get(node).is_some_and(|member| !member.is_lost)
             }
             _ => self.ring.load().members().contains(node),
         }
@@ -286,5 +286,13 @@ impl Routing for RoutingPort {
         Box::pin(async move {
             routing.changes.until(|_| !routing.has(&node)).await;
         })
+    }
+
+    fn reachable(&self) -> Vec<NodeName> {
+        if self.0.members.is_none() {
+            return self.view().members().to_vec();
+        }
+        let members = self.0.members().into_iter();
+        members.filter(|member| member.state.is_routable()).map(|member| member.name).collect()
     }
 }

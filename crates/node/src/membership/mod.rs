@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use hopcache_core::membership::{
     Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
 };
-use hopcache_core::node::NodeName;
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use parking_lot::Mutex;
@@ -213,6 +213,12 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let change = state.members.answered(addr, &who.card)?;
         self.publish(&state, change);
         Ok(change)
+    }
+
+    /// Whether this life of another node of this node's name has answered a probe.
+    #[must_use]
+    pub fn has_met_namesake(&self, life: Incarnation) -> bool {
+        self.state.lock().members.has_met_namesake(life)
     }
 
     fn name(&self) -> &NodeName {
