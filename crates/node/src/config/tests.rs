@@ -145,8 +145,8 @@ fn messages_of_values_that_do_not_go_together() {
             "node.admin_addr: must differ from node.client_addr (it is 127.0.0.1:7475, from hopcache.toml:1)",
         ),
         (
-            "[node]\ndrain = \"10s\"\nserve_on = \"5001ms\"",
-            "node.serve_on: serving on is a part of leaving, and requests need the rest to end: at most half of node.drain (it is \"5001ms\", from hopcache.toml:3)",
+            "[node]\ndrain = \"10s\"\nserve_on = \"6s\"",
+            "node.serve_on: serving on is a part of leaving, and requests need the rest to end: at most half of node.drain (it is \"6s\", from hopcache.toml:3)",
         ),
     ];
     for (text, message) in cases {
