@@ -50,8 +50,6 @@ pub const INTRODUCTIONS_MAX: usize = MEMBERS_MAX;
 pub const MEMBER_FORGET_DOWN_MS: u64 = 60 * 60_000;
 /// A member that said goodbye is forgotten after this time: long enough for its end to be seen in `status`.
 pub const MEMBER_FORGET_LEFT_MS: u64 = 30_000;
-/// Lives of other nodes of a node's own name that it remembers: a mistake in one place of a deployment, restarted a few times.
-pub const NAMESAKES_MAX: usize = 8;
 /// A node's share of the keys when nothing else is said, in hundredths.
 pub const WEIGHT_DEFAULT: u16 = 100;
 /// Smallest weight, in hundredths: a tenth of the virtual nodes, below which shares are luck.
