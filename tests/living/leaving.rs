@@ -120,6 +120,50 @@ async fn a_flight_that_ends_in_time_answers_its_followers() {
     assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
 }
 
+/// F12, I1: a flight that only other nodes' requests follow keeps the peers' port open. The run ends well after the draining
+/// node has stopped serving clients, and both others have heard meanwhile that the node drains.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flight_that_only_other_nodes_follow_is_waited_for() {
+    const READ: &str = "RETURN $k AS k, 'others follow' AS what";
+    let mut cluster = Cluster::of(Plan { drain: "16s", ..Plan::default() }).await;
+    let parameters = cluster.owned_by(0, READ).await;
+    cluster.proxy.delay_runs("others follow", Duration::from_secs(5));
+    let request = http::query(READ, &parameters);
+    let clients = cluster.clients().into_iter().skip(1).map(|addr| (addr, request.clone())).collect();
+    let crowd = tokio::spawn(http::crowd(clients));
+    assert!(cluster.proxy.wait_until("others follow", PATIENCE, |runs| !runs.is_empty()).await);
+    cluster.nodes[0].signal("TERM");
+    let told = Instant::now();
+    for node in &cluster.nodes[1..] {
+        node.wait_for_members(2).await;
+    }
+    let client = cluster.nodes[0].addrs.client;
+    until("the clients' port is closed", PATIENCE, async || {
+        tokio::net::TcpStream::connect(client).await.is_err()
+    })
+    .await;
+    let closed = told.elapsed();
+    assert!(!crowd.is_finished(), "the flight was over too early to tell");
+    for reply in crowd.await.unwrap() {
+        assert_eq!(reply.expect("an answer").value(), parameters["k"]);
+    }
+    let answered = told.elapsed();
+    let status = cluster.nodes[0].exit(Duration::from_secs(18)).await;
+    say(&format!(
+        "F12: a run of 5 s, followed from two other nodes: clients' port closed after {} ms, answered after {} ms, exit {:?} after {} ms, {} run",
+        closed.as_millis(),
+        answered.as_millis(),
+        status.code(),
+        told.elapsed().as_millis(),
+        cluster.proxy.runs("others follow")
+    ));
+    let log = cluster.nodes[0].log();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!log.contains("flights are handed on") && !log.contains("leaving before"), "{log}");
+    assert_eq!(cluster.proxy.runs("others follow"), 1, "the new owner ran what ran already");
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+}
+
 /// F12: what the leaving node knew of a hot key, its next owner knows from the first hit on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hot_keys_refresh_plan_moves_to_its_new_owner() {

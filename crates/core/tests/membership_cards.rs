@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use hopcache_core::limits::{
     CARD_BYTES_MAX, INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS, MEMBERS_MAX,
-    NODE_NAME_LEN_MAX,
+    NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX,
 };
 use hopcache_core::membership::{
     Card, Change, Heard, MemberState, Membership, NotAdmitted, PROTOCOL, Phase, Report, Weight,
@@ -111,6 +111,29 @@ fn a_death_or_goodbye_of_an_older_life_changes_nothing() {
     assert_eq!(members.report(&name("node-b"), Report::Left(Incarnation(3))), Change::Routing);
 }
 
+/// F9: new requests go elsewhere at gossip's word; those under way are given up at that of connections only, or a goodbye.
+#[test]
+fn only_connections_and_a_goodbye_say_that_a_member_is_lost() {
+    let is_lost = |members: &Membership| members.get(&name("node-b")).unwrap().is_lost;
+    let mut members = pair();
+    assert_eq!(members.report(&name("node-b"), Report::GossipDown(Incarnation(2))), Change::Routing);
+    assert!(!is_lost(&members));
+    assert_eq!(members.answered(at(2), &card("node-b", 2, 2)), Ok(Change::Routing));
+    members.report(&name("node-b"), Report::GossipDown(Incarnation(2)));
+    for unanswered in 1..=PROBES_UNANSWERED_MAX {
+        let change = members.report(&name("node-b"), Report::ProbeUnanswered);
+        let is_last = unanswered == PROBES_UNANSWERED_MAX;
+        assert_eq!((is_lost(&members), change == Change::Member), (is_last, is_last), "{unanswered}");
+    }
+    assert_eq!(members.answered(at(2), &card("node-b", 2, 2)), Ok(Change::Routing));
+    assert!(!is_lost(&members));
+    for report in [Report::Gone, Report::Stranger, Report::Left(Incarnation(2))] {
+        assert_eq!(members.report(&name("node-b"), report), Change::Routing);
+        assert!(is_lost(&members), "{report:?}");
+        members.answered(at(2), &card("node-b", 2, 2)).unwrap();
+    }
+}
+
 #[test]
 fn another_protocol_is_neither_probed_nor_admitted() {
     let mut members = Membership::new(card("node-a", 1, 1));
@@ -138,6 +161,13 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
         "an earlier life at this node's own address is not looked for"
     );
     assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(Heard::Known(Change::None)), "oneself");
+    // Who answers under this node's name is none of its earlier lives; what was only heard may be.
+    assert!(!members.has_met_namesake(Incarnation(7)));
+    for life in 7..20 {
+        assert!(members.answered(at(9), &card("node-a", 9, life)).is_err());
+        assert!(members.has_met_namesake(Incarnation(life)));
+    }
+    assert!(!members.has_met_namesake(Incarnation(7)), "the oldest is forgotten");
     // Another life elsewhere: to be probed, and refused while the first lives.
     assert_eq!(members.heard(&card("node-b", 9, 7)), Ok(Heard::Probe(at(9))));
     assert!(members.answered(at(9), &card("node-b", 9, 7)).is_err());

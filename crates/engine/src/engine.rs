@@ -121,6 +121,7 @@ pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) policy: Policy,
     pub(crate) me: Holder,
+    pub(crate) began: MonoTime,
     pub(crate) hasher: KeyHasher,
     pub(crate) checksum_key: ChecksumKey,
     /// Flights that lead at the origin (or the store) here.
@@ -179,10 +180,12 @@ impl Engine {
         let queue = Queue::new(policy.refresh.workers, policy.refresh.queue_max);
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         let handover = Handover::new(ports.routing.view());
+        let began = ports.clock.now();
         Arc::new(Self {
             ports,
             policy,
             me,
+            began,
             hasher: secrets.hasher,
             checksum_key: secrets.checksum_key,
             flights: FlightTable::new(bounds),

@@ -15,7 +15,8 @@
 //! - Age travels: it counts from the start of the read, as the former owner says, and from before it was asked (I4).
 //! - A purge of the key detaches the flight that asks, so what it brings is not kept (`lead.rs`).
 //! - The former owner may be told after the new one: the new owner is told · it asks · the former owner answers X · the
-//!   former owner is told. So a key's owner is told once more at the end while keys move (`purge.rs`).
+//!   former owner is told. So a key's owner is told once more at the end while keys move (`purge.rs`). Former owners are
+//!   told whether they are on a ring or not.
 //! - One that cannot be told reads the log: it answers only who has read exactly as much of the log as itself. If the new owner
 //!   has not read of the purge yet, it will, and forgets X; if it has, so has the former owner, and X is gone. Who has
 //!   read nothing yet forgets all that it has when it first does, and does not keep what it asked for before.
@@ -38,12 +39,12 @@ use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 
-use crate::copy::{Life, MemoryCopy, SharedCopy};
+use crate::copy::{CopyTimes, Life, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::lead::Errand;
 use crate::message::{Moved, decode_moved, encode_moved, encode_wanted};
 use crate::outcome::{Event, HandoverWord};
-use crate::ports::{LogCursor, PeerError};
+use crate::ports::{LogCursor, PeerError, Scope};
 
 /// Rings that were in force not long ago, and how much of the invalidation log was read.
 pub(crate) struct Handover {
@@ -90,6 +91,15 @@ impl Rings {
         true
     }
 
+    /// Whoever may still have, or give, what `scope` covers.
+    fn concerned(&self, scope: &Scope) -> Vec<NodeName> {
+        let concerned = |(ring, _): &(Arc<Ring>, MonoTime)| match scope {
+            Scope::Key(key) => ring.owner(key).cloned().into_iter().collect(),
+            Scope::Database(_) | Scope::All => ring.members().to_vec(),
+        };
+        self.former.iter().flat_map(concerned).collect()
+    }
+
     fn owners(&self, key: &QueryKey, me: &NodeName) -> Vec<NodeName> {
         let mut owners: Vec<NodeName> = Vec::new();
         for owner in self.former.iter().filter_map(|(ring, _)| ring.owner(key)) {
@@ -114,6 +124,20 @@ pub struct RingChange {
 /// Whether what was left then is of no use any more.
 fn is_over(left_at: MonoTime, now: MonoTime) -> bool {
     now.since(left_at) >= Millis(HANDOVER_MS)
+}
+
+/// The same copy, of a key that is this node's again.
+fn taken_back(left: &MemoryCopy) -> MemoryCopy {
+    let times = CopyTimes {
+        read_started: left.read_started,
+        soft_ms: left.ttl_ms(),
+        physical_ms: left.dead_at.since(left.read_started),
+        total_ms: left.spare_until.since(left.read_started),
+        cost_ms: left.cost_ms,
+    };
+    let mut copy = left.with_times(times);
+    copy.token = left.token;
+    copy
 }
 
 /// What a flight that would have to run found in a former owner's memory.
@@ -158,6 +182,14 @@ impl Engine {
         !rings.former.is_empty()
     }
 
+    /// Former owners of what `scope` covers, those that cannot be asked included; a name may be there twice.
+    pub(crate) fn in_former_rings(&self, scope: &Scope) -> Vec<NodeName> {
+        let (view, now) = (self.ports.routing.view(), self.now());
+        let mut rings = self.handover.rings.lock();
+        rings.note(&view, now);
+        rings.concerned(scope)
+    }
+
     pub(crate) fn has_read_log(&self, log: LogCursor) {
         self.handover.has_read(log);
     }
@@ -180,7 +212,9 @@ impl Engine {
         let now = self.now();
         let is_left = |left_at: MonoTime| !is_over(left_at, now);
         let left = self.ports.memory.get(key).filter(|copy| copy.left_at().is_some_and(is_left));
-        self.of_use(errand, left?)
+        // Unmarked: the key is this node's again, and nobody would find the copy that was left.
+        let copy = taken_back(&*left?).with_heat(self.heat_of(key));
+        self.of_use(errand, Arc::new(copy))
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {

@@ -27,6 +27,7 @@ use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::Writer;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::ask::Ask;
 use crate::copy::MemoryCopy;
@@ -43,6 +44,8 @@ pub(crate) struct Leaving {
     leads_no_more: AtomicBool,
     /// And those under way are dropped.
     handed_on: CancellationToken,
+    /// Requests that other nodes sent and wait for.
+    pub(crate) forwarded: TaskTracker,
 }
 
 /// A key's rate first, in thousandths of a request per second.
@@ -137,6 +140,12 @@ impl Engine {
         }
         self.leaving.handed_on.cancel();
         flights
+    }
+
+    /// Waits for a moment in which no request of another node is under way here. To be called under a deadline.
+    pub async fn peers_are_answered(&self) {
+        self.leaving.forwarded.close();
+        self.leaving.forwarded.wait().await;
     }
 
     pub(crate) fn leads_no_more(&self) -> bool {

@@ -50,6 +50,7 @@ impl Engine {
         if let Some(reply) = self.hit_of_forwarded(forwarded) {
             return Ok(encode_reply(&reply));
         }
+        let _under_way = self.leaving.forwarded.token();
         let ask = forwarded.read(&self.hasher, &self.policy.procedures, self.now())?;
         #[cfg(hopcache_seeded)]
         if let Some(reply) = self.seeded_serve(&ask).await {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
-use hopcache_core::node::NodeName;
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
@@ -312,26 +312,26 @@ pub trait Peers: Send + Sync + 'static {
     /// Sends a request to its owner and waits for the answer at most `timeout_ms`.
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError>;
     /// Whether the peer lives: its incarnation, or how it could not be reached.
-    async fn probe(
-        &self,
-        to: &NodeName,
-        timeout_ms: Millis,
-    ) -> Result<hopcache_core::node::Incarnation, PeerError>;
+    async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError>;
 }
 
 /// Who owns which key, and who can be asked at all.
 pub trait Routing: Send + Sync + 'static {
     /// The view in force; an immutable snapshot.
     fn view(&self) -> Arc<Ring>;
-    /// Other members that can be asked and are not in that view: those that drain or join. They own nothing, and their
-    /// memories hold copies all the same.
-    fn beside_ring(&self) -> Vec<NodeName> {
-        Vec::new()
-    }
     /// A peer could not be asked: a refused or reset connection takes it out of routing at once.
     fn report(&self, node: &NodeName, error: &PeerError);
-    /// Done when `node` is out of routing; at once if it is already.
+    /// Done when `node` cannot be asked any more, by what connections to it showed or what it said itself; at once if that
+    /// is so already. Who is out of routing by hearsay alone may still answer what it was asked.
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()>;
+    /// Who can be asked: those on the ring, and those that join or drain.
+    fn reachable(&self) -> Vec<NodeName> {
+        self.view().members().to_vec()
+    }
+    /// Whether another living node of this node's own name was met, in this life of it.
+    fn has_met_namesake(&self, _life: Incarnation) -> bool {
+        false
+    }
 }
 
 /// Copies in this node's memory, bounded in bytes. A cache: it may forget at any time.

@@ -9,9 +9,10 @@
 //!
 //! What the server refuses now (its word in [`Neo4jFailure::refuses_statement`](crate::ports::Neo4jFailure)) goes the same
 //! way: store, by the lease of the run that was refused · this node · its waiters are told · the other nodes. The log
-//! hears of it only where a node could not be told. One that this node does not know of at all finds out by itself:
+//! hears of it only where a node could not be told, and while keys move. One that this node does not know of at all finds out by itself:
 //! the same entry is as old there, so what it reads next is refused too.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -95,8 +96,10 @@ impl Engine {
     /// [`REFUSALS_TOLD_AT_A_TIME`](hopcache_core::limits::REFUSALS_TOLD_AT_A_TIME).
     pub(crate) async fn tell_refused(&self, key: &QueryKey, was_leased: bool) {
         let scope = Scope::Key(*key);
-        // Without a lease the run could not remove it.
-        if self.tell_others(&scope).await.unreached > 0 || !was_leased {
+        // While keys move one of a former ring may be asked that this node could not tell, or does not know of: two that
+        // have read as little of the log as each other would hand the value on. Without a lease the run could not remove it.
+        let do_keys_move = self.do_keys_move();
+        if self.tell_others(&scope).await.unreached > 0 || do_keys_move || !was_leased {
             let removed = self.ports.store.invalidate(&scope).await;
             self.saw_store(&removed);
         }
@@ -136,12 +139,14 @@ impl Engine {
         let mut reached = Vec::new();
         for (copies, node) in answers {
             match copies {
-                Some(copies) => {
+                Ok(copies) => {
                     told.copies += copies;
                     told.nodes += 1;
                     reached.push(node);
                 }
-                None => told.unreached += 1,
+                // Only of a former ring, and nobody lives there: it has nothing, and gives nothing to anybody.
+                Err(PeerError::Gone(_)) if !self.is_reachable(&node) => {}
+                Err(_) => told.unreached += 1,
             }
         }
         reached
@@ -154,29 +159,35 @@ impl Engine {
     /// So an owner is told before those who ask it, and this node, which forgets at once, does so again at the
     /// end. Of a database every node owns some keys: all are told twice.
     ///
-    /// Who drains is told too, though it owns nothing any more: it gives new owners what it has left.
-    ///   A drains · B, the new owner, is told · B asks A for the value · A has not been told and gives the purged one.
+    /// Not only those on the ring: one that drains, or joins, has near copies; and former owners are asked for what they
+    /// left (`handover.rs`), whether they drain or this node alone has lost sight of them.
     fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
         let view = self.ports.routing.view();
-        let on_ring: Vec<NodeName> = match scope {
+        let ring: Vec<NodeName> = match scope {
             Scope::Key(key) => view.order(key).cloned().collect(),
             Scope::Database(_) | Scope::All => view.members().to_vec(),
         };
-        let beside = self.ports.routing.beside_ring();
-        let beside: Vec<_> = beside.into_iter().filter(|node| !on_ring.contains(node)).collect();
-        on_ring.into_iter().chain(beside).filter(|node| *node != self.me.node).collect()
+        let rest = self.ports.routing.reachable().into_iter().chain(self.in_former_rings(scope));
+        let mut seen = BTreeSet::from([self.me.node.clone()]);
+        ring.into_iter().chain(rest).filter(|node| seen.insert(node.clone())).collect()
     }
 
-    /// How many copies a node forgot; nothing when it could not be told.
-    async fn tell(&self, node: &NodeName, scope: &Scope) -> Option<u64> {
+    fn is_reachable(&self, node: &NodeName) -> bool {
+        self.ports.routing.reachable().contains(node)
+    }
+
+    /// How many copies a node forgot, or why it could not be told.
+    async fn tell(&self, node: &NodeName, scope: &Scope) -> Result<u64, PeerError> {
         let message = encode_purge(scope);
         let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await;
         // Or every purge until gossip knows would find it gone again. Silence is for probes to judge.
         if let Err(error @ PeerError::Gone(_)) = &answer {
             self.ports.routing.report(node, error);
         }
-        let answer = answer.ok()?;
-        u64::try_from(Reader::new(&answer).value().ok()?.as_int()?).ok()
+        let answer = answer?;
+        let count = Reader::new(&answer).value().ok().and_then(|value| value.as_int());
+        let count = count.and_then(|count| u64::try_from(count).ok());
+        count.ok_or_else(|| PeerError::Refused("it did not say how many".to_owned()))
     }
 
     /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.

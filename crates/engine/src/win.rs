@@ -5,7 +5,7 @@
 
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
-use hopcache_core::node::Holder;
+use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::ask::Query;
@@ -178,13 +178,22 @@ impl Engine {
     /// port refuses or answers as somebody else. A silent one may only be slow: its lease decides.
     async fn is_dead(&self, holder: &Holder) -> bool {
         if holder.node == self.me.node {
-            return holder.incarnation != self.me.incarnation;
+            return self.is_own_past(holder.incarnation);
         }
         match self.ports.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
             Ok(incarnation) => incarnation != holder.incarnation,
             Err(PeerError::Gone(_)) => true,
             Err(PeerError::TimedOut | PeerError::Refused(_)) => false,
         }
+    }
+
+    /// Whether a life of this name was an earlier one of this node, and not another node that has its name by mistake and
+    /// would have its leases taken from it while it runs. What an earlier life held has lapsed when this one is as old as a
+    /// lease can be: whoever holds one later lives, or did a moment ago.
+    fn is_own_past(&self, life: Incarnation) -> bool {
+        life != self.me.incarnation
+            && self.now().since(self.began) < Millis(limits::LEASE_MS_MAX)
+            && !self.ports.routing.has_met_namesake(life)
     }
 
     pub(crate) fn lease_ask(&self, errand: &Errand, lease_ms: Millis) -> LeaseAsk {

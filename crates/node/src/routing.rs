@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use hopcache_core::membership::Weight;
-use hopcache_core::node::NodeName;
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
 
@@ -27,14 +27,6 @@ impl Routing for MemberRouting {
         Arc::clone(&self.0.view().ring)
     }
 
-    fn beside_ring(&self) -> Vec<NodeName> {
-        let view = self.0.view();
-        let beside = view.members.iter().filter(|member| {
-            member.state.is_routable() && view.routable.binary_search(&member.name).is_err()
-        });
-        beside.map(|member| member.name.clone()).collect()
-    }
-
     fn report(&self, node: &NodeName, error: &PeerError) {
         self.0.report(node, error);
     }
@@ -42,13 +34,23 @@ impl Routing for MemberRouting {
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
         let (mut views, node) = (self.0.subscribe(), node.clone());
         Box::pin(async move {
-            // Not only out of the ring: one that is draining answers what it was asked.
-            let can_be_asked = |view: &View<Ring>| {
-                view.members.iter().any(|member| member.name == node && member.state.is_routable())
-            };
+            // Not only out of the ring: one that is draining answers what it was asked, and so may one of which gossip says
+            // that it is dead. Its next probes tell.
+            let can_be_asked =
+                |view: &View<Ring>| view.members.iter().any(|member| member.name == node && !member.is_lost);
             // An error means that the node is shutting down: nobody can be asked any more.
             let _ = views.wait_for(|view| !can_be_asked(view)).await;
         })
+    }
+
+    fn reachable(&self) -> Vec<NodeName> {
+        let view = self.0.view();
+        let reachable = view.members.iter().filter(|member| member.state.is_routable());
+        reachable.map(|member| member.name.clone()).collect()
+    }
+
+    fn has_met_namesake(&self, life: Incarnation) -> bool {
+        self.0.has_met_namesake(life)
     }
 }
 

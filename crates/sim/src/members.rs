@@ -206,7 +206,7 @@ impl SimRouting {
     fn has(&self, node: &NodeName) -> bool {
         match &self.members {
             Some(members) if self.has_phases => {
-                members.lock().get(node).is_some_and(|member| member.state.is_routable())
+                members.lock().get(node).is_some_and(|member| !member.is_lost)
             }
             _ => self.ring.load().members().contains(node),
         }
@@ -292,16 +292,6 @@ impl Routing for RoutingPort {
         self.0.ring.load_full()
     }
 
-    fn beside_ring(&self) -> Vec<NodeName> {
-        if !self.0.has_phases {
-            return self.0.beside.lock().clone();
-        }
-        let ring = self.view();
-        let members = self.0.members().into_iter();
-        let can_be_asked = members.filter(|member| member.state.is_routable()).map(|member| member.name);
-        can_be_asked.filter(|name| !ring.members().contains(name)).collect()
-    }
-
     fn report(&self, node: &NodeName, error: &PeerError) {
         let Some(members) = &self.0.members else {
             let left: Vec<NodeName> =
@@ -324,5 +314,14 @@ impl Routing for RoutingPort {
         Box::pin(async move {
             routing.changes.until(|_| !routing.has(&node)).await;
         })
+    }
+
+    fn reachable(&self) -> Vec<NodeName> {
+        if self.0.members.is_none() {
+            let beside = self.0.beside.lock().clone();
+            return self.view().members().iter().cloned().chain(beside).collect();
+        }
+        let members = self.0.members().into_iter();
+        members.filter(|member| member.state.is_routable()).map(|member| member.name).collect()
     }
 }

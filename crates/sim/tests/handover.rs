@@ -1,16 +1,20 @@
 //! Keys that move when the ring changes, and what a leaving node hands over, on a simulated cluster: each race of
 //! `handover.rs` and `leaving.rs` as a schedule. F10, F12, F20; I1, I3, I4, I8.
 
-use hopcache_core::limits::{HANDOVER_ASK_MS, HANDOVER_MS};
-use hopcache_core::node::NodeName;
+use hopcache_core::limits::{HANDOVER_ASK_MS, HANDOVER_MS, LEASE_MS_MAX};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Hints};
+use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::message::encode_purge;
 use hopcache_engine::outcome::{Answer, Class, Event, HandoverWord, Outcome};
-use hopcache_engine::ports::{Memory, Scope};
+use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
+use hopcache_sim::members::SimRouting;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::world::{NodeHandle, node_name};
+use hopcache_sim::origin::Mood;
+use hopcache_sim::record::Life;
+use hopcache_sim::switch::Power;
+use hopcache_sim::world::{NodeHandle, Start, default_policy, node_name};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -234,6 +238,118 @@ async fn the_owner_is_told_again_while_keys_move() {
     assert!(!scene.has_copy(scene.new));
     scene.world.pass(HANDOVER_MS).await;
     assert_eq!(purge().await, 2, "nothing moves any more");
+}
+
+/// The former owner drains: it is on no ring any more, and is asked for what it left. A purge tells it, or says that it could
+/// not; where nobody lives any more there is nobody to tell (I3, F12).
+#[tokio::test(start_paused = true)]
+async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
+    let drains = |seed| async move {
+        let scene = Scene::new(seed).await;
+        scene.ring_without(Some(scene.former));
+        assert!(scene.has_copy(scene.former));
+        scene
+    };
+    let scene = drains(20).await;
+    let key = Scope::Key(scene.ask.query.key);
+    let purged = scene.node(scene.third).engine.purge(&key).await;
+    assert_eq!((purged.nodes, purged.unreached), (3, 0));
+    assert!(!scene.has_copy(scene.former));
+    scene.world.origin.set_version(2);
+    scene.answered(scene.new).await;
+    assert_eq!(scene.world.origin.runs(), 2);
+    assert_eq!(scene.handed_over(scene.new, HandoverWord::Absent), 1);
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 0);
+
+    let scene = drains(21).await;
+    let all = Scope::Database(scene.ask.query.database_tag);
+    let purged = scene.node(scene.third).engine.purge(&all).await;
+    assert_eq!((purged.nodes, purged.unreached, scene.has_copy(scene.former)), (3, 0, false));
+
+    let scene = drains(22).await;
+    scene.world.net.set_way_cut(scene.third, scene.former, true);
+    let purged = scene.node(scene.third).engine.purge(&key).await;
+    assert_eq!((purged.nodes, purged.unreached), (2, 1), "silent, and may still be asked by others");
+
+    let scene = drains(23).await;
+    scene.node(scene.former).switch.set(Power::Off);
+    let purged = scene.node(scene.third).engine.purge(&key).await;
+    assert_eq!((purged.nodes, purged.unreached), (2, 0), "it is gone");
+}
+
+/// I11: while keys move the log hears of a refusal, for nodes that this one does not know of; later only where a node could not be told.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_logged_while_keys_move() {
+    let scene = Scene::new(24).await;
+    scene.join();
+    let failure = Neo4jFailure { code: "Neo.ClientError.Security.Forbidden".into(), message: String::new() };
+    let young = Freshness { age_max_ms: Some(Millis::ZERO), ..Freshness::default() };
+    let young = Ask { freshness: young, ..scene.ask.clone() };
+    let refused = async || {
+        scene.world.origin.set_mood(Mood::Well);
+        scene.answered(scene.new).await;
+        let before = scene.world.store.logged();
+        scene.world.origin.set_mood(Mood::Fault(OriginFault::Failed(failure.clone())));
+        assert!(matches!(scene.world.send(scene.new, &young).await.unwrap().answer, Answer::Failed(_)));
+        scene.world.pass(1_000).await;
+        assert!(!scene.has_copy(scene.new) && !scene.has_copy(scene.former));
+        scene.world.store.logged() - before
+    };
+    assert_eq!(refused().await, 1);
+    scene.world.pass(HANDOVER_MS).await;
+    assert_eq!(refused().await, 0);
+}
+
+/// A key leaves and comes back while its copy is kept, and the store has lost it: the copy is the owner's again, and found
+/// with the next request.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_back_has_its_copy_back() {
+    let scene = Scene::new(25).await;
+    scene.join();
+    scene.ring_without(Some(scene.new));
+    scene.world.store.lose_everything();
+    let outcome = scene.answered(scene.former).await;
+    assert_eq!((scene.world.origin.runs(), outcome.how.class), (1, Class::Hit));
+    let again = scene.node(scene.former).engine.hit(&scene.ask).expect("a copy that is found");
+    assert!(again.how.age_ms >= Some(Millis(1_000)), "I4: {again:?}");
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Fetched), 0);
+    scene.world.pass(HANDOVER_MS).await;
+    assert_eq!(scene.node(scene.former).engine.forget_left(), 0);
+    // And it may be given on, like any other.
+    scene.join();
+    assert_eq!(scene.answered(scene.new).await.how.class, Class::Hit);
+    assert_eq!((scene.world.origin.runs(), scene.handed_over(scene.new, HandoverWord::Fetched)), (1, 1));
+}
+
+/// I2: two nodes of one name. What an earlier life of a node held has lapsed when the node is as old as a lease can be: who
+/// holds one later lives, and its lease is not taken from it. A node that has just begun takes its own past's.
+#[tokio::test(start_paused = true)]
+async fn a_namesake_is_not_ones_own_past_for_ever() {
+    for (pause_ms, runs) in [(LEASE_MS_MAX, 1), (0, 2)] {
+        let world = World::new(1, 26);
+        let ask = world.ask(READ);
+        world.pass(pause_ms).await;
+        let name = world.nodes[0].engine.me().node.clone();
+        let twin = world.start(
+            Start {
+                life: Life { node: 0, life: 1 },
+                me: Holder { node: name.clone(), incarnation: Incarnation(77) },
+                routing: SimRouting::new(&[name]),
+                apart: Millis::ZERO,
+            },
+            &default_policy(),
+        );
+        world.origin.set_delay_ms(3_000);
+        let (other, question) = (twin.engine.clone(), ask.clone());
+        let led = tokio::spawn(async move { other.answer(&question).await });
+        world.pass(500).await;
+        assert_eq!((world.store.leases(), world.origin.under_way()), (1, 1));
+        let asked = world.send(0, &ask);
+        for outcome in [led.await.unwrap(), asked.await.unwrap()] {
+            assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
+        }
+        assert_eq!(world.origin.runs(), runs, "{pause_ms} ms old");
+    }
 }
 
 /// A purge cannot tell the former owner: it answers only who has read as much of the log as itself.

@@ -64,3 +64,5 @@ pub const GOSSIP_ORDERS_MAX: usize = 64;
 pub const GOSSIP_LEAVE_MS: u64 = 250;
 /// Nodes that gossip holds for alive and that are not routed to are named to the prober again this often.
 pub const GOSSIP_REHEAR_MS: u64 = 60_000;
+/// Lives of other nodes of a node's own name that it remembers: a mistake in one place of a deployment, restarted a few times.
+pub const NAMESAKES_MAX: usize = 8;

@@ -35,6 +35,6 @@ pub const JOIN_TIMEOUT_MS_DEFAULT: u64 = 10_000;
 /// Default of `node.serve_on`, unless a quarter of `node.drain` is less: a balancer that probes every second has seen two
 /// answers by then.
 pub const SERVE_ON_MS_DEFAULT_MAX: u64 = 2_000;
-/// Time at the end of a node for each of: flights' followers that are sent elsewhere, connections of operators, leases. A quarter
+/// Time at the end of a node for each of: flights' followers that are sent elsewhere, connections of operators, leases. An eighth
 /// of `node.drain` where that is less.
 pub const LAST_WORDS_MS_MAX: u64 = 1_000;

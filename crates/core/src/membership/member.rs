@@ -43,6 +43,10 @@ pub struct MemberInfo {
     pub phase: Phase,
     /// What it last said of its share.
     pub weight: Weight,
+    /// Whether a connection to it has shown that it is gone, or it said goodbye. Who is down by gossip alone may be at what
+    /// it was asked: new requests go elsewhere, those under way are not given up.
+    #[serde(skip)]
+    pub is_lost: bool,
 }
 
 impl MemberInfo {

@@ -15,15 +15,15 @@
 mod card;
 mod member;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 pub use card::{BadWeight, Card, PROTOCOL, Phase, Weight, is_compatible};
 pub use member::{Change, Heard, MemberInfo, MemberState, NotAdmitted, Report};
 
 use crate::limits::{
-    INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS, MEMBERS_MAX, PROBE_MS_FIRST,
-    PROBE_MS_MAX, PROBE_UP_MS, PROBES_UNANSWERED_MAX,
+    INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS, MEMBERS_MAX, NAMESAKES_MAX,
+    PROBE_MS_FIRST, PROBE_MS_MAX, PROBE_UP_MS, PROBES_UNANSWERED_MAX,
 };
 use crate::node::{Incarnation, NodeName};
 use crate::time::Millis;
@@ -69,6 +69,7 @@ fn info_of(card: &Card, addr: SocketAddr) -> MemberInfo {
         incarnation: card.life,
         phase: card.phase,
         weight: card.weight,
+        is_lost: false,
     }
 }
 
@@ -79,6 +80,8 @@ pub struct Membership {
     others: BTreeMap<NodeName, Member>,
     /// Addresses heard of and not probed to an end.
     introductions: BTreeSet<SocketAddr>,
+    /// Lives of other nodes that have this node's name, by their answers; the latest first.
+    namesakes: VecDeque<Incarnation>,
     epoch: u64,
 }
 
@@ -86,7 +89,13 @@ impl Membership {
     /// A cluster of one.
     #[must_use]
     pub const fn new(me: Card) -> Self {
-        Self { me, others: BTreeMap::new(), introductions: BTreeSet::new(), epoch: 1 }
+        Self {
+            me,
+            others: BTreeMap::new(),
+            introductions: BTreeSet::new(),
+            namesakes: VecDeque::new(),
+            epoch: 1,
+        }
     }
 
     /// What this node says of itself.
@@ -105,6 +114,12 @@ impl Membership {
         self.me.revision = self.me.revision.saturating_add(1);
         let change = if was_ready || phase == Phase::Ready { self.routing() } else { Change::Member };
         (self.me.clone(), change)
+    }
+
+    /// Whether this life of another node of this node's name has answered a probe: it is none of this node's own past.
+    #[must_use]
+    pub fn has_met_namesake(&self, life: Incarnation) -> bool {
+        self.namesakes.contains(&life)
     }
 
     /// How many sets were routed to so far, the present one included. Grows; this node's own count.
@@ -155,6 +170,10 @@ impl Membership {
         if self.is_me(&card.name, card.life) {
             return Ok(Change::None);
         }
+        if card.name == self.me.name && !self.has_met_namesake(card.life) {
+            self.namesakes.truncate(NAMESAKES_MAX - 1);
+            self.namesakes.push_front(card.life);
+        }
         self.admissible(addr, card)?;
         let Some(member) = self.others.get_mut(&card.name) else { return self.join(addr, card) };
         let same_life = member.info.incarnation == card.life;
@@ -167,7 +186,7 @@ impl Membership {
         } else if same_life {
             member.take(card);
             member.info.peer_addr = addr;
-            member.info.state = MemberState::Up;
+            (member.info.state, member.info.is_lost) = (MemberState::Up, false);
             (member.unanswered, member.doubted) = (0, false);
             (member.left, member.down_since) = (false, None);
         } else {
@@ -237,6 +256,7 @@ impl Membership {
         };
         #[cfg(hopcache_seeded)]
         let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
+        member.info.is_lost |= out && !matches!(report, Report::GossipDown(_));
         member.info.state = match (before.state, out) {
             (_, true) | (MemberState::Down, _) => MemberState::Down,
             (state, false) if report == Report::RequestUnanswered => state,

@@ -78,7 +78,7 @@ pub struct NodeSection {
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub drain: Millis,
     /// How long a node that is told to leave serves on as before, for balancers to see that it is not ready. Default: a quarter
-    /// of `drain`, 2s at most.
+    /// of `drain`, 2s at most; never more than half of it.
     #[serde(with = "duration::optional")]
     #[schemars(with = "Option<duration::Text>", extend("x-min" = "0", "x-max" = "10m"))]
     pub serve_on: Option<Millis>,

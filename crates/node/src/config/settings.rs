@@ -226,8 +226,8 @@ impl Rules<'_> {
     /// By default as long as a balancer that probes every second needs, and no more than a quarter of the whole.
     fn serve_on(&mut self, node: &mut NodeSection) -> Millis {
         let serve_on = node.serve_on.unwrap_or(Millis((node.drain.0 / 4).min(SERVE_ON_MS_DEFAULT_MAX)));
-        if serve_on > node.drain {
-            let rule = "serving on is a part of leaving: at most node.drain";
+        if serve_on.0 > node.drain.0 / 2 {
+            let rule = "serving on is a part of leaving, and requests need the rest to end: at most half of node.drain";
             self.refuse("node.serve_on", format!("{:?}", format_duration(serve_on)), rule);
         }
         node.serve_on = Some(serve_on);

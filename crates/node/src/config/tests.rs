@@ -144,6 +144,10 @@ fn messages_of_values_that_do_not_go_together() {
             "node.admin_addr = \"127.0.0.1:7475\"",
             "node.admin_addr: must differ from node.client_addr (it is 127.0.0.1:7475, from hopcache.toml:1)",
         ),
+        (
+            "[node]\ndrain = \"10s\"\nserve_on = \"6s\"",
+            "node.serve_on: serving on is a part of leaving, and requests need the rest to end: at most half of node.drain (it is \"6s\", from hopcache.toml:3)",
+        ),
     ];
     for (text, message) in cases {
         assert_eq!(errors(from_text(text)), message);

@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use hopcache_core::membership::{
     Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
 };
-use hopcache_core::node::NodeName;
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use parking_lot::Mutex;
@@ -234,6 +234,12 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let mut state = self.state.lock();
         let change = state.members.answered(card.peer_addr, card).unwrap();
         self.publish(&state, change);
+    }
+
+    /// Whether this life of another node of this node's name has answered a probe.
+    #[must_use]
+    pub fn has_met_namesake(&self, life: Incarnation) -> bool {
+        self.state.lock().members.has_met_namesake(life)
     }
 
     fn name(&self) -> &NodeName {

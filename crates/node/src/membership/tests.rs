@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use hopcache_core::membership::{Card, Change, Heard, MemberState, Phase, Report, Weight};
 use hopcache_core::node::{Incarnation, NodeName};
-use hopcache_engine::ports::PeerError;
+use hopcache_engine::ports::{PeerError, Routing};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::seeds::{Resolver, Seeds};
 use super::{Cluster, Prober, View};
+use crate::peer::auth::PeerIdentity;
 use crate::peer::link::PeerLink;
 use crate::peer::tests::harness::{Peer, link, name};
+use crate::routing::{MemberRouting, Members, ring_of};
 
 /// What the tests compose of the routable names: themselves, joined.
 type Names = String;
@@ -223,4 +225,33 @@ async fn a_wrong_verdict_of_gossip_is_undone_by_a_probe() {
     assert_eq!(watched.cluster.heard_of_end(&name("node-b"), verdict(7)), Change::Routing);
     assert_eq!(*watched.cluster.view().ring, "node-a");
     watched.until("its return", |view| *view.ring == "node-a node-b").await;
+}
+
+/// F9: a forward that is under way is given up when a connection shows that the peer is gone, not at gossip's word alone;
+/// who can be told something is whoever answers, on the ring or not.
+#[tokio::test]
+async fn gossip_alone_ends_no_forward() {
+    let card = |node: &str, life| {
+        Card::new(name(node), "127.0.0.1:1".parse().unwrap(), Incarnation(life), Phase::Ready)
+    };
+    let members = Members::new(card("node-a", 1), |members, _| ring_of(members, 8));
+    let who = |card| PeerIdentity { card, epoch: members.view().ring.epoch() };
+    let addr: SocketAddr = "127.0.0.1:2".parse().unwrap();
+    let drains = Card { phase: Phase::Draining, revision: 9, ..card("node-b", 7) };
+    members.answered(addr, &who(drains)).unwrap();
+    let routing = MemberRouting(Arc::clone(&members));
+    assert_eq!(
+        (routing.view().members().len(), routing.reachable()),
+        (1, vec![name("node-a"), name("node-b")])
+    );
+    let lost = routing.lost(&name("node-b"));
+    tokio::pin!(lost);
+    assert!(futures_util::poll!(&mut lost).is_pending());
+    members.heard_of_end(&name("node-b"), Report::GossipDown(Incarnation(7)));
+    assert_eq!(routing.reachable(), [name("node-a")]);
+    assert!(futures_util::poll!(&mut lost).is_pending());
+    members.report(&name("node-b"), &PeerError::Gone(String::new()));
+    assert!(futures_util::poll!(&mut lost).is_ready());
+    assert!(members.answered(addr, &who(card("node-a", 5))).is_err());
+    assert!(routing.has_met_namesake(Incarnation(5)) && !routing.has_met_namesake(Incarnation(4)));
 }

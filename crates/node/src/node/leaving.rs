@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hopcache_core::limits::LAST_WORDS_MS_MAX;
+use hopcache_core::limits::{GOSSIP_LEAVE_MS, LAST_WORDS_MS_MAX};
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::ring::Ring;
 use hopcache_core::time::Millis;
@@ -18,18 +18,24 @@ struct Schedule {
     serve_on: Instant,
     /// Flights that have not ended by then are the new owners': who followed them has the rest of the time.
     hand_on: Instant,
-    /// Nothing is waited for after that but the last words.
+    /// How long the store may take to get the leases of those flights back.
+    give_back: Duration,
+    /// Nothing is waited for after that but the goodbye and the last words.
     deadline: Instant,
+    goodbye: Duration,
     last_words: Duration,
 }
 
 impl Schedule {
     fn new(drain: Duration, serve_on: Duration) -> Self {
         let now = Instant::now();
-        let last_words = Duration::from_millis(LAST_WORDS_MS_MAX).min(drain / 4);
-        let deadline = now + drain - 2 * last_words;
+        let at_most = |span_ms| Duration::from_millis(span_ms).min(drain / 8);
+        let (last_words, goodbye) = (at_most(LAST_WORDS_MS_MAX), at_most(GOSSIP_LEAVE_MS));
+        let deadline = now + drain - 2 * last_words - goodbye;
         let serve_on = (now + serve_on).min(deadline);
-        Self { serve_on, hand_on: (deadline - drain / 4).max(serve_on), deadline, last_words }
+        let hand_on = (deadline - drain / 4).max(serve_on);
+        let give_back = at_most(LAST_WORDS_MS_MAX / 2).min((deadline - hand_on) / 2);
+        Self { serve_on, hand_on, give_back, deadline, goodbye, last_words }
     }
 }
 
@@ -52,7 +58,7 @@ impl Node {
         self.clients.close();
         self.end_requests(&schedule).await;
         self.stop_peers.cancel();
-        self.gossip.leave().await;
+        let _ = timeout(schedule.goodbye, self.gossip.leave()).await;
         self.stop_rest.cancel();
         self.background.close();
         let _ = timeout(schedule.last_words, self.background.wait()).await;
@@ -65,12 +71,18 @@ impl Node {
         }
     }
 
-    /// Requests, then flights; those that take too long are handed on, and given up at the deadline.
+    /// Requests and flights; those that take too long are handed on, and given up at the deadline.
+    ///
+    /// The peers' port is open until what they asked has been answered:
+    ///   another node's request follows a flight here · the port closes · that node's probe is refused, so it takes this one
+    ///   for gone and asks the new owner · the new owner finds the lease's holder gone, and runs what runs here still.
     async fn end_requests(&self, schedule: &Schedule) {
         let engine = &self.standing.engine;
         let orderly = async {
             self.clients.wait().await;
-            // Peers go to the next node where this one's port refuses; what they asked before ends here.
+            engine.peers_are_answered().await;
+            engine.finish().await;
+            // Peers go to the next node where this one's port refuses; what is on its way to them gets there.
             self.stop_peers.cancel();
             self.peers.close();
             self.peers.wait().await;
@@ -80,8 +92,8 @@ impl Node {
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
-        let patience = Millis(LAST_WORDS_MS_MAX / 2);
-        let flights = engine.hand_on_flights(patience).await;
+        let patience_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
+        let flights = engine.hand_on_flights(patience_ms).await;
         if flights > 0 {
             tracing::info!(flights, "flights are handed on to the new owners of their keys");
         }
@@ -118,12 +130,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_steps_follow_each_other_within_the_time() {
         for drain_ms in [0, 1, 400, 2_000, 10_000, 600_000] {
-            for serve_on_ms in [0, drain_ms / 4, drain_ms] {
+            for serve_on_ms in [0, drain_ms / 4, drain_ms / 2] {
                 let (begun, drain) = (Instant::now(), Duration::from_millis(drain_ms));
-                let Schedule { serve_on, hand_on, deadline, last_words } =
+                let Schedule { serve_on, hand_on, give_back, deadline, goodbye, last_words } =
                     Schedule::new(drain, Duration::from_millis(serve_on_ms));
                 assert!(begun <= serve_on && serve_on <= hand_on && hand_on <= deadline, "{drain_ms}");
-                assert!(deadline + 2 * last_words <= begun + drain, "{drain_ms}");
+                assert!(deadline + goodbye + 2 * last_words <= begun + drain, "{drain_ms}");
+                // Followers that are sent elsewhere have at least as long to be told as the store had.
+                assert!(hand_on + 2 * give_back <= deadline, "{drain_ms}");
+                assert!(deadline - hand_on >= drain / 8, "{drain_ms}: nothing is left to end requests");
             }
         }
     }
