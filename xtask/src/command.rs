@@ -1,5 +1,7 @@
-//! Running other programs: to their end, and whether they are there at all. It decides nothing.
+//! Running other programs, to their end, and whether they are there at all; and speaking to one that may have ended. It
+//! decides nothing.
 
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,4 +24,13 @@ pub(crate) fn answers(program: &Path) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
+}
+
+/// Writes to standard output. Whoever reads it (`head`) may have had enough: that is no error, and `print!` would panic.
+pub(crate) fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+        _ => Ok(()),
+    }
 }

@@ -419,9 +419,6 @@ pub const BACKOFF_KEYS_MAX: usize = 10_000;
 pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 1;
 /// Pause between two probes of an origin that cannot be reached: by how much later it is found again.
 pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;
-/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed: a
-/// server that pauses for garbage collection longer than that serves nobody meanwhile either.
-pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
 /// How long a probe's report may be missing before another is admitted.
 pub const ORIGIN_BREAKER_PROBE_MS_MAX: u64 = 2 * ORIGIN_PROBE_MS_MAX;
 /// Runs of one principal that wait for each slot of the origin. At 50 ms a run they are through in 6.4 s, within

@@ -128,6 +128,15 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
     let mut members = pair();
     let mine = members.heard(&card("node-a", 9, 7)).unwrap_err();
     assert_eq!(mine, NotAdmitted::NameTaken { name: name("node-a"), kept: at(1), refused: at(9) });
+    assert_eq!(members.introductions().collect::<Vec<_>>(), [at(9)], "whether it lives, a probe tells");
+    assert_eq!(members.answered(at(9), &card("node-a", 9, 7)).unwrap_err(), mine);
+    assert_eq!(members.introductions().count(), 0);
+    assert!(members.heard(&card("node-a", 1, 7)).is_err());
+    assert_eq!(
+        members.introductions().count(),
+        0,
+        "an earlier life at this node's own address is not looked for"
+    );
     assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(Heard::Known(Change::None)), "oneself");
     // Another life elsewhere: to be probed, and refused while the first lives.
     assert_eq!(members.heard(&card("node-b", 9, 7)), Ok(Heard::Probe(at(9))));

@@ -3,7 +3,7 @@
 //!
 //! A copy past its soft TTL is a *spare* until the end of stale-if-error. It is served, and marked, only instead of a
 //! failure that is an outage ([`crate::outcome::FailureKind::is_outage`]), and to a request that waits for a run longer
-//! than its pattern usually takes; never where the request's own `Cache-Control` forbids it.
+//! than its pattern usually takes, or for any while the origin is known to be away; never where the request's own `Cache-Control` forbids it.
 //!
 //! Where it is found: in memory; else in the store, asked when there is a failure to avoid; and for those who wait,
 //! in the table here, where a flight's leader puts what it met (in memory, or beside the lease it was granted). A
@@ -152,21 +152,23 @@ impl Engine {
     }
 
     /// For one who joins a flight that others have waited for long enough, or who begins or joins one after a run that
-    /// is known to have failed.
+    /// is known to have failed, or while the origin is known to be away. (A run that it lost without a word holds the
+    /// key's flight, or its lease, until its own deadline: who waited for that would wait for nothing.)
     pub(crate) fn overdue_spare(&self, ask: &Ask) -> Option<Outcome> {
         let now = self.now();
         if !self.is_awake(now) {
             return None;
         }
+        let is_away = !self.ports.origin.is_reachable();
         if let Some(copy) = self.own_copy(&ask.query.key)
             && self.is_stale_if_error_on()
-            && copy.has_origin_failed()
+            && (copy.has_origin_failed() || is_away)
             && is_allowed(ask, &copy, now)
         {
             return Some(self.spare_outcome(ask, &copy));
         }
         let spare = self.spares.of(&ask.query.key)?;
-        (spare.overdue_at <= now && is_allowed(ask, &spare.copy, now))
+        ((is_away || spare.overdue_at <= now) && is_allowed(ask, &spare.copy, now))
             .then(|| self.spare_outcome(ask, &spare.copy))
     }
 

@@ -1,7 +1,7 @@
 //! Coming into a cluster: when this node says that it is ready for keys, and when it tells its balancer so.
 //!
 //! Joining (it owns nothing; what its clients ask it asks the owners) · every seed was tried once, and the view came to
-//! rest · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
+//! rest · nobody has its name, and not everybody refuses it · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
 //! node's ring, or `cluster.join_timeout` is over · `readyz` 200. So no balancer sends requests to a node that would
 //! forward what the others forward to it, and a cluster whose nodes start all at once is not built up one by one.
 //!
@@ -29,6 +29,8 @@ enum Stage {
     Seeds,
     /// Members still come and go.
     Settling,
+    /// The cluster does not let it in.
+    ShutOut(Arc<str>),
     /// These have not shown this node's ring yet.
     Waiting(Vec<NodeName>),
     /// In.
@@ -56,6 +58,7 @@ impl Joining {
         Some(match &*self.stage.lock() {
             Stage::Seeds => "joining: not every seed has been tried yet".to_owned(),
             Stage::Settling => "joining: members still come and go".to_owned(),
+            Stage::ShutOut(why) => format!("not let in: {why}"),
             Stage::Waiting(names) => {
                 let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
                 format!("joining: waiting for {} to take up the ring", names.join(", "))
@@ -67,10 +70,13 @@ impl Joining {
     fn set(&self, stage: Stage) {
         let mut now = self.stage.lock();
         if *now != stage && *now != Stage::Leaving {
+            let is_trouble = matches!(stage, Stage::ShutOut(_));
             *now = stage;
             drop(now);
-            if let Some(reason) = self.reason() {
-                tracing::info!("{reason}");
+            match self.reason() {
+                Some(reason) if is_trouble => tracing::warn!("not ready: {reason}"),
+                Some(reason) => tracing::info!("{reason}"),
+                None => {}
             }
         }
     }
@@ -90,6 +96,11 @@ impl Joining {
             biased;
             () = leaving.cancelled() => return,
             () = self.settle(&members, deadline) => {}
+        }
+        tokio::select! {
+            biased;
+            () = leaving.cancelled() => return,
+            () = self.be_let_in(&members) => {}
         }
         if !self.say_ready(&members) {
             return;
@@ -141,6 +152,27 @@ impl Joining {
         };
         let latest = deadline.min(Instant::now() + Duration::from_millis(JOIN_SETTLE_MS_MAX));
         let _ = timeout_at(latest, at_rest).await;
+    }
+
+    /// Waits, without a deadline, while another living node has this one's name, or every node that is there refuses it: a
+    /// balancer that sent it requests would split the cluster. It owns nothing meanwhile, and what is asked of it all the
+    /// same goes to the owners that it knows, else runs here under the store's lease.
+    ///
+    /// A node that has joined is not unseated by such a word: whoever came with its name, or with another key, is the one
+    /// that is not let in.
+    async fn be_let_in(&self, members: &Members) {
+        let mut views = members.subscribe();
+        loop {
+            let why = views.borrow_and_update().shut_out.clone();
+            match why {
+                None => return,
+                Some(why) => self.set(Stage::ShutOut(why)),
+            }
+            // An error means that the node ends.
+            if views.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     async fn wait_for_others(&self, members: &Members, link: &PeerLink) {

@@ -43,3 +43,66 @@ impl Routing for MemberRouting {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use hopcache_core::membership::{Card, Phase, Report};
+    use hopcache_core::node::Incarnation;
+
+    use super::*;
+
+    const LIFE: Incarnation = Incarnation(2);
+
+    fn node(text: &str) -> NodeName {
+        NodeName::new(text).unwrap()
+    }
+
+    fn card(name: &str, life: Incarnation, phase: Phase) -> Card {
+        Card::new(node(name), "127.0.0.1:2".parse().unwrap(), life, phase)
+    }
+
+    /// This node, and `node-b`, which has answered a probe in this phase.
+    fn beside(phase: Phase) -> MemberRouting {
+        let me = Card {
+            peer_addr: "127.0.0.1:1".parse().unwrap(),
+            ..card("node-a", Incarnation(1), Phase::Ready)
+        };
+        let members = Members::new(me, |members, _| ring_of(members, 8));
+        members.admit(&card("node-b", LIFE, phase));
+        MemberRouting(members)
+    }
+
+    fn on_ring(routing: &MemberRouting) -> bool {
+        routing.view().members().contains(&node("node-b"))
+    }
+
+    /// A forward to a node that drains is answered: leaving the ring is not being lost. Its end is.
+    #[test]
+    fn a_draining_member_is_off_the_ring_and_not_lost() {
+        let routing = beside(Phase::Ready);
+        let mut lost = routing.lost(&node("node-b"));
+        assert!(on_ring(&routing) && lost.as_mut().now_or_never().is_none());
+        let drains = Card { revision: 5, ..card("node-b", LIFE, Phase::Draining) };
+        routing.0.heard(&drains).unwrap();
+        assert!(!on_ring(&routing), "it drains");
+        assert!(lost.as_mut().now_or_never().is_none(), "and answers what it was asked");
+        assert!(routing.lost(&node("node-b")).now_or_never().is_none(), "also who asks now");
+        routing.0.saw(&node("node-b"), Report::Left(LIFE));
+        assert_eq!(lost.now_or_never(), Some(()), "it has gone");
+    }
+
+    /// One that joins, or did not answer one request, can be asked; one that nobody knows, or that is down, cannot.
+    #[test]
+    fn lost_is_who_cannot_be_asked() {
+        let routing = beside(Phase::Joining);
+        assert!(!on_ring(&routing) && routing.lost(&node("node-b")).now_or_never().is_none());
+        assert_eq!(routing.lost(&node("node-x")).now_or_never(), Some(()));
+        let routing = beside(Phase::Ready);
+        routing.report(&node("node-b"), &PeerError::TimedOut);
+        assert!(on_ring(&routing) && routing.lost(&node("node-b")).now_or_never().is_none(), "suspect");
+        let lost = routing.lost(&node("node-b"));
+        routing.report(&node("node-b"), &PeerError::Gone("reset".to_owned()));
+        assert_eq!((on_ring(&routing), lost.now_or_never()), (false, Some(())));
+    }
+}

@@ -194,3 +194,59 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     cluster.proxy.resume();
     assert_found_again(&cluster, Instant::now()).await;
 }
+
+/// F25, silence behind connections that stand, with time for a run (30 s) that nobody has. A run, a write and a refresh are
+/// lost; the node knows long before they end. From then on cold keys are told at once, hits and stale answers go on, and
+/// the clients' credentials are believed beyond the half minute that Neo4j's last word is good for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
+    let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "timeout = \"30s\"").await;
+    assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
+    // Neo4j's word on the texts is had, and the pool has connections that are idle when it happens.
+    cluster.proxy.delay_runs("F25 cold", Duration::from_millis(300));
+    let known = (0..3).map(|k| http::query(COLD, &json!({ "k": -1 - k }))).collect();
+    assert!(crowd_of(&cluster, known).await.iter().all(|reply| reply.status == 202));
+    let connections = cluster.proxy.connections();
+    cluster.proxy.stall();
+    let (began, client) = (Instant::now(), cluster.nodes[0].addrs.client);
+    let lost = ["RETURN rand() AS lost", "CREATE (n:HcNeverThere) DELETE n"].map(|statement| {
+        tokio::spawn(async move { http::ask(client, &http::query(statement, &json!({}))).await.unwrap() })
+    });
+    until_degraded(&cluster, json!(["origin"]), Duration::from_secs(15)).await;
+    until("runs are refused", Duration::from_secs(15), async || {
+        counted(&cluster, MOVES, "peer_kind=\"origin\",to=\"open\"").await >= 1.0
+    })
+    .await;
+    let known_after = began.elapsed();
+    assert!(
+        lost.iter().all(|run| !run.is_finished()),
+        "found out by the end of a run, after {known_after:?}"
+    );
+    let (mut asked, mut worst) = (0, Duration::ZERO);
+    // The last yes of Neo4j is over 30 s old at the end of this.
+    while began.elapsed() < Duration::from_secs(33) {
+        let (kept, cold) = two_hundred(&cluster, asked).await;
+        assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
+        cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
+        worst = worst.max(slowest(&kept)).max(slowest(&cold));
+        asked += 1;
+        // tidy: poll interval
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    for run in lost {
+        let reply = run.await.unwrap();
+        assert_failed(&reply, 504, "Hopcache.TransientError.OriginTimedOut");
+        assert!(reply.took < Duration::from_secs(33), "{:?}", reply.took);
+    }
+    assert!(cluster.proxy.connections() > connections, "nobody looked for it");
+    assert!(worst < Duration::from_secs(3), "somebody waited for a server that is away: {worst:?}");
+    say(&format!(
+        "F25 silent, timeout 30 s: known after {} ms, two runs lost; {} requests in {} s, slowest {} ms",
+        known_after.as_millis(),
+        asked * 200,
+        began.elapsed().as_secs(),
+        worst.as_millis()
+    ));
+    cluster.proxy.resume();
+    assert_found_again(&cluster, Instant::now()).await;
+}

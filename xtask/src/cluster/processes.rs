@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::place::{BALANCER, NEO4J, NODES, Place, REDIS};
 use super::{cuts, http};
-use crate::command::finish;
+use crate::command::{finish, say};
 use crate::services::{self, install, process};
 
 /// Debug builds on a busy machine; a node is ready in a second on an idle one.
@@ -211,6 +211,7 @@ impl Processes {
     }
 
     pub(super) fn status(&self) -> Result<()> {
+        let mut told = String::new();
         for member in NODES.iter().chain(&[BALANCER, REDIS]) {
             let pid_file = self.pid_file(member);
             let line = match process::running(&pid_file) {
@@ -218,10 +219,9 @@ impl Processes {
                 Some(pid) => format!("running, pid {pid}{}", self.seen_by(member)),
                 None => "does not run".to_owned(),
             };
-            println!("{member:<9} {line}");
+            writeln!(told, "{member:<9} {line}")?;
         }
-        print!("{}", cuts::told(&self.place));
-        Ok(())
+        say(&(told + &cuts::told(&self.place)))
     }
 
     fn seen_by(&self, member: &str) -> String {

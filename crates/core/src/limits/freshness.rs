@@ -1,4 +1,5 @@
-//! Bounds of what keeps entries fresh: refreshes and their plans, near copies, stale-if-error, pauses, degrees.
+//! Bounds of what keeps entries fresh: refreshes and their plans, near copies, stale-if-error and how soon the origin is
+//! known to be away, pauses, degrees.
 
 use super::INVALIDATION_POLL_MS;
 #[cfg(doc)]
@@ -12,6 +13,13 @@ const _: () = assert!(PAUSE_MS >= 3 * INVALIDATION_POLL_MS);
 /// For how long a request waits for that look: the reader may be in the middle of a command that began before the
 /// pause, and then needs one more; each has [`STORE_COMMAND_MS_DEFAULT`]. A log of several pages takes longer.
 pub const PAUSE_LOOK_MS_MAX: u64 = 500;
+/// A probe of the origin (connect, TLS, handshake, HELLO) is answered within this time or counts as failed: a
+/// server that pauses for garbage collection longer than that serves nobody meanwhile either.
+pub const ORIGIN_PROBE_MS_MAX: u64 = 2_000;
+/// A run, or a question about credentials, that goes on for so long raises a doubt, which a probe settles: a server that
+/// falls silent behind connections that stand is known to be away after this and [`ORIGIN_PROBE_MS_MAX`], however long
+/// `origin.timeout` is. A run that is merely slow costs a healthy server one small connection in as long.
+pub const ORIGIN_DOUBT_MS: u64 = 1_000;
 /// For how long a request that could be answered by stale-if-error waits for a run at the most, however slow its
 /// pattern usually is: below it, three times the tail that leases are measured by. With what
 /// [`LEASE_MS_MIN`] allows, between 1 and 5 s.

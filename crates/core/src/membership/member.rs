@@ -133,3 +133,11 @@ pub enum NotAdmitted {
         addr: SocketAddr,
     },
 }
+
+impl NotAdmitted {
+    /// Whether another node has this name.
+    #[must_use]
+    pub fn is_of_name(&self, taken: &NodeName) -> bool {
+        matches!(self, Self::NameTaken { name, .. } if name == taken)
+    }
+}

@@ -174,7 +174,8 @@ impl Membership {
         Ok(self.changed(&before, &after))
     }
 
-    /// A card was heard by gossip. Never makes anybody routable that has not answered a probe.
+    /// A card was heard by gossip. Never makes anybody routable that has not answered a probe. One with this node's own
+    /// name is refused, and its address is among the [`Membership::introductions`] all the same.
     ///
     /// # Errors
     /// [`NotAdmitted`]; nothing changed then, and the card is not to be probed.
@@ -182,7 +183,13 @@ impl Membership {
         if self.is_me(&card.name, card.life) {
             return Ok(Heard::Known(Change::None));
         }
-        self.admissible(card.peer_addr, card)?;
+        if let Err(why) = self.admissible(card.peer_addr, card) {
+            // Whether it lives, and the name is taken, a probe tells: the card may be one of this node's earlier lives.
+            if why.is_of_name(&self.me.name) && card.peer_addr != self.me.peer_addr {
+                let _ = self.introduce(card);
+            }
+            return Err(why);
+        }
         if let Some(member) = self.others.get_mut(&card.name).filter(|at| at.info.incarnation == card.life) {
             let before = member.info.clone();
             member.take(card);

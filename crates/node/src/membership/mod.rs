@@ -45,6 +45,8 @@ pub struct View<R> {
     pub members: Vec<MemberInfo>,
     /// Whether every seed has been tried once. Before that a lone node may only be early.
     pub settled: bool,
+    /// Why the cluster does not let this node in, and what to do; nothing where it does, or nobody is there.
+    pub shut_out: Option<Arc<str>>,
 }
 
 /// Makes of the routable names, their weights and the epoch what routing needs.
@@ -67,6 +69,7 @@ pub struct Cluster<R> {
 struct State {
     members: Membership,
     settled: bool,
+    shut_out: Option<Arc<str>>,
 }
 
 impl<R: Send + Sync + 'static> Cluster<R> {
@@ -84,10 +87,11 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             routable: names_of(routable),
             members: members.members(),
             settled: false,
+            shut_out: None,
         });
         Arc::new(Self {
             name,
-            state: Mutex::new(State { members, settled: false }),
+            state: Mutex::new(State { members, settled: false, shut_out: None }),
             compose: Box::new(compose),
             watch: watch::Sender::new(Arc::clone(&view)),
             view: ArcSwap::new(view),
@@ -162,7 +166,11 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// [`NotAdmitted`]: nothing changed, and it is not to be probed.
     pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
         let mut state = self.state.lock();
-        let heard = state.members.heard(card)?;
+        let heard = state.members.heard(card).inspect_err(|why| {
+            if why.is_of_name(&self.name) {
+                self.suspicion.notify_one();
+            }
+        })?;
         match heard {
             Heard::Known(change) => self.publish(&state, change),
             Heard::Probe(_) => self.suspicion.notify_one(),
@@ -215,12 +223,29 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         Ok(change)
     }
 
+    /// As if its address had answered a probe with this card.
+    #[cfg(test)]
+    pub(crate) fn admit(&self, card: &Card) {
+        let mut state = self.state.lock();
+        let change = state.members.answered(card.peer_addr, card).unwrap();
+        self.publish(&state, change);
+    }
+
     fn name(&self) -> &NodeName {
         &self.name
     }
 
     fn is_me(&self, who: &PeerIdentity) -> bool {
         self.state.lock().members.is_me(&who.card.name, who.card.life)
+    }
+
+    /// Whether the cluster lets this node in, by the last answer of each address.
+    fn set_shut_out(&self, why: Option<String>) {
+        let mut state = self.state.lock();
+        if state.shut_out.as_deref() != why.as_deref() {
+            state.shut_out = why.map(Arc::from);
+            self.publish(&state, Change::Member);
+        }
     }
 
     fn settle(&self) {
@@ -243,7 +268,8 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             }
         };
         let (epoch, members) = (state.members.epoch(), state.members.members());
-        let view = Arc::new(View { epoch, ring, routable, members, settled: state.settled });
+        let shut_out = state.shut_out.clone();
+        let view = Arc::new(View { epoch, ring, routable, members, settled: state.settled, shut_out });
         self.view.store(Arc::clone(&view));
         self.watch.send_replace(view);
     }

@@ -15,7 +15,7 @@ use hopcache_core::limits::{
     INTRODUCTION_PROBES_MAX, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS, PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX,
     REFUSED_WATCH_MS, SEED_RESOLVE_MS,
 };
-use hopcache_core::membership::{MemberState, Phase, Report, probe_pause};
+use hopcache_core::membership::{MemberState, NotAdmitted, Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -53,6 +53,41 @@ struct Target {
     refused_until: Option<Instant>,
     /// What was last logged about it, so that a lasting trouble is one line.
     said: String,
+    /// What its last answer says of this node's own place in the cluster.
+    verdict: Verdict,
+}
+
+/// What an address says of this node, by its last answer.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing: nobody answered there, or nobody has tried yet.
+    None,
+    /// One of the cluster, which lets this node in.
+    Member,
+    /// Another living node that has this node's name.
+    Namesake,
+    /// Somebody is there who does not take this node for one of the cluster: its key, cluster's name or protocol.
+    Stranger(String),
+}
+
+impl Verdict {
+    fn of_failure(error: &PeerError) -> Self {
+        match error {
+            PeerError::Refused(why) => Self::Stranger(why.clone()),
+            PeerError::Gone(_) | PeerError::TimedOut => Self::None,
+        }
+    }
+
+    fn of_not_admitted(error: &NotAdmitted, me: &NodeName) -> Self {
+        match error {
+            _ if error.is_of_name(me) => Self::Namesake,
+            NotAdmitted::Incompatible { .. } => Self::Stranger(error.to_string()),
+            NotAdmitted::NameTaken { .. }
+            | NotAdmitted::Full(_)
+            | NotAdmitted::Crowded(_)
+            | NotAdmitted::Unreachable { .. } => Self::None,
+        }
+    }
 }
 
 enum Done {
@@ -152,12 +187,14 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 target.me = true;
+                target.verdict = Verdict::None;
                 self.cluster.dismiss(addr);
                 return self.say_seeds();
             }
             Ok(who) => welcome(&self.cluster, addr, target, &who),
             Err(error) => {
                 tell_failure(&self.cluster, addr, target, &error);
+                target.verdict = Verdict::of_failure(&error);
                 Some(error.to_string())
             }
         };
@@ -177,6 +214,28 @@ impl<R: Send + Sync + 'static> Prober<R> {
             }
             target.said = text;
         }
+        self.cluster.set_shut_out(self.shut_out());
+    }
+
+    /// Why this node is not let in. A namesake always counts. Refusals count only where no address lets it in, and not
+    /// where merely nobody is there: the first node of a cluster is alone, a stranger to every node that is there is not.
+    fn shut_out(&self) -> Option<String> {
+        let verdicts = || self.targets.iter().map(|(addr, target)| (addr, &target.verdict));
+        if let Some((addr, _)) = verdicts().find(|(_, verdict)| **verdict == Verdict::Namesake) {
+            let name = self.cluster.name();
+            return Some(format!(
+                "the name {name} is taken by the node at {addr}: give each node its own node.name, or stop that one"
+            ));
+        }
+        if verdicts().any(|(_, verdict)| *verdict == Verdict::Member) {
+            return None;
+        }
+        verdicts().find_map(|(addr, verdict)| match verdict {
+            Verdict::Stranger(why) => Some(format!(
+                "no seed lets this node in; {addr} says {why}: check cluster.key, cluster.name, cluster.seeds and the versions"
+            )),
+            Verdict::None | Verdict::Member | Verdict::Namesake => None,
+        })
     }
 
     /// Probes where seeds, members and nodes heard of are, and nowhere else.
@@ -191,7 +250,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
             seeds.iter().copied().chain(others.map(|member| member.peer_addr)).chain(heard_of).collect();
         self.targets.retain(|addr, target| {
             let is_watched = target.refused_until.is_some_and(|until| now < until);
-            wanted.contains(addr) || target.in_flight || is_watched
+            let is_namesake = target.verdict == Verdict::Namesake;
+            wanted.contains(addr) || target.in_flight || is_watched || is_namesake
         });
         for addr in wanted {
             if self.targets.len() >= PROBE_TARGETS_MAX && !self.targets.contains_key(&addr) {
@@ -223,6 +283,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let now = Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.cluster.forget(now, &self.seeds.addrs());
         self.follow();
+        self.cluster.set_shut_out(self.shut_out());
     }
 
     /// Members that somebody saw fail are probed now, not when their turn comes; so are nodes heard of.
@@ -257,6 +318,7 @@ impl Target {
             is_seed: false,
             refused_until: None,
             said,
+            verdict: Verdict::None,
         }
     }
 }
@@ -275,9 +337,11 @@ fn welcome<R: Send + Sync + 'static>(
     match cluster.answered(addr, who) {
         Ok(_) => {
             target.name = Some(who.card.name.clone());
+            target.verdict = Verdict::Member;
             None
         }
         Err(error) => {
+            target.verdict = Verdict::of_not_admitted(&error, cluster.name());
             let pause = Duration::from_millis(REFUSED_WATCH_MS);
             target.refused_until.get_or_insert_with(|| Instant::now() + pause);
             Some(error.to_string())

@@ -72,17 +72,19 @@ pub(super) struct Scale {
     per_second: u64,
 }
 
-const BUCKETS: usize = 16;
+const BUCKETS: usize = 18;
 
-/// How long something took, in µs: from a memory hit (10 µs) to the longest run (a minute), about ×2.5 a step.
+/// How long something took, in µs: from a memory hit (10 µs) to the longest wait (a minute), about ×2.5 a step. The last two
+/// are the default of `origin.timeout` and what a client waits then at the most, and a little: what ends by a deadline lies
+/// below its bound, and is not shown somewhere in the bucket above.
 pub(super) static TAKEN: Scale = Scale {
     bounds: [
-        10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 5_000_000,
-        15_000_000, 60_000_000,
+        10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 2_500_000,
+        5_000_000, 15_000_000, 31_000_000, 61_000_000,
     ],
     text: [
         "0.00001", "0.000025", "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.01", "0.025",
-        "0.1", "0.25", "1", "5", "15", "60",
+        "0.1", "0.25", "1", "2.5", "5", "15", "31", "61",
     ],
     per_second: 1_000_000,
 };
@@ -92,11 +94,11 @@ pub(super) static TAKEN: Scale = Scale {
 pub(super) static LIVED: Scale = Scale {
     bounds: [
         0, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 90_000, 120_000, 300_000, 600_000,
-        3_600_000, 21_600_000, 86_400_000,
+        1_200_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
     ],
     text: [
-        "0", "0.1", "1", "2", "5", "10", "15", "30", "60", "90", "120", "300", "600", "3600", "21600",
-        "86400",
+        "0", "0.1", "1", "2", "5", "10", "15", "30", "60", "90", "120", "300", "600", "1200", "3600", "7200",
+        "21600", "86400",
     ],
     per_second: 1_000,
 };
@@ -185,7 +187,7 @@ mod tests {
         for line in [
             "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
             "t_seconds_bucket{class=\"read\",le=\"0.000025\"} 2",
-            "t_seconds_bucket{class=\"read\",le=\"60\"} 2",
+            "t_seconds_bucket{class=\"read\",le=\"61\"} 2",
             "t_seconds_bucket{class=\"read\",le=\"+Inf\"} 3",
             "t_seconds_sum{class=\"read\"} 70.000021",
             "t_seconds_count{class=\"read\"} 3",

@@ -144,7 +144,7 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let ended = self.run_in_slot(run, mode, text, deadline).await;
+        let ended = self.gate.in_doubt_while(self.run_in_slot(run, mode, text, deadline)).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
@@ -358,7 +358,7 @@ impl Origin for BoltOrigin {
         let _permit = self.permit_to_verify(deadline).await?;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let verified = self.verify_now(identity).await;
+        let verified = self.gate.in_doubt_while(self.verify_now(identity)).await;
         ticket.report(verified.as_ref().err());
         verified.map_err(|fault| self.blamed(fault).into())
     }

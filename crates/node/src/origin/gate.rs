@@ -2,13 +2,15 @@
 //! of credentials, and the prober that closes it again.
 //!
 //! What counts against Neo4j is a connection that cannot be opened. What it says of a statement, a user
-//! or itself is an answer. A run that timed out or was cut only raises a doubt, which the prober settles: so a
-//! slow query opens nothing, and a server that went silent is found out by the first run it lost.
+//! or itself is an answer. A run that timed out, was cut, or goes on for long only raises a doubt, which the prober
+//! settles: so a slow query opens nothing, and a server that went silent is found out long before the runs that it
+//! lost have used up their time. Those go on to their own deadlines: it may be back before.
 //!
 //! Clients never probe: while the breaker is not closed each is told at once, and one task, here, asks
 //! again, one connection at a time. So nobody waits for a server that is away, and it is found again
 //! without anybody asking.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,13 +18,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hopcache_core::breaker::{Admission, Breaker, BreakerSettings, BreakerState, CallReport};
 use hopcache_core::limits::{
-    ORIGIN_BREAKER_FAILURES_MAX, ORIGIN_BREAKER_OPEN_MS, ORIGIN_BREAKER_PROBE_MS_MAX,
+    ORIGIN_BREAKER_FAILURES_MAX, ORIGIN_BREAKER_OPEN_MS, ORIGIN_BREAKER_PROBE_MS_MAX, ORIGIN_DOUBT_MS,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginFault;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
@@ -79,6 +81,17 @@ impl Gate {
         let admission =
             admission.ok_or_else(|| OriginFault::Unreachable("its breaker is open".to_owned()))?;
         Ok(Ticket { gate: self, admission })
+    }
+
+    /// The call's end, with a doubt for each [`ORIGIN_DOUBT_MS`] that it goes on.
+    pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        loop {
+            if let Ok(ended) = timeout(Duration::from_millis(ORIGIN_DOUBT_MS), &mut call).await {
+                return ended;
+            }
+            self.doubts.notify_one();
+        }
     }
 
     /// Probes whenever there is a doubt, until it is settled and the breaker closed; one probe at a time.

@@ -183,3 +183,25 @@ async fn late_reports_change_nothing() {
     }
     assert!(!bench.call(None) && !bench.gate.is_reachable(), "still open");
 }
+
+/// F25, silence behind connections that stand: a run that may take half a minute does not have to be over before anybody
+/// asks whether the server is there; it is not ended by what the probe says.
+#[tokio::test(start_paused = true)]
+async fn a_long_run_has_the_server_probed_meanwhile() {
+    let bench = Bench::new(false, 2_000);
+    let gate = Arc::clone(&bench.gate);
+    let run = tokio::spawn(async move { gate.in_doubt_while(pass(30_000)).await });
+    pass(10_000).await;
+    assert!((2..=6).contains(&bench.server.probes()), "{} probes in 10 s", bench.server.probes());
+    assert!(bench.call(None), "slow is not away");
+    bench.server.is_away.store(true, Ordering::Relaxed);
+    pass(ORIGIN_DOUBT_MS + 2_000 + 2_000 + 1_000).await;
+    assert!(!bench.call(None), "known to be away before the run's time is over");
+    assert!(!run.is_finished());
+    bench.server.is_away.store(false, Ordering::Relaxed);
+    pass(30_000).await;
+    assert!(run.is_finished() && bench.call(None), "and found again");
+    let before = bench.server.probes();
+    pass(60_000).await;
+    assert_eq!(bench.server.probes(), before, "nobody asks without a doubt");
+}
