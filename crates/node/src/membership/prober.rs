@@ -7,9 +7,6 @@
 //! One loop owns all its state. Probes and resolutions run in a `JoinSet` that the loop owns too, at
 //! most [`PROBES_IN_FLIGHT_MAX`] probes at a time; when the loop is dropped they end with it.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -159,7 +156,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let mut free_for_silent = PROBES_OF_SILENT_MAX.saturating_sub(silent);
         let idle = self.targets.iter().filter(|(addr, target)| {
             // Nobody else can live at this node's own address; at another one that is this node's too, somebody may.
-            !target.in_flight && !(target.me && **addr == self.own)
+            !(target.in_flight || target.me && **addr == self.own)
         });
         let mut next: Vec<_> = idle.map(|(addr, target)| (target.probe_at, *addr, target)).collect();
         next.sort_unstable_by_key(|(at, addr, _)| (*at, *addr));
@@ -411,3 +408,6 @@ fn report_at<R: Send + Sync + 'static>(
         cluster.saw(name, report);
     }
 }
+
+#[cfg(test)]
+mod tests;
