@@ -18,7 +18,7 @@ use hashring::HashRing;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key::QueryKey;
-use crate::limits::WEIGHT_DEFAULT;
+use crate::limits::{RING_PLACES_MAX, WEIGHT_DEFAULT};
 use crate::membership::Weight;
 use crate::node::NodeName;
 
@@ -82,8 +82,8 @@ impl Ring {
         Self::build(evenly(members), virtual_nodes, epoch)
     }
 
-    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` × weight each.
-    /// A heavier node's virtual nodes include all that it has when lighter, so a weight that grows only
+    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` × weight each, or
+    /// where that is more than [`RING_PLACES_MAX`] for all, with as much less. A heavier node's virtual nodes include all that it has when lighter, so a weight that grows only
     /// draws keys to that node.
     #[must_use]
     pub fn weighted(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Self {
@@ -94,8 +94,10 @@ impl Ring {
         let members = in_order(&members);
         // By position, so that of two virtual nodes at one place the first name's stays, always.
         let mut places = BTreeMap::new();
-        for (member, (name, weight)) in members.iter().enumerate() {
-            for index in 0..places_of(virtual_nodes, *weight) {
+        let wanted: Vec<u32> = members.iter().map(|(_, weight)| places_of(virtual_nodes, *weight)).collect();
+        let all = wanted.iter().map(|wanted| u64::from(*wanted)).sum();
+        for (member, ((name, _), wanted)) in members.iter().zip(wanted).enumerate() {
+            for index in 0..within_bound(wanted, all) {
                 places.entry(position_of(name, index)).or_insert(member);
             }
         }
@@ -147,6 +149,12 @@ impl Ring {
         &self.members
     }
 
+    /// How many places it has, of all members together: at most [`RING_PLACES_MAX`], and one for each member.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.circle.len()
+    }
+
     /// Which view this is.
     #[must_use]
     pub const fn epoch(&self) -> RingEpoch {
@@ -158,6 +166,17 @@ impl Ring {
 fn places_of(virtual_nodes: u32, weight: Weight) -> u32 {
     let places = u64::from(virtual_nodes) * u64::from(weight.hundredths()) / u64::from(WEIGHT_DEFAULT);
     u32::try_from(places).unwrap_or(u32::MAX).max(u32::from(virtual_nodes > 0))
+}
+
+/// What a member gets of the places it wants, where all want so many: as much less as all are over the bound. It follows from
+/// the members, their weights and the virtual node count alone, as the epoch does, so all nodes place alike; and a member keeps the
+/// first of its places, so that one who comes or goes moves little more than its own share.
+fn within_bound(wanted: u32, all: u64) -> u32 {
+    if all <= u64::from(RING_PLACES_MAX) {
+        return wanted;
+    }
+    let places = u64::from(wanted) * u64::from(RING_PLACES_MAX) / all;
+    u32::try_from(places).unwrap_or(u32::MAX).max(u32::from(wanted > 0))
 }
 
 fn position_of(name: &NodeName, index: u32) -> u64 {

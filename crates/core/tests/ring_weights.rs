@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::{VIRTUAL_NODES_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
+use hopcache_core::limits::{
+    MEMBERS_MAX, RING_PLACES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, WEIGHT_MAX, WEIGHT_MIN,
+};
 use hopcache_core::membership::Weight;
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::{Ring, RingEpoch};
@@ -91,6 +93,34 @@ fn a_weight_that_grows_draws_keys_to_its_node_only() {
         let (old, new) = (before.owner(&key).unwrap(), after.owner(&key).unwrap());
         assert!(old == new || new.as_str() == "node-1");
     }
+}
+
+/// I9: whatever is configured and said by cards, a ring has a bound; under it every member has what it asks for, over it
+/// as much less as the others, placed alike by all nodes.
+#[test]
+fn a_ring_is_bounded_and_keeps_the_proportions() {
+    let mut heavy = members(&[WEIGHT_MAX; MEMBERS_MAX]);
+    heavy[5].1 = Weight::new(WEIGHT_MAX / 2).unwrap();
+    let ring = Ring::weighted(&heavy, VIRTUAL_NODES_MAX);
+    assert!((RING_PLACES_MAX as usize * 9 / 10..=RING_PLACES_MAX as usize).contains(&ring.places()));
+    let due = 1.0 / (MEMBERS_MAX as f64 - 0.5);
+    let mut shares: Vec<f64> = heavy.iter().map(|(name, _)| ring.share(name) / due).collect();
+    assert!((0.4..0.6).contains(&shares.swap_remove(5)));
+    assert!(shares.iter().all(|share| (0.8..1.2).contains(share)), "{shares:?}");
+    heavy.reverse();
+    let other = Ring::weighted(&heavy, VIRTUAL_NODES_MAX);
+    assert!(ring.epoch() == other.epoch() && (0..1_000).all(|k| ring.owner(&key(k)) == other.owner(&key(k))));
+    // A member that goes leaves its share to the others, and little else moves.
+    let fewer = Ring::weighted(&heavy[1..], VIRTUAL_NODES_MAX);
+    let gone = &heavy[0].0.clone();
+    let stays = |k: &u64| ring.owner(&key(*k)) != Some(gone);
+    let moved = (0..10_000).filter(stays).filter(|k| ring.owner(&key(*k)) != fewer.owner(&key(*k))).count();
+    assert!(moved < 200, "{moved} of 10,000 keys moved between members that stay");
+    // A light one among heavy ones still has a place.
+    heavy[0].1 = Weight::new(WEIGHT_MIN).unwrap();
+    assert!(Ring::weighted(&heavy, VIRTUAL_NODES_MAX).share(gone) > 0.0);
+    let usual = members(&[100; MEMBERS_MAX]);
+    assert!(ring_of(&usual).places() > 127_000, "what is usual is not cut");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The timers of one [`crate::Gossip`], in order of time. The clock is the caller's.
 //!
 //! Decides which timer is due, and bounds how many wait: of foca's periodic ones only the latest counts,
-//! since each new one makes the older ones void.
+//! since each new one makes the older ones void. These always have their place: a round that is not begun
+//! never comes back. Of the others (suspicions) the newest give way: their member is pinged, and suspected, again.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +21,11 @@ pub struct Timers {
 impl Timers {
     /// Takes what [`crate::Effect::Wake`] brought.
     pub fn add(&mut self, now: Millis, after: Millis, timer: Timer) {
-        if let Some(slot) = slot_of(&timer) {
-            self.waiting.retain(|_, other| slot_of(other) != Some(slot));
-        }
-        if self.waiting.len() >= GOSSIP_TIMERS_MAX {
-            // Suspicions only: at most one for each period and its length are ever under way.
-            return;
+        match slot_of(&timer) {
+            Some(slot) => self.waiting.retain(|_, other| slot_of(other) != Some(slot)),
+            // At most one suspicion for each period and its length are ever under way: far fewer than this.
+            None if self.suspicions() >= GOSSIP_TIMERS_MAX - SLOTS => return,
+            None => {}
         }
         self.added += 1;
         self.waiting.insert((Millis(now.0.saturating_add(after.0)), self.added), timer);
@@ -44,6 +44,10 @@ impl Timers {
         Some((first.remove(), late))
     }
 
+    fn suspicions(&self) -> usize {
+        self.waiting.values().filter(|timer| slot_of(timer).is_none()).count()
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -57,6 +61,9 @@ impl Timers {
     }
 }
 
+/// How many kinds of timers have a place of their own.
+const SLOTS: usize = 5;
+
 const fn slot_of(timer: &Timer) -> Option<u8> {
     match &timer.kind {
         Kind::House => Some(0),
@@ -65,5 +72,47 @@ const fn slot_of(timer: &Timer) -> Option<u8> {
         Kind::Foca(foca::Timer::PeriodicGossip(_)) => Some(3),
         Kind::Foca(foca::Timer::PeriodicAnnounce(_)) => Some(4),
         Kind::Foca(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use hopcache_core::membership::{Card, Phase};
+    use hopcache_core::node::{Incarnation, NodeName};
+
+    use super::*;
+    use crate::identity::Identity;
+
+    fn suspicion(life: u64) -> Timer {
+        let addr = SocketAddr::from(([10, 0, 0, 1], 7_000));
+        let card = Card::new(NodeName::new("node-x").unwrap(), addr, Incarnation(life), Phase::Ready);
+        let suspect =
+            foca::Timer::ChangeSuspectToDown { member_id: Identity::new(card), incarnation: 0, token: 0 };
+        Timer { kind: Kind::Foca(suspect), put_off: false }
+    }
+
+    /// However many suspicions wait, every periodic timer has its place: a node whose probe timer is dropped would
+    /// never ping anybody again. The bound holds all the same (I9).
+    #[test]
+    fn only_suspicions_give_way() {
+        let mut timers = Timers::default();
+        for life in 0..2 * GOSSIP_TIMERS_MAX as u64 {
+            timers.add(Millis(0), Millis(5), suspicion(life));
+        }
+        let periodic = [
+            Kind::House,
+            Kind::Foca(foca::Timer::ProbeRandomMember(1)),
+            Kind::Foca(foca::Timer::PeriodicGossip(1)),
+            Kind::Foca(foca::Timer::PeriodicAnnounce(1)),
+        ];
+        for kind in periodic.iter().chain(&periodic) {
+            timers.add(Millis(0), Millis(1), Timer { kind: kind.clone(), put_off: false });
+        }
+        assert!(timers.len() <= GOSSIP_TIMERS_MAX, "{}", timers.len());
+        let first: Vec<Kind> = periodic.iter().filter_map(|_| Some(timers.pop(Millis(1))?.0.kind)).collect();
+        assert_eq!(first, periodic);
+        assert!(timers.pop(Millis(1)).is_none() && timers.len() > GOSSIP_TIMERS_MAX / 2);
     }
 }

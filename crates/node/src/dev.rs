@@ -9,6 +9,8 @@ use anyhow::{Context, bail};
 use base64::Engine as _;
 use hopcache_embedded::{Example, examples};
 use rand::RngCore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::{print, say};
 use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
@@ -43,14 +45,33 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
         show(&addrs).await?;
     }
     say("\nCtrl-C ends it.");
-    stop.told().await;
-    say("\nending");
-    let leaving = futures_util::future::join_all(nodes.into_iter().map(Node::leave));
+    let told = CancellationToken::new();
+    let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, told.clone())).collect();
     tokio::select! {
-        _ = leaving => {}
+        () = stop.told() => {}
+        () = all_end(&mut running) => return Ok(()),
+    }
+    say("\nending");
+    told.cancel();
+    tokio::select! {
+        () = all_end(&mut running) => {}
         () = stop.told() => {}
     }
     Ok(())
+}
+
+/// A node leaves when all are told to, or when it alone is (`hopcache drain`): then the others go on.
+async fn until_left(node: Node, told: CancellationToken) {
+    let leaving = node.standing().leaving.clone();
+    tokio::select! {
+        () = told.cancelled() => {}
+        () = leaving.cancelled() => {}
+    }
+    node.leave().await;
+}
+
+async fn all_end(running: &mut JoinSet<()>) {
+    while running.join_next().await.is_some() {}
 }
 
 fn random_key() -> Secret {

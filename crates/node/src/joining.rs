@@ -1,7 +1,7 @@
 //! Coming into a cluster: when this node says that it is ready for keys, and when it tells its balancer so.
 //!
-//! Joining (it owns nothing; what its clients ask it asks the owners) · every seed was tried once, and the view came to
-//! rest · nobody has its name, and not everybody refuses it · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
+//! Joining (it owns nothing; what its clients ask it asks the owners) · a member was met, or no seed is left that may
+//! only be slow, and the view came to rest · nobody has its name, and not everybody refuses it · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
 //! node's ring, or `cluster.join_timeout` is over · `readyz` 200. So no balancer sends requests to a node that would
 //! forward what the others forward to it, and a cluster whose nodes start all at once is not built up one by one.
 //!
@@ -25,7 +25,7 @@ use crate::routing::Members;
 /// How far a node has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
-    /// Seeds are resolved and probed for the first time.
+    /// Seeds are resolved and probed until one is a member, or none is left that may only be slow.
     Seeds,
     /// Members still come and go.
     Settling,
@@ -56,7 +56,9 @@ impl Joining {
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         Some(match &*self.stage.lock() {
-            Stage::Seeds => "joining: not every seed has been tried yet".to_owned(),
+            Stage::Seeds => {
+                "joining: no member has answered, and not every seed is known to be free".to_owned()
+            }
             Stage::Settling => "joining: members still come and go".to_owned(),
             Stage::ShutOut(why) => format!("not let in: {why}"),
             Stage::Waiting(names) => {
@@ -141,8 +143,12 @@ impl Joining {
 
     async fn settle(&self, members: &Members, deadline: Instant) {
         let mut views = members.subscribe();
-        // An error means that the node ends.
-        let _ = timeout_at(deadline, views.wait_for(|view| view.settled)).await;
+        // An error inside means that the node ends.
+        if timeout_at(deadline, views.wait_for(|view| view.settled)).await.is_err() {
+            tracing::warn!(
+                "not every seed is known to be free; not waiting any longer (cluster.join_timeout)"
+            );
+        }
         self.set(Stage::Settling);
         let at_rest = async {
             while timeout(Duration::from_millis(JOIN_SETTLE_MS), views.changed())

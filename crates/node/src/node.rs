@@ -3,12 +3,13 @@
 //! Nothing is decided here but the order in which things start and stop. Every task belongs to one
 //! of the trackers of [`Node`], and none outlives it.
 
+mod background;
 mod leaving;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,6 +47,7 @@ use crate::origin::own_login;
 use crate::patience::Patience;
 use crate::peer::auth::{ClusterKey, Keyring};
 use crate::peer::client::PeerClient;
+use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
 use crate::routing::{MemberRouting, Members, ring_of};
@@ -82,6 +84,8 @@ pub struct Standing {
     pub joining: Joining,
     /// Told to leave.
     pub leaving: CancellationToken,
+    /// A task that the node cannot do without and that has ended by a defect: the node leaves because of it.
+    pub broken: OnceLock<&'static str>,
 }
 
 impl Standing {
@@ -144,7 +148,7 @@ impl Node {
     /// When an address cannot be bound, or the configuration turns out not to work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
         let (listeners, socket) = Listeners::bind(settings).await?;
-        let peer_addr = advertised(settings, listeners.peer.local_addr()?).await;
+        let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
         let clock = SystemClock::start();
         let keys = keyring(settings)?;
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
@@ -178,6 +182,7 @@ impl Node {
             virtual_nodes,
             joining: Joining::default(),
             leaving: CancellationToken::new(),
+            broken: OnceLock::new(),
         });
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let join_timeout = settings.cluster.join_timeout_ms.duration();
@@ -198,7 +203,7 @@ impl Node {
             serve_on: settings.node.serve_on_ms.duration(),
         };
         node.start_background(prober);
-        node.spawn(talk.run());
+        node.spawn("gossip", talk.run());
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
@@ -217,20 +222,20 @@ impl Node {
     }
 
     fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
-        self.spawn(async move { prober.run().await });
+        self.spawn("probes", async move { prober.run().await });
         let engine = Arc::clone(&self.standing.engine);
-        self.spawn(async move { match engine.follow_invalidations().await {} });
+        self.spawn("invalidations", async move { match engine.follow_invalidations().await {} });
         let engine = Arc::clone(&self.standing.engine);
-        self.spawn(async move { match engine.look_after_peers().await {} });
+        self.spawn("peers", async move { match engine.look_after_peers().await {} });
         let standing = Arc::clone(&self.standing);
-        self.spawn(async move { watch_ring(&standing).await });
+        self.spawn("the ring", async move { watch_ring(&standing).await });
         let standing = Arc::clone(&self.standing);
-        self.spawn(async move { match own_login::watch(&*standing.origin).await {} });
+        self.spawn("its own login", async move { match own_login::watch(&*standing.origin).await {} });
     }
 
     fn start_joining(&self, link: Arc<PeerLink>, timeout: Duration) {
         let standing = Arc::clone(&self.standing);
-        self.spawn(async move {
+        self.spawn("joining", async move {
             let (members, leaving) = (Arc::clone(&standing.members), standing.leaving.clone());
             standing.joining.run(members, link, leaving, timeout).await;
         });
@@ -241,13 +246,14 @@ impl Node {
             usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
         let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
         let stop = self.stop_clients.clone();
-        self.clients.spawn(serve(
+        let served = serve(
             listeners.client,
             parting(front.service(), Arc::clone(&self.is_leaving)),
             (bounds(clients_max), self.refusals(0, crate::front::answer::unserved)),
             self.clients.clone(),
             stop,
-        ));
+        );
+        self.clients.spawn(self.guarded("the client listener", served));
 
         let desk = PeerDesk {
             meters: Arc::clone(&self.standing.meters),
@@ -258,7 +264,7 @@ impl Node {
         let stop = self.stop_peers.clone();
         let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
         let served = serve(listeners.peer, peers, door, self.peers.clone(), stop);
-        self.peers.spawn(served);
+        self.peers.spawn(self.guarded("the peer listener", served));
 
         let admin = Admin::new(Arc::clone(&self.standing), settings).router();
         let stop = self.stop_rest.clone();
@@ -269,23 +275,13 @@ impl Node {
             self.background.clone(),
             stop,
         );
-        self.background.spawn(served);
+        self.background.spawn(self.guarded("the admin listener", served));
     }
 
     /// What the listener at this place of [`crate::words::LISTENERS`] says and counts.
     fn refusals(&self, listener: usize, words: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
         let meters = Arc::clone(&self.standing.meters);
         Refusals { words, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
-    }
-
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop_rest.clone();
-        self.background.spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = work => {}
-            }
-        });
     }
 }
 
@@ -301,18 +297,26 @@ fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
 }
 
 /// Query keys and entry seals come from the cluster's key, or from one of their own that stays when that is changed, so that all nodes agree and nobody else can
-/// forge an entry. Without a key (a cluster of one) they are the same on every start, so that a store
-/// that outlives the process stays useful.
+/// forge an entry; and from the cluster's name, so that two clusters with one key and one store have nothing in common. Without a key (a cluster of one) they are
+/// the same on every start, so that a store that outlives the process stays useful.
 fn secrets(settings: &Settings) -> Secrets {
     let cluster = &settings.cluster;
     let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
+    let secret = data_secret(&cluster.name, secret.as_bytes());
     Secrets {
-        hasher: KeyHasher::new(secret.as_bytes()),
-        checksum_key: ChecksumKey(blake3::derive_key(
-            "hopcache 2026-11-21 entry checksum",
-            secret.as_bytes(),
-        )),
+        hasher: KeyHasher::new(&secret),
+        checksum_key: ChecksumKey(blake3::derive_key("hopcache 2026-11-21 entry checksum", &secret)),
     }
+}
+
+/// A cluster that was given no name keeps the key as it is: entries of releases that did not look at the name stay readable.
+fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
+    if cluster == CLUSTER_NAME_DEFAULT {
+        return Cow::Borrowed(secret);
+    }
+    // The name's length before it, so that no two pairs of name and key give one text.
+    let text = [&(cluster.len() as u64).to_be_bytes(), cluster.as_bytes(), secret].concat();
+    Cow::Owned(blake3::derive_key("hopcache 2026-11-21 data of a named cluster", &text).to_vec())
 }
 
 fn policy(settings: &Settings) -> Policy {
@@ -429,10 +433,32 @@ mod tests {
     use super::*;
     use crate::config::{Sources, load};
 
-    fn policy_of(sets: &[&str]) -> Policy {
+    fn settings_of(sets: &[&str]) -> Settings {
         let sets = sets.iter().map(ToString::to_string).collect();
-        let sources = Sources { file: None, environment: Vec::new(), sets };
-        policy(&load(&sources).unwrap().settings)
+        load(&Sources { file: None, environment: Vec::new(), sets }).unwrap().settings
+    }
+
+    fn policy_of(sets: &[&str]) -> Policy {
+        policy(&settings_of(sets))
+    }
+
+    /// Clusters of different names that share a key and a store have no entry in common (I10); one without a name has the
+    /// entries that it always had.
+    #[test]
+    fn a_name_separates_the_data_of_clusters_with_one_key() {
+        let checksum = |sets: &[&str]| secrets(&settings_of(sets)).checksum_key.0;
+        let key = "cluster.key=the key that both of them have";
+        let unnamed = checksum(&[key]);
+        let plain =
+            blake3::derive_key("hopcache 2026-11-21 entry checksum", b"the key that both of them have");
+        assert_eq!(unnamed, plain);
+        assert_eq!(unnamed, checksum(&[key, "cluster.name=hopcache"]));
+        let named = ["cluster.name=staging", "cluster.name=production"].map(|name| checksum(&[key, name]));
+        assert!(named[0] != named[1] && !named.contains(&unnamed));
+        assert_eq!(
+            named[0],
+            checksum(&["cluster.data_key=the key that both of them have", "cluster.name=staging"])
+        );
     }
 
     /// `refresh.min_ttl` is taken as it is said, whatever the jitter and the TTL: the engine compares, once.

@@ -43,15 +43,19 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         admin = %settings.node.admin_addr,
         "serving"
     );
-    let leaving = node.standing().leaving.clone();
+    let standing = Arc::clone(node.standing());
     tokio::select! {
         () = stop.told() => {}
-        () = leaving.cancelled() => {}
+        () = standing.leaving.cancelled() => {}
     }
     // A second signal means now.
     tokio::select! {
-        () = node.leave() => Ok(()),
+        () = node.leave() => {}
         () = stop.told() => anyhow::bail!("stopped before everything had ended"),
+    }
+    match standing.broken.get() {
+        Some(task) => anyhow::bail!("left because a task broke: {task}"),
+        None => Ok(()),
     }
 }
 

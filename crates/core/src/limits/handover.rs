@@ -1,6 +1,7 @@
-//! Bounds of what happens when the ring changes: a node that joins, a node that leaves, and keys that move between them.
+//! Bounds of what happens when the ring changes: a node that joins, a node that leaves, keys that move between them; and of
+//! how members are found and placed.
 
-use super::PROBE_UP_MS;
+use super::{PROBE_UP_MS, PROBES_IN_FLIGHT_MAX};
 
 /// For how long after a change of the ring a former owner keeps its copies of keys that moved, and is asked for them: ten
 /// probes of a member that is up, so that all nodes have the new ring well before, and hot keys were asked for.
@@ -38,3 +39,16 @@ pub const SERVE_ON_MS_DEFAULT_MAX: u64 = 2_000;
 /// Time at the end of a node for each of: flights' followers that are sent elsewhere, connections of operators, leases. An eighth
 /// of `node.drain` where that is less.
 pub const LAST_WORDS_MS_MAX: u64 = 1_000;
+
+/// Places on a ring, of all members together: 128 members of 1,000 each, at 24 bytes a place 3 MB, built in tens of
+/// milliseconds. Where weights and `cluster.virtual_nodes` ask for more, every member gets as much less of them.
+pub const RING_PLACES_MAX: u32 = 1 << 17;
+/// Probes under way at a time of addresses that did not answer the last ones, or never have: one that is silent holds its
+/// slot for the whole timeout, and the slots left are for members that answer. A quarter.
+pub const PROBES_OF_SILENT_MAX: usize = PROBES_IN_FLIGHT_MAX - PROBES_IN_FLIGHT_MAX / 4;
+/// Pause before an address is probed again that answered as this node itself and is not the one it advertises: a
+/// balancer's, behind which others stand too.
+pub const PROBE_SELF_MS: u64 = 5_000;
+/// For how long a node looks for its own advertised address before it refuses to start: a container's own name may be
+/// known to the resolver only seconds after its start.
+pub const ADVERTISE_RESOLVE_MS: u64 = 10_000;

@@ -202,12 +202,13 @@ impl Membership {
     /// # Errors
     /// [`NotAdmitted`]; nothing changed then, and the card is not to be probed.
     pub fn heard(&mut self, card: &Card) -> Result<Heard, NotAdmitted> {
-        if self.is_me(&card.name, card.life) {
+        // At this node's own address nobody else can live: another life there is one that it had before.
+        if card.name == self.me.name && (card.life == self.me.life || card.peer_addr == self.me.peer_addr) {
             return Ok(Heard::Known(Change::None));
         }
         if let Err(why) = self.admissible(card.peer_addr, card) {
             // Whether it lives, and the name is taken, a probe tells: the card may be one of this node's earlier lives.
-            if why.is_of_name(&self.me.name) && card.peer_addr != self.me.peer_addr {
+            if why.is_of_name(&self.me.name) {
                 let _ = self.introduce(card);
             }
             return Err(why);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hopcache_core::limits::{GOSSIP_LEAVE_MS, GOSSIP_ORDERS_MAX};
 use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use super::socket::Talk;
 use crate::membership::Cluster;
@@ -22,7 +22,6 @@ pub(super) enum Order {
 #[derive(Debug, Clone)]
 pub struct GossipHandle {
     orders: mpsc::Sender<Order>,
-    has_heard: watch::Receiver<bool>,
 }
 
 impl std::fmt::Debug for Order {
@@ -41,8 +40,7 @@ pub fn gossip<R: Send + Sync + 'static>(
     meters: Arc<Meters>,
 ) -> (GossipHandle, Talk<R>) {
     let (orders, obeyed) = mpsc::channel(GOSSIP_ORDERS_MAX);
-    let (said, has_heard) = watch::channel(false);
-    (GossipHandle { orders, has_heard }, Talk::new((socket, keys), members, meters, (obeyed, said)))
+    (GossipHandle { orders }, Talk::new((socket, keys), members, meters, obeyed))
 }
 
 impl GossipHandle {
@@ -56,13 +54,5 @@ impl GossipHandle {
             }
         };
         let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), said).await;
-    }
-
-    /// Returns once a datagram of another node has been believed; never if none is. For a deadline of the caller's.
-    pub async fn heard_somebody(&self) {
-        let mut has_heard = self.has_heard.clone();
-        if has_heard.wait_for(|heard| *heard).await.is_err() {
-            std::future::pending::<()>().await;
-        }
     }
 }

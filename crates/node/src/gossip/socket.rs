@@ -16,7 +16,7 @@ use hopcache_core::membership::{Card, Change, Report};
 use hopcache_core::time::Millis;
 use hopcache_gossip::{Effect, Gossip, Settings, Timers};
 use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::handle::Order;
@@ -39,7 +39,6 @@ pub struct Talk<R> {
     meters: Arc<Meters>,
     complaints: Complaints,
     orders: mpsc::Receiver<Order>,
-    has_heard: watch::Sender<bool>,
     effects: Vec<Effect>,
     started: Instant,
 }
@@ -49,7 +48,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
         (socket, keys): (UdpSocket, Keyring),
         members: Arc<Cluster<R>>,
         meters: Arc<Meters>,
-        (orders, has_heard): (mpsc::Receiver<Order>, watch::Sender<bool>),
+        orders: mpsc::Receiver<Order>,
     ) -> Self {
         let sealer = Sealer::new(keys.own());
         Self {
@@ -63,7 +62,6 @@ impl<R: Send + Sync + 'static> Talk<R> {
             meters,
             complaints: Complaints::default(),
             orders,
-            has_heard,
             effects: Vec::new(),
             started: Instant::now(),
         }
@@ -142,7 +140,6 @@ impl<R: Send + Sync + 'static> Talk<R> {
     fn take(&mut self, datagram: &mut [u8]) -> Result<(), Refused> {
         let message = self.opener.open(datagram)?;
         self.core.heard(message, &mut self.effects)?;
-        self.has_heard.send_if_modified(|heard| !std::mem::replace(heard, true));
         Ok(())
     }
 

@@ -24,7 +24,7 @@ use hopcache_core::membership::{
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 use crate::peer::auth::PeerIdentity;
@@ -43,7 +43,7 @@ pub struct View<R> {
     pub routable: Arc<[NodeName]>,
     /// All members in the order of their names, this node included.
     pub members: Vec<MemberInfo>,
-    /// Whether every seed has been tried once. Before that a lone node may only be early.
+    /// Whether a member was met, or every seed was tried and none was silent. Before that a lone node may only be early.
     pub settled: bool,
     /// Why the cluster does not let this node in, and what to do; nothing where it does, or nobody is there.
     pub shut_out: Option<Arc<str>>,
@@ -57,6 +57,8 @@ pub struct Cluster<R> {
     /// This node's.
     name: NodeName,
     state: Mutex<State>,
+    /// Held while a view is made, so that views appear in the order of the changes they show; which state the last one shows.
+    published: Mutex<u64>,
     compose: Compose<R>,
     view: ArcSwap<View<R>>,
     watch: watch::Sender<Arc<View<R>>>,
@@ -68,6 +70,8 @@ pub struct Cluster<R> {
 
 struct State {
     members: Membership,
+    /// Counts changes.
+    version: u64,
     settled: bool,
     shut_out: Option<Arc<str>>,
 }
@@ -91,7 +95,8 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         });
         Arc::new(Self {
             name,
-            state: Mutex::new(State { members, settled: false, shut_out: None }),
+            state: Mutex::new(State { members, version: 0, settled: false, shut_out: None }),
+            published: Mutex::new(0),
             compose: Box::new(compose),
             watch: watch::Sender::new(Arc::clone(&view)),
             view: ArcSwap::new(view),
@@ -152,10 +157,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
 
     /// Says another phase of this node; the card to be spread. The view has changed when this returns.
     pub fn set_phase(&self, phase: Phase) -> Card {
-        let mut state = self.state.lock();
-        let (card, change) = state.members.set_phase(phase);
-        self.publish(&state, change);
-        card
+        self.change(|members| members.set_phase(phase))
     }
 
     /// Where the seeds are, as far as they resolve, this node's own address left out.
@@ -170,17 +172,17 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// # Errors
     /// [`NotAdmitted`]: nothing changed, and it is not to be probed.
     pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
-        let mut state = self.state.lock();
-        let heard = state.members.heard(card).inspect_err(|why| {
-            if why.is_of_name(&self.name) {
-                self.suspicion.notify_one();
-            }
-        })?;
-        match heard {
-            Heard::Known(change) => self.publish(&state, change),
-            Heard::Probe(_) => self.suspicion.notify_one(),
+        let heard = self.change(|members| {
+            let heard = members.heard(card);
+            let change = if let Ok(Heard::Known(change)) = heard { change } else { Change::None };
+            (heard, change)
+        });
+        if matches!(&heard, Ok(Heard::Probe(_)))
+            || heard.as_ref().is_err_and(|why| why.is_of_name(&self.name))
+        {
+            self.suspicion.notify_one();
         }
-        Ok(heard)
+        heard
     }
 
     /// Gossip says that a life of a member is dead, or said goodbye. The view has changed, if it does, when this
@@ -205,35 +207,32 @@ impl<R: Send + Sync + 'static> Cluster<R> {
 
     /// Forgets who was down for long and is no seed.
     fn forget(&self, now: Millis, seeds: &BTreeSet<SocketAddr>) {
-        let mut state = self.state.lock();
-        let change = state.members.forget(now, |addr| seeds.contains(&addr));
-        self.publish(&state, change);
+        self.change(|members| ((), members.forget(now, |addr| seeds.contains(&addr))));
     }
 
     /// Somebody saw a member fail, or gossip said so. The view has changed, if it does, when this returns.
     pub fn saw(&self, node: &NodeName, report: Report) -> Change {
-        let mut state = self.state.lock();
-        let change = state.members.report(node, report);
-        self.publish(&state, change);
-        change
+        self.change(|members| {
+            let change = members.report(node, report);
+            (change, change)
+        })
     }
 
     /// `addr` answered a probe. The answer may be older than a report: the peer answers, dies, a forward is
     /// refused and reported, then the answer is noted and the peer is routed to again. The next forward or
     /// probe is refused in turn, so this costs one more refused connection and heals by itself.
     fn answered(&self, addr: SocketAddr, who: &PeerIdentity) -> Result<Change, NotAdmitted> {
-        let mut state = self.state.lock();
-        let change = state.members.answered(addr, &who.card)?;
-        self.publish(&state, change);
-        Ok(change)
+        self.change(|members| {
+            let change = members.answered(addr, &who.card);
+            let shown = *change.as_ref().unwrap_or(&Change::None);
+            (change, shown)
+        })
     }
 
     /// As if its address had answered a probe with this card.
     #[cfg(test)]
     pub(crate) fn admit(&self, card: &Card) {
-        let mut state = self.state.lock();
-        let change = state.members.answered(card.peer_addr, card).unwrap();
-        self.publish(&state, change);
+        self.change(|members| ((), members.answered(card.peer_addr, card).unwrap()));
     }
 
     /// Whether this life of another node of this node's name has answered a probe.
@@ -255,7 +254,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let mut state = self.state.lock();
         if state.shut_out.as_deref() != why.as_deref() {
             state.shut_out = why.map(Arc::from);
-            self.publish(&state, Change::Member);
+            self.publish(state);
         }
     }
 
@@ -263,26 +262,46 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let mut state = self.state.lock();
         if !state.settled {
             state.settled = true;
-            self.publish(&state, Change::Member);
+            self.publish(state);
         }
     }
 
-    /// Called under the lock, so that views appear in the order of the changes they show.
-    fn publish(&self, state: &State, change: Change) {
+    /// Changes the members; the view shows it, if there is anything to show, when this returns.
+    fn change<T>(&self, change: impl FnOnce(&mut Membership) -> (T, Change)) -> T {
+        let mut state = self.state.lock();
+        let (told, change) = change(&mut state.members);
+        if change != Change::None {
+            self.publish(state);
+        }
+        told
+    }
+
+    /// Publishes a state that has changed. A ring takes milliseconds to build, so that is done without the state's lock: who
+    /// answers probes and gossip goes on meanwhile. Two at once:
+    ///   one changes to 1 · other changes to 2 · other publishes 2 · one finds that 2 shows its change too, and publishes nothing.
+    fn publish(&self, mut changed: MutexGuard<'_, State>) {
+        changed.version += 1;
+        let version = changed.version;
+        drop(changed);
+        let mut published = self.published.lock();
+        if *published >= version {
+            return;
+        }
         let before = self.view.load();
-        let (ring, routable) = match change {
-            Change::None => return,
-            Change::Member => (Arc::clone(&before.ring), Arc::clone(&before.routable)),
-            Change::Routing => {
-                let routable = state.members.routable();
-                (Arc::new((self.compose)(&routable, state.members.epoch())), names_of(routable))
-            }
+        let (latest, epoch, settled, shut_out, members, routable) = {
+            let state = self.state.lock();
+            let routable = (state.members.epoch() != before.epoch).then(|| state.members.routable());
+            let (epoch, members) = (state.members.epoch(), state.members.members());
+            (state.version, epoch, state.settled, state.shut_out.clone(), members, routable)
         };
-        let (epoch, members) = (state.members.epoch(), state.members.members());
-        let shut_out = state.shut_out.clone();
-        let view = Arc::new(View { epoch, ring, routable, members, settled: state.settled, shut_out });
+        let (ring, routable) = match routable {
+            None => (Arc::clone(&before.ring), Arc::clone(&before.routable)),
+            Some(routable) => (Arc::new((self.compose)(&routable, epoch)), names_of(routable)),
+        };
+        let view = Arc::new(View { epoch, ring, routable, members, settled, shut_out });
         self.view.store(Arc::clone(&view));
         self.watch.send_replace(view);
+        *published = latest;
     }
 }
 

@@ -1,7 +1,8 @@
 //! The task that looks after the members: has seeds resolved, probes addresses, tells [`Cluster`].
 //!
 //! Probed are: where the seeds are, where members are (down ones too, until core forgets them), and where gossip says
-//! that an unknown node is, for as long as [`INTRODUCTION_PROBES_MAX`] says.
+//! that an unknown node is, for as long as [`INTRODUCTION_PROBES_MAX`] says. Who has waited for longest is first, and some
+//! slots are for those that answer: however many addresses are silent, members that live are probed in time.
 //!
 //! One loop owns all its state. Probes and resolutions run in a `JoinSet` that the loop owns too, at
 //! most [`PROBES_IN_FLIGHT_MAX`] probes at a time; when the loop is dropped they end with it.
@@ -12,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hopcache_core::limits::{
-    INTRODUCTION_PROBES_MAX, PEER_CONNECT_MS_MAX, PROBE_LATE_MS, PROBE_TARGETS_MAX, PROBE_TIMEOUT_MS,
-    PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX, REFUSED_WATCH_MS, SEED_RESOLVE_MS,
+    INTRODUCTION_PROBES_MAX, PEER_CONNECT_MS_MAX, PROBE_LATE_MS, PROBE_SELF_MS, PROBE_TARGETS_MAX,
+    PROBE_TIMEOUT_MS, PROBE_UNREADY_MS, PROBES_IN_FLIGHT_MAX, PROBES_OF_SILENT_MAX, PROBES_UNANSWERED_MAX,
+    REFUSED_WATCH_MS, SEED_RESOLVE_MS,
 };
 use hopcache_core::membership::{NotAdmitted, Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
@@ -34,7 +36,8 @@ pub struct Prober<R> {
     seeds: Seeds,
     targets: BTreeMap<SocketAddr, Target>,
     work: JoinSet<Done>,
-    probing: usize,
+    /// Where this node says that it is.
+    own: SocketAddr,
     started: Instant,
 }
 
@@ -45,9 +48,11 @@ struct Target {
     /// Its last probe ended unanswered while this node was slow itself, and was not counted.
     put_off: bool,
     tried: bool,
+    /// The last answer was one, or a refusal: somebody is there, or nobody. Silence may be either.
+    is_certain: bool,
     /// Who answered there the last time.
     name: Option<NodeName>,
-    /// It is this node itself.
+    /// It was this node itself, the last time.
     me: bool,
     /// A seed is there: it is probed whatever happens.
     is_seed: bool,
@@ -106,8 +111,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
     }
 
     pub(super) fn with_resolver(cluster: Arc<Cluster<R>>, link: Arc<PeerLink>, seeds: Seeds) -> Self {
-        let (targets, work) = (BTreeMap::new(), JoinSet::new());
-        Self { cluster, link, seeds, targets, work, probing: 0, started: Instant::now() }
+        let (targets, work, own) = (BTreeMap::new(), JoinSet::new(), cluster.me().peer_addr);
+        Self { cluster, link, seeds, targets, work, own, started: Instant::now() }
     }
 
     /// Probes until dropped. The caller spawns it and owns the task.
@@ -117,7 +122,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         self.follow();
         loop {
             self.start_due();
-            if self.all_tried() {
+            if self.knows_whether_alone() {
                 self.cluster.settle();
             }
             let wake_at = self.next_due();
@@ -138,34 +143,47 @@ impl<R: Send + Sync + 'static> Prober<R> {
         for (place, question) in self.seeds.start_due() {
             self.work.spawn(async move { Done::Resolved(place, question.await) });
         }
-        for (&addr, target) in &mut self.targets {
-            let due = !target.in_flight && !target.me && target.probe_at <= now;
-            if due && self.probing < PROBES_IN_FLIGHT_MAX {
-                target.in_flight = true;
-                self.probing += 1;
-                let link = Arc::clone(&self.link);
-                self.work.spawn(async move {
-                    let answer = link.probe(addr, Millis(PROBE_TIMEOUT_MS)).await;
-                    Done::Probed(addr, answer, now)
-                });
-            }
+        for (at, addr) in self.next_probes() {
+            let Some(target) = self.targets.get_mut(&addr).filter(|_| at <= now) else { continue };
+            target.in_flight = true;
+            let link = Arc::clone(&self.link);
+            self.work.spawn(async move {
+                let answer = link.probe(addr, Millis(PROBE_TIMEOUT_MS)).await;
+                Done::Probed(addr, answer, now)
+            });
         }
     }
 
+    /// The probes that come next, and when, as far as there are slots for them: for the rest the end of a probe wakes the loop.
+    fn next_probes(&self) -> Vec<(Instant, SocketAddr)> {
+        let in_flight = || self.targets.values().filter(|target| target.in_flight);
+        let mut free = PROBES_IN_FLIGHT_MAX.saturating_sub(in_flight().count());
+        let silent = in_flight().filter(|target| !target.is_answering()).count();
+        let mut free_for_silent = PROBES_OF_SILENT_MAX.saturating_sub(silent);
+        let idle = self.targets.iter().filter(|(addr, target)| {
+            // Nobody else can live at this node's own address; at another one that is this node's too, somebody may.
+            !(target.in_flight || target.me && **addr == self.own)
+        });
+        let mut next: Vec<_> = idle.map(|(addr, target)| (target.probe_at, *addr, target)).collect();
+        next.sort_unstable_by_key(|(at, addr, _)| (*at, *addr));
+        next.retain(|(_, _, target)| {
+            let has_slot = free > 0 && (target.is_answering() || free_for_silent > 0);
+            free -= usize::from(has_slot);
+            free_for_silent -= usize::from(has_slot && !target.is_answering());
+            has_slot
+        });
+        next.into_iter().map(|(at, addr, _)| (at, addr)).collect()
+    }
+
     fn next_due(&self) -> Instant {
-        let idle = self.targets.values().filter(|target| !target.in_flight && !target.me);
-        // At the bound the end of a probe wakes the loop, not a target that is due already.
-        let idle = idle.filter(|_| self.probing < PROBES_IN_FLIGHT_MAX).map(|target| target.probe_at);
+        let idle = self.next_probes().into_iter().map(|(at, _)| at);
         let far = Instant::now() + Duration::from_millis(SEED_RESOLVE_MS);
         self.seeds.next_due().into_iter().chain(idle).min().unwrap_or(far)
     }
 
     fn note(&mut self, done: Result<Done, tokio::task::JoinError>) {
         match done {
-            Ok(Done::Probed(addr, answer, begun)) => {
-                self.probing = self.probing.saturating_sub(1);
-                self.probed(addr, answer, begun.elapsed());
-            }
+            Ok(Done::Probed(addr, answer, begun)) => self.probed(addr, answer, begun.elapsed()),
             Ok(Done::Resolved(place, answer)) => {
                 self.seeds.resolved(place, answer);
                 self.follow();
@@ -176,7 +194,6 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 tracing::error!(%error, "a probe broke");
                 self.work.abort_all();
                 self.work = JoinSet::new();
-                self.probing = 0;
                 self.targets.values_mut().for_each(|target| target.in_flight = false);
                 self.seeds.start_over();
             }
@@ -191,11 +208,16 @@ impl<R: Send + Sync + 'static> Prober<R> {
             return;
         }
         target.tried = true;
+        target.me = false;
+        target.is_certain = !matches!(answer, Err(PeerError::TimedOut));
         let is_ready = answer.as_ref().is_ok_and(|who| who.card.phase == Phase::Ready);
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
-                target.me = true;
-                target.verdict = Verdict::None;
+                if let Some(before) = target.name.take() {
+                    report_at(&self.cluster, addr, &before, Report::Stranger);
+                }
+                (target.me, target.failures, target.verdict) = (true, 0, Verdict::None);
+                target.probe_at = Instant::now() + Duration::from_millis(PROBE_SELF_MS);
                 self.cluster.dismiss(addr);
                 return self.say_seeds();
             }
@@ -307,8 +329,14 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    fn all_tried(&self) -> bool {
-        self.seeds.are_tried() && self.targets.values().all(|target| target.tried || !target.is_seed)
+    /// Whether this node is known to be alone, or not to be: every seed was tried, and either a member was met, which will
+    /// tell of the others, or nothing is left open. Silence leaves it open, and so does a name that does not resolve: whoever is
+    /// there may only be slow, and a node that takes itself for a cluster of one runs what others have.
+    fn knows_whether_alone(&self) -> bool {
+        let seeds = || self.targets.values().filter(|target| target.is_seed);
+        let are_tried = self.seeds.are_tried() && seeds().all(|target| target.tried);
+        let has_met = self.targets.values().any(|target| target.verdict == Verdict::Member);
+        are_tried && (has_met || self.seeds.are_found() && seeds().all(|target| target.is_certain))
     }
 }
 
@@ -328,6 +356,11 @@ impl Target {
         self.put_off
     }
 
+    /// One that has answered as a member, and not failed to since often enough to be out.
+    const fn is_answering(&self) -> bool {
+        self.name.is_some() && self.failures < PROBES_UNANSWERED_MAX
+    }
+
     fn new(now: Instant) -> Self {
         let said = String::from("not probed yet");
         Self {
@@ -336,6 +369,7 @@ impl Target {
             failures: 0,
             put_off: false,
             tried: false,
+            is_certain: false,
             name: None,
             me: false,
             is_seed: false,
@@ -401,28 +435,4 @@ fn report_at<R: Send + Sync + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lifeguard's local health (Dadgar, Phillips, Currey, arXiv 1707.00788), in its simplest form.
-    #[test]
-    fn a_node_that_was_slow_itself_asks_once_more_before_it_blames() {
-        let ms = Duration::from_millis;
-        let unanswered = || Err(PeerError::TimedOut);
-        let mut target = Target::new(Instant::now());
-        assert!(!target.puts_off(&unanswered(), ms(PROBE_TIMEOUT_MS + 5)), "in time: the peer is silent");
-        assert!(!target.puts_off(&unanswered(), ms(PEER_CONNECT_MS_MAX + 5)), "nor did it take a connection");
-        for limit_ms in [PEER_CONNECT_MS_MAX, PROBE_TIMEOUT_MS] {
-            let late = ms(limit_ms + PROBE_LATE_MS + 1);
-            assert!(target.puts_off(&unanswered(), late));
-            assert!(
-                !target.puts_off(&unanswered(), late),
-                "a node that is always late notices deaths all the same"
-            );
-        }
-        assert!(
-            !target.puts_off(&Err(PeerError::Gone("refused".into())), ms(2_000)),
-            "that is no question of time"
-        );
-    }
-}
+mod tests;

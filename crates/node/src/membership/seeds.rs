@@ -1,7 +1,8 @@
 //! Where the configured seeds are: addresses as they stand, names by asking the resolver again and again.
 //!
 //! Decides when a name is asked for and what an answer means. A name that does not resolve, or to nothing, keeps
-//! what it resolved to before and is asked again soon: the resolver may be starting as well. Probes nobody.
+//! what it resolved to before and is asked again soon: the resolver may be starting as well. Of each name one question
+//! is under way, however long it takes: a system's look-up cannot be called off, it keeps a thread. Probes nobody.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -25,7 +26,9 @@ pub(super) struct Seed {
     addrs: BTreeSet<SocketAddr>,
     /// When it is asked for next; none while it is, and for an address.
     resolve_at: Option<Instant>,
-    /// Whether there was an answer, whatever it was.
+    /// When a question that is under way is late; none once that was said.
+    late_at: Option<Instant>,
+    /// Whether there was an answer, whatever it was, or one is late.
     tried: bool,
     /// What was last logged about it, so that a lasting trouble is one line.
     said: String,
@@ -46,6 +49,7 @@ impl Seeds {
                 text: text.clone(),
                 addrs: addr.into_iter().collect(),
                 resolve_at: addr.is_none().then_some(now),
+                late_at: None,
                 tried: addr.is_some(),
                 said: String::new(),
             }
@@ -56,17 +60,22 @@ impl Seeds {
     /// Questions that are due, each with the place of its seed.
     pub(super) fn start_due(&mut self) -> Vec<(usize, BoxFuture<'static, Resolved>)> {
         let now = Instant::now();
+        for seed in self.all.iter_mut().filter(|seed| seed.late_at.is_some_and(|at| at <= now)) {
+            (seed.late_at, seed.tried) = (None, true);
+            seed.say(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms"));
+        }
         let due =
             self.all.iter_mut().enumerate().filter(|(_, seed)| seed.resolve_at.is_some_and(|at| at <= now));
         due.map(|(place, seed)| {
             seed.resolve_at = None;
+            seed.late_at = Some(now + Duration::from_millis(SEED_RESOLVE_TIMEOUT_MS));
             (place, (self.resolver)(seed.text.clone()))
         })
         .collect()
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.all.iter().filter_map(|seed| seed.resolve_at).min()
+        self.all.iter().flat_map(|seed| [seed.resolve_at, seed.late_at]).flatten().min()
     }
 
     /// Every question that was under way is lost: all are asked again.
@@ -82,13 +91,18 @@ impl Seeds {
         self.all.iter().all(|seed| seed.tried)
     }
 
+    /// Whether it is known of every seed where it is.
+    pub(super) fn are_found(&self) -> bool {
+        self.all.iter().all(|seed| !seed.addrs.is_empty())
+    }
+
     pub(super) fn addrs(&self) -> BTreeSet<SocketAddr> {
         self.all.iter().flat_map(|seed| seed.addrs.iter().copied()).collect()
     }
 
     pub(super) fn resolved(&mut self, place: usize, answer: Resolved) {
         let Some(seed) = self.all.get_mut(place) else { return };
-        seed.tried = true;
+        (seed.tried, seed.late_at) = (true, None);
         let (pause_ms, trouble) = match answer {
             Ok(addrs) if !addrs.is_empty() => {
                 seed.addrs = addrs;
@@ -98,12 +112,18 @@ impl Seeds {
             Err(error) => (SEED_RETRY_MS, error),
         };
         seed.resolve_at = Some(Instant::now() + Duration::from_millis(pause_ms));
-        if trouble != seed.said {
+        seed.say(trouble);
+    }
+}
+
+impl Seed {
+    fn say(&mut self, trouble: String) {
+        if trouble != self.said {
             match trouble.as_str() {
-                "" => tracing::info!(seed = seed.text, "seed can be resolved"),
-                error => tracing::warn!(seed = seed.text, error, "seed cannot be resolved; trying again"),
+                "" => tracing::info!(seed = self.text, "seed can be resolved"),
+                error => tracing::warn!(seed = self.text, error, "seed cannot be resolved; trying again"),
             }
-            seed.said = trouble;
+            self.said = trouble;
         }
     }
 }
@@ -114,10 +134,8 @@ pub(super) fn system() -> Resolver {
 }
 
 async fn resolve(name: &str) -> Resolved {
-    let deadline = Duration::from_millis(SEED_RESOLVE_TIMEOUT_MS);
-    match tokio::time::timeout(deadline, tokio::net::lookup_host(name)).await {
-        Ok(Ok(addrs)) => Ok(addrs.take(PROBE_TARGETS_MAX).collect()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms")),
+    match tokio::net::lookup_host(name).await {
+        Ok(addrs) => Ok(addrs.take(PROBE_TARGETS_MAX).collect()),
+        Err(error) => Err(error.to_string()),
     }
 }

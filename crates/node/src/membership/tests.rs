@@ -142,14 +142,103 @@ async fn of_two_nodes_with_one_name_one_is_refused() {
 }
 
 #[tokio::test]
-async fn seeds_that_answer_nothing_settle_as_a_cluster_of_one() {
+async fn seeds_that_refuse_settle_as_a_cluster_of_one() {
     let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let seeds = [dead.to_string(), "no-such-host.invalid:1".into(), "not a seed".into()];
-    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &seeds);
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[dead.to_string()]);
     let view = watched.until("all tried", |view| view.settled).await;
     assert_eq!((view.ring.as_str(), view.members.len()), ("node-a", 1));
     let mut alone = Watched::new("127.0.0.1:1".parse().unwrap(), &[]);
     alone.until("a cluster of one", |view| view.settled).await;
+}
+
+/// A seed that is silent may only be slow, and a name that does not resolve may do so in a moment: a node does not take
+/// itself for a cluster of one meanwhile. Once somebody answers, the others' silence is waited for no longer.
+#[tokio::test]
+async fn silence_and_unknown_names_leave_it_open() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = silent.local_addr().unwrap();
+    let seeds = [addr.to_string(), "no-such-host.invalid:1".into(), "not a seed".into()];
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &seeds);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(silent.accept().await.unwrap());
+    }
+    assert!(!watched.cluster.view().settled, "two probes were not answered in time");
+    drop((silent, held));
+    let _peer = Peer::start_at(addr, "node-b", 1).await;
+    let view = watched.until("a member, and an end of waiting", |view| view.settled).await;
+    assert_eq!(*view.ring, "node-a node-b");
+}
+
+/// A question to the resolver holds a thread of the system's until it ends: one for each name, however long that takes.
+#[tokio::test(start_paused = true)]
+async fn of_a_name_one_question_is_under_way() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let never: Resolver = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    });
+    let mut seeds = Seeds::new(&["nodes.test:7476".into()], never);
+    let mut questions = seeds.start_due();
+    assert!(!seeds.are_tried());
+    for _ in 0..20 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        questions.extend(seeds.start_due());
+    }
+    assert_eq!((questions.len(), asked.load(Ordering::SeqCst)), (1, 1));
+    assert!(
+        seeds.are_tried() && !seeds.are_found() && seeds.next_due().is_none(),
+        "late, and nothing to wake for"
+    );
+    seeds.resolved(0, Ok([SocketAddr::from(([127, 0, 0, 1], 1))].into()));
+    assert!(seeds.are_found() && seeds.next_due().is_some());
+}
+
+/// A balancer's address answers as this node itself, and later as the other one behind it.
+#[tokio::test]
+async fn a_seed_that_was_oneself_is_asked_again() {
+    let oneself = Peer::start("node-a", 1).await;
+    let addr = oneself.addr;
+    let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[addr.to_string()]);
+    watched.until("a cluster of one", |view| view.settled).await;
+    assert!(watched.cluster.seeds().is_empty());
+    oneself.kill().await;
+    let _other = Peer::start_at(addr, "node-b", 1).await;
+    watched.until("the other one", |view| *view.ring == "node-a node-b").await;
+}
+
+/// A large ring takes long to build: who only asks or answers does not wait for it, and of changes meanwhile none is lost.
+#[test]
+fn a_ring_is_built_while_others_go_on() {
+    let (begun, built) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+    let (begins, may_end) = (begun.0, std::sync::Mutex::new(built.1));
+    let me = Card::new(name("node-a"), "127.0.0.1:1".parse().unwrap(), Incarnation(1), Phase::Ready);
+    let cluster = Cluster::new(me, move |members: &[(NodeName, Weight)], _| {
+        if members.len() == 2 {
+            begins.send(()).unwrap();
+            may_end.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+        members.len()
+    });
+    let card = |node: &str, port| {
+        Card::new(name(node), SocketAddr::from(([127, 0, 0, 1], port)), Incarnation(1), Phase::Ready)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| cluster.admit(&card("node-b", 2)));
+        begun.1.recv_timeout(Duration::from_secs(20)).unwrap();
+        // Would wait for ever under one lock.
+        assert_eq!(cluster.me().phase, Phase::Ready);
+        assert_eq!(
+            cluster.heard(&card("node-c", 3)),
+            Ok(Heard::Probe(SocketAddr::from(([127, 0, 0, 1], 3))))
+        );
+        assert_eq!(*cluster.view().ring, 1);
+        let third = scope.spawn(|| cluster.admit(&card("node-c", 3)));
+        built.0.send(()).unwrap();
+        third.join().unwrap();
+        assert_eq!((*cluster.view().ring, cluster.view().members.len()), (3, 3), "shown when it returns");
+    });
 }
 
 /// What a resolver says of a name from question to question; then the last answer again.
@@ -177,7 +266,8 @@ async fn a_name_that_answers_nothing_at_first_is_asked_again() {
     let asked = Arc::new(AtomicUsize::new(0));
     let seeds = Seeds::new(&["nodes.test:7476".into()], resolver_of(answers, Arc::clone(&asked)));
     let mut watched = Watched::with(me.addr, seeds);
-    watched.until("one try, whatever it brought", |view| view.settled).await;
+    watched.until("an answer, and be it one's own", |view| view.settled).await;
+    assert!(asked.load(Ordering::SeqCst) >= 3, "no name, and no address, is no answer");
     watched.until("both", |view| *view.ring == "node-a node-b").await;
     assert!(asked.load(Ordering::SeqCst) >= 4);
     let mut known = [dead, peer.addr];
