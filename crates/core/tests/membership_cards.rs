@@ -166,8 +166,10 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
     );
     assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(Heard::Known(Change::None)), "oneself");
     // Who answers under this node's name is none of its earlier lives; what was only heard may be.
-    assert!(!members.has_met_namesake(Incarnation(7)));
-    for life in 7..20 {
+    assert!(members.has_met_namesake(Incarnation(7)));
+    assert_eq!(members.heard(&card("node-a", 9, 8)).unwrap_err(), mine);
+    assert!(!members.has_met_namesake(Incarnation(8)));
+    for life in 8..20 {
         assert!(members.answered(at(9), &card("node-a", 9, life)).is_err());
         assert!(members.has_met_namesake(Incarnation(life)));
     }
