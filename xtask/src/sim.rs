@@ -9,8 +9,9 @@ use anyhow::Result;
 
 use crate::command::finish;
 
-/// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many take
-/// half a minute on two slow cores, and leave no fault and no outcome out.
+/// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
+/// fault and no outcome out. With the seeded bugs they took 23 s of each of two cores on a busy machine: 45 s where
+/// cores are half as fast.
 pub(crate) const GATE_SEEDS: u64 = 2_000;
 
 /// Seeds of the long form, `cargo xtask sim`.

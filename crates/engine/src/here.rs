@@ -233,20 +233,28 @@ impl Engine {
         errand.age_max_ms = Some(Millis::ZERO);
         let engine = Arc::clone(self);
         let task = self.tasks.spawn(async move {
-            if engine.policy.collapses {
-                engine.lead_anew(&errand).await
-            } else {
-                engine.lead_alone(&errand).await
+            let leads = async {
+                if engine.policy.collapses {
+                    engine.lead_anew(&errand).await
+                } else {
+                    engine.lead_alone(&errand).await
+                }
+            };
+            tokio::select! {
+                biased;
+                landing = leads => Some(landing),
+                // Dropped, it gives its lease back.
+                () = engine.flights_handed_on() => None,
             }
         });
         let left = ask.deadline.since(self.now());
         tokio::select! {
             biased;
             ended = task => match ended {
-                Ok(landing) => self.of_landing(ask, &landing, Role::Led),
+                Ok(Some(landing)) => self.of_landing(ask, &landing, Role::Led),
+                Ok(None) => self.hand_on(),
                 Err(_) => Here::Answered(self.failed(ask, FailureKind::BadResult.into(), Role::Led)),
             },
-            () = self.flights_handed_on() => self.hand_on(),
             () = self.ports.clock.sleep(left) => {
                 Here::Answered(self.failed(ask, FailureKind::DeadlinePassed.into(), Role::Led))
             }

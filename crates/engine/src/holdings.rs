@@ -66,6 +66,10 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        #[cfg(hopcache_seeded)]
+        if self.is_in_use && self.engine.leads_no_more() && crate::seeded::keeps_leases() {
+            return;
+        }
         self.engine.holdings.remove(&self.key, self.token);
         // No runtime: the process ends, and what is left lapses.
         if self.is_in_use && Handle::try_current().is_ok() {

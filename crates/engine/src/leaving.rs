@@ -10,6 +10,9 @@
 //! wait for a lease that nobody uses:
 //!   flights dropped · a follower competes again and leads here · leases released, its too.
 //! A flight that wins its lease between the first two steps is dropped like the others, and gives it back itself.
+//! Refreshes go the same way, though nobody waits for them: with the first step none begins any more, and those that wait or
+//! sleep end; those that run are dropped with the flights. Their runs would go on beside the new owner's, whose lease
+//! theirs has become (I2).
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -125,13 +128,15 @@ impl Engine {
     }
 
     /// Ends the flights that lead here and sends those who wait for them to the keys' new owners, if there is anybody to
-    /// send them to. Returns how many flights that were. To be called under a deadline: the store may not take the leases back.
+    /// send them to; and the refreshes. Returns how many flights that were. To be called under a deadline: the store may
+    /// not take the leases back.
     pub async fn hand_on_flights(&self, store_patience_ms: Millis) -> usize {
         let view = self.ports.routing.view();
         if !view.members().iter().any(|node| *node != self.me.node) {
             return 0;
         }
         self.leaving.leads_no_more.store(true, Ordering::Release);
+        self.queue.end();
         let flights = self.flights.len();
         tokio::select! {
             biased;
@@ -152,7 +157,7 @@ impl Engine {
         self.leaving.leads_no_more.load(Ordering::Acquire)
     }
 
-    /// Done when flights that lead here are to be dropped.
+    /// Done when flights that lead here, and refreshes, are to be dropped.
     pub(crate) async fn flights_handed_on(&self) {
         self.leaving.handed_on.cancelled().await;
     }

@@ -6,7 +6,7 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::message::encode_purge;
-use hopcache_engine::outcome::{Answer, Class, Event, HandoverWord, Outcome};
+use hopcache_engine::outcome::{Answer, Class, Detail, Event, HandoverWord, Outcome};
 use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
@@ -443,6 +443,55 @@ async fn flights_are_handed_on_and_answered() {
     assert!(matches!(scene.world.send(leaving, &late).await.unwrap().answer, Answer::Body(_)));
     assert_eq!(scene.node(leaving).engine.leases_held(), 0);
     scene.lease_is_gone().await;
+}
+
+/// F12, I2: a refresh that runs is dropped with the flights, its lease first; the next one is the new owner's, at once.
+#[tokio::test(start_paused = true)]
+async fn refreshes_are_given_up_with_the_flights() {
+    let mut scene = Scene::new(14).await;
+    let leaving = scene.former;
+    scene.world.origin.set_delay_ms(5_000);
+    scene.world.pass(60_000).await;
+    scene.ask = scene.world.ask(READ);
+    assert_eq!(scene.answered(leaving).await.how.detail, Some(Detail::Stale));
+    scene.world.pass(1_000).await;
+    let engine = &scene.node(leaving).engine;
+    assert_eq!((engine.refreshes_under_way(), scene.world.origin.under_way()), (1, 1));
+    assert_eq!(scene.world.store.leases(), 1);
+    scene.ring_without(Some(leaving));
+    assert_eq!(engine.hand_on_flights(Millis(1_000)).await, 0, "nobody waits for it");
+    scene.lease_is_gone().await;
+    assert_eq!((engine.refreshes_begun(), scene.world.origin.under_way()), (0, 0));
+    assert_eq!(scene.answered(scene.new).await.how.detail, Some(Detail::Stale));
+    scene.world.pass(6_000).await;
+    assert_eq!(scene.world.origin.runs(), 3, "the first copy's, the dropped one and the new owner's");
+    assert_eq!(scene.answered(scene.new).await.how.class, Class::Hit);
+}
+
+/// F12: a refresh that waits for another node's lease gives up, and does not take it when it goes.
+#[tokio::test(start_paused = true)]
+async fn refreshes_that_wait_for_a_lease_do_not_take_it_later() {
+    let mut scene = Scene::new(15).await;
+    let leaving = scene.former;
+    scene.world.origin.set_delay_ms(5_000);
+    scene.world.pass(60_000).await;
+    scene.ask = scene.world.ask(READ);
+    // Only the new node knows yet that it is in the ring.
+    let all: Vec<NodeName> = (0..3).filter_map(node_name).collect();
+    scene.node(scene.new).routing.set(&all);
+    scene.node(scene.new).engine.ring_changed();
+    assert_eq!(scene.answered(scene.new).await.how.detail, Some(Detail::Stale));
+    scene.world.pass(1_000).await;
+    assert_eq!(scene.answered(leaving).await.how.detail, Some(Detail::Stale));
+    scene.world.pass(1_000).await;
+    let engine = &scene.node(leaving).engine;
+    assert_eq!((engine.refreshes_under_way(), engine.leases_held()), (1, 0), "the new owner's run goes on");
+    scene.ring_without(Some(leaving));
+    engine.hand_on_flights(Millis(1_000)).await;
+    scene.node(scene.new).engine.give_back_leases().await;
+    scene.world.pass(1_000).await;
+    assert_eq!((engine.refreshes_begun(), engine.leases_held()), (0, 0));
+    assert_eq!((scene.world.store.leases(), scene.world.origin.runs()), (0, 2), "nobody leads again");
 }
 
 /// The last node has nobody to send them to: its flights go on.

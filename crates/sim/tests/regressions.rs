@@ -5,7 +5,7 @@
 use hopcache_sim::simulate::{Keep, simulate};
 
 /// Seed, checker that saw it, defect. Each was seen to fail with the engine as it was before.
-const FOUND: [(u64, &str, &str); 13] = [
+const FOUND: [(u64, &str, &str); 17] = [
     (12, "I4 age", "a second try of a silent commit gave the entry the life left at the first"),
     (294, "I4 age", "a stored entry's age counted from the store's answer, not from the question"),
     (15, "I9 sizes", "a leader that panicked stayed in the list of leases held"),
@@ -23,6 +23,14 @@ const FOUND: [(u64, &str, &str); 13] = [
     (27_788, "I4 age", "the same"),
     (4_700, "I4 age", "who wished for a TTL of 0 took a shared forward's answer however old it was"),
     (5_357, "I4 age", "the same"),
+    (
+        6_983,
+        "F12 leaving",
+        "a refresh of a node that had handed on its flights took the lease that they gave back",
+    ),
+    (8_942, "F12 leaving", "the same"),
+    (9_156, "F12 leaving", "the same"),
+    (9_437, "F12 leaving", "the same"),
 ];
 
 #[test]

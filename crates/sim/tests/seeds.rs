@@ -1,13 +1,15 @@
 //! Random schedules: every seed keeps the promises, and the same seed gives the same trace. In this usual build; the
 //! gate's thousands of seeds are `cargo xtask sim --seeds`.
 //!
-//! `HOPCACHE_TEST_SIM_SEEDS` runs more of them (48); from 200 on every kind of fault has to occur.
+//! `HOPCACHE_TEST_SIM_SEEDS` runs so many (48). From 48 on every kind of world has to be among them, from 200 on every
+//! kind of fault.
 
 use std::process::Command;
 
 use hopcache_sim::coverage::{Coverage, FAULTS};
 use hopcache_sim::simulate::{Keep, Report, simulate};
 
+/// So many leave no kind of world out.
 const SEEDS: u64 = 48;
 /// So many leave no kind of fault out.
 const SEEDS_OF_ALL_FAULTS: u64 = 200;
@@ -29,8 +31,10 @@ fn every_seed_keeps_the_promises() {
     // A schedule in which nothing is asked or nothing breaks proves nothing.
     assert!(sum(|report| report.answers) > 50 * seeds());
     assert!(sum(|report| report.runs) > 10 * seeds());
-    assert!(sum(|report| report.near) > seeds() / 10);
-    assert!(sum(|report| u64::from(report.is_living)) >= seeds() / 5);
+    if seeds() >= SEEDS {
+        assert!(sum(|report| report.near) > seeds() / 10);
+        assert!(sum(|report| u64::from(report.is_living)) >= seeds() / 5);
+    }
     let mut coverage = Coverage::default();
     reports.iter().for_each(|report| coverage.take(&report.coverage));
     let missing: Vec<&&str> = FAULTS.iter().filter(|word| coverage.of(word) == 0).collect();

@@ -225,6 +225,8 @@ impl Engine {
         tokio::select! {
             biased;
             tried = self.try_until(errand, &ticket.replaced, lease) => tried,
+            // Dropped, it gives its lease back.
+            () = self.flights_handed_on() => Tried::Over,
             // The competition and the run have that deadline themselves: this is for an origin that does not keep to
             // its own. The run is dropped, which counts it as timed out, and its lease given back.
             () = self.ports.clock.sleep(Millis(timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS))) => Tried::Again,

@@ -1,14 +1,14 @@
-//! F12: a node that drains owns nothing by its own ring at once and by others' within a probe's time, and it has given
-//! back its leases when it says goodbye.
+//! F12: a node that drains owns nothing by its own ring at once and by others' within a probe's time, leads nothing once it
+//! has handed on its flights, and has given back its leases when it says goodbye.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::book::Book;
 use super::i12_rings::NOTICED_MS;
 use super::{Check, Seen};
-use crate::record::What;
+use crate::record::{Life, What};
 use crate::switch::Power;
 use crate::world::node_name;
 
@@ -17,6 +17,11 @@ pub(super) struct Leaving {
     book: Book,
     /// Since when a node drains.
     draining: BTreeMap<usize, MonoTime>,
+    /// They lead no more.
+    handed_on: BTreeSet<Life>,
+    /// Leases that they won afterwards. One whose question was on its way goes to nobody, and lapses; one that somebody
+    /// uses is a new lead.
+    won_late: BTreeMap<u128, Life>,
     /// When a process last went on: what it sees of others is as old as its pause is long.
     resumed: BTreeMap<usize, MonoTime>,
 }
@@ -31,6 +36,17 @@ impl Check for Leaving {
             match &fact.what {
                 What::Power { node, power: "draining" } => {
                     self.draining.insert(*node, fact.at);
+                }
+                What::HandedOn { by } => {
+                    self.handed_on.insert(*by);
+                }
+                What::Granted { by, token, .. } if self.handed_on.contains(by) => {
+                    self.won_late.insert(token.nonce, *by);
+                }
+                What::Renewed { token, .. } | What::Committed { token, .. } => {
+                    if let Some(by) = self.won_late.get(&token.nonce) {
+                        return Err(format!("{by:?} handed its flights on and leads again: {fact}"));
+                    }
                 }
                 What::Power { node, power } => {
                     if matches!(*power, "killed" | "left") {
