@@ -10,7 +10,7 @@
 //! | `logs` | F38 |
 //!
 //! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 3 s),
-//! `HOPCACHE_TEST_BINARY` (another build, for figures).
+//! `HOPCACHE_TEST_STRICT` (F42's own bound), `HOPCACHE_TEST_BINARY` (another build, for figures).
 
 mod ask_proxy;
 mod load;

@@ -1,7 +1,8 @@
 //! F42: five times the load that the origin can do. Hits are as fast as before, refreshes give way, misses that would
 //! come too late are told so at once. F37: of many principals that ask for ever new keys none takes another's place.
 //!
-//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3).
+//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3). `HOPCACHE_TEST_STRICT=1`: F42's own bound, hits' p99 below twice
+//! the quiet one, for a release build (`HOPCACHE_TEST_BINARY`) on a calm machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -106,11 +107,14 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
     let (quiet_p99, p99) = (percentile(&took(&quiet), 99), percentile(&took(&hits), 99));
     let ratio = p99.as_secs_f64() / quiet_p99.as_secs_f64();
-    // F42 asks for twice; a release build keeps to it (1.9 where it was measured). In a debug build clients, Neo4j and Redis
-    // share slow cores with the node, and each of a hit's ways (client, node, client) waits for one as this process
-    // does. In line with the misses a hit would take up to 2 s.
+    // F42 asks for twice, which is asserted in the strict form alone. In a debug build clients, Neo4j and Redis share slow
+    // cores with the node, and each of a hit's ways (client, node, client) waits for one as this process does. In line with
+    // the misses a hit would take up to 2 s.
     let bound = (quiet_p99 * 10).max(Duration::from_millis(100)) + 4 * late;
     assert!(p99 < bound, "{p99:?}, {ratio:.1} times {quiet_p99:?}; this process was late by {late:?}");
+    if size("HOPCACHE_TEST_STRICT", 0) > 0 {
+        assert!(ratio < 2.0, "{p99:?}, {ratio:.2} times {quiet_p99:?}; this process was late by {late:?}");
+    }
     let (quiet_p50, p50) = (percentile(&took(&quiet), 50), percentile(&took(&hits), 50));
     assert!(p50 < (quiet_p50 * 10).max(Duration::from_millis(50)) + late, "{p50:?}, quiet {quiet_p50:?}");
     say(&format!(
