@@ -213,10 +213,10 @@ mod tests {
         breakers.change(&peer, at(1), |breaker| breaker.report(at(1), call, CallReport::Answered));
         asked_in_vain(&breakers, &peer, failures(10 * MINUTE));
         let opened_ms = failures(10 * MINUTE).last().unwrap().1;
-        assert_eq!(breakers.left_out(), [peer.clone()]);
+        assert_eq!(breakers.left_out(), std::slice::from_ref(&peer));
         let soon = opened_ms + limits::PEER_BREAKER_OPEN_MS;
         assert!(breakers.due(at(soon), |_| false).0.is_empty(), "membership probes it");
-        assert_eq!(breakers.left_out(), [peer.clone()], "not forgotten");
+        assert_eq!(breakers.left_out(), std::slice::from_ref(&peer), "not forgotten");
         assert!(
             breakers.ask(&peer, at(soon + 1), |_| true).is_none(),
             "back in the ring, and not asked by a request"
