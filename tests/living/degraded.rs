@@ -57,6 +57,8 @@ struct Plan {
     node: &'static str,
     origin: &'static str,
     entry: &'static str,
+    /// The first node's, if not this test's own.
+    stderr: Option<std::fs::File>,
 }
 
 const PLAN: Plan = Plan {
@@ -66,6 +68,7 @@ const PLAN: Plan = Plan {
     node: "drain = \"2s\"",
     origin: "",
     entry: "ttl = \"10m\"",
+    stderr: None,
 };
 
 impl Scene {
@@ -96,6 +99,7 @@ impl Scene {
         let nodes =
             nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config(place)));
         let mut nodes: Vec<_> = nodes.collect();
+        nodes[0].stderr = plan.stderr;
         nodes.iter_mut().for_each(NodeProcess::start);
         for node in &nodes {
             node.wait_for_members(plan.nodes).await;
