@@ -10,7 +10,7 @@
 //! | `logs` | F38 |
 //!
 //! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 3 s),
-//! `HOPCACHE_TEST_BINARY` (another build, for figures).
+//! `HOPCACHE_TEST_STRICT` (F42's own bound), `HOPCACHE_TEST_BINARY` (another build, for figures).
 
 mod ask_proxy;
 mod load;
@@ -57,6 +57,8 @@ struct Plan {
     node: &'static str,
     origin: &'static str,
     entry: &'static str,
+    /// The first node's, if not this test's own.
+    stderr: Option<std::fs::File>,
 }
 
 const PLAN: Plan = Plan {
@@ -66,6 +68,7 @@ const PLAN: Plan = Plan {
     node: "drain = \"2s\"",
     origin: "",
     entry: "ttl = \"10m\"",
+    stderr: None,
 };
 
 impl Scene {
@@ -96,6 +99,7 @@ impl Scene {
         let nodes =
             nodes.map(|(place, addrs)| NodeProcess::new(dir.path(), &name(place), *addrs, &config(place)));
         let mut nodes: Vec<_> = nodes.collect();
+        nodes[0].stderr = plan.stderr;
         nodes.iter_mut().for_each(NodeProcess::start);
         for node in &nodes {
             node.wait_for_members(plan.nodes).await;

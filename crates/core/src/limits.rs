@@ -385,9 +385,9 @@ pub const BACKOFF_MS_MAX: u64 = 10_000;
 const _: () = assert!(BACKOFF_MS_FIRST < BACKOFF_MS_MAX);
 /// Keys of which setbacks are remembered; the least recently used is forgotten, and runs again.
 pub const BACKOFF_KEYS_MAX: usize = 10_000;
-/// Connections in a row that could not be opened before the origin's breaker opens. One: it may have taken
-/// [`ORIGIN_CONNECT_MS_MAX`], and whoever comes meanwhile waits as long. A probe follows at once, so an opening
-/// for one connection's bad luck costs milliseconds.
+/// Connections in a row that were refused, or probes that were not answered, before the origin's breaker opens. One:
+/// whoever comes meanwhile waits for the same. A probe follows at once, so an opening for one connection's bad
+/// luck costs milliseconds. A connection that was only late counts for nothing: the probe that it brings about does.
 pub const ORIGIN_BREAKER_FAILURES_MAX: u32 = 1;
 /// Pause between two probes of an origin that cannot be reached: by how much later it is found again.
 pub const ORIGIN_BREAKER_OPEN_MS: u64 = 500;

@@ -203,7 +203,15 @@ impl<P: Ord + Clone> Turns<P> {
         is_free
     }
 
-    fn line(&mut self, class: RunClass) -> &mut Line<P> {
+    fn line(&self, class: RunClass) -> &Line<P> {
+        match class {
+            RunClass::Miss => &self.misses,
+            RunClass::Bypass => &self.bypasses,
+            RunClass::Refresh => &self.refreshes,
+        }
+    }
+
+    fn line_mut(&mut self, class: RunClass) -> &mut Line<P> {
         match class {
             RunClass::Miss => &mut self.misses,
             RunClass::Bypass => &mut self.bypasses,
@@ -213,25 +221,27 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// Why this run had better not wait. Behind fewer runs than there are slots it always may: what the last runs took
     /// says too little of the next one.
-    fn judge(&mut self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Option<Asked> {
+    fn judge(&self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Option<Asked> {
         let is_shared = self.seen.has_other(principal, now);
-        let (others, held_ms, slots) = (self.waiting(), self.held_ms?, self.bounds.slots);
-        let line = self.line(class);
-        let own = line.queues.get(principal).map_or(0, VecDeque::len);
-        let in_circle = line.circle.len() + usize::from(own == 0);
-        // Runs that are called before it: no more than one for each principal that waits and turn; of the other line
-        // every second one, and all of both before a refresh.
-        let in_line = (own + 1) * in_circle - 1;
-        let elsewhere = others - line.waiting;
-        let before = match class {
-            RunClass::Refresh => others,
-            RunClass::Miss | RunClass::Bypass => in_line + elsewhere.min(in_line + 1),
+        let (held_ms, slots) = (self.held_ms?, self.bounds.slots);
+        // Runs that are called before it: those of its own line, of the other clients' line every second one, and of both
+        // all before a refresh. Refreshes give way, however many wait.
+        let before = |in_line: usize| match class {
+            RunClass::Miss => in_line + self.bypasses.waiting.min(in_line + 1),
+            RunClass::Bypass => in_line + self.misses.waiting.min(in_line + 1),
+            RunClass::Refresh => in_line + self.misses.waiting + self.bypasses.waiting,
         };
         #[expect(clippy::cast_precision_loss, reason = "runs, slots and milliseconds are far below 2^53")]
-        let is_late = held_ms * (before + 1) as f64 / slots as f64 > patience.0 as f64;
-        if before < slots || !is_late {
+        let is_late = |before: usize| {
+            before >= slots && held_ms * (before + 1) as f64 / slots as f64 > patience.0 as f64
+        };
+        let line = self.line(class);
+        // Nobody is counted one by one where the whole line would be through in time.
+        if !is_late(before(line.waiting)) || !is_late(before(line.called_before(principal))) {
             return None;
         }
+        let own = line.queue(principal);
+        let in_circle = line.circle.len() + usize::from(own == 0);
         // Who has asked lately and does not wait just now counts here: it is whom the line would keep waiting.
         let principals = in_circle.max(1 + usize::from(is_shared));
         let is_over_its_part = principals > 1 && (own + 1) * principals > line.waiting + 1;
@@ -243,16 +253,16 @@ impl<P: Ord + Clone> Turns<P> {
             return refusal;
         }
         let ticket = Ticket(self.tickets);
-        self.line(class).push(principal, ticket);
+        self.line_mut(class).push(principal, ticket);
         self.tickets += 1;
         Asked::Waits(ticket)
     }
 
     /// Which bound of the line is reached.
-    fn lacks_room(&mut self, principal: &P, class: RunClass) -> Option<Asked> {
+    fn lacks_room(&self, principal: &P, class: RunClass) -> Option<Asked> {
         let bounds = self.bounds;
         let line = self.line(class);
-        if line.queues.get(principal).map_or(0, VecDeque::len) >= bounds.waiting_per_principal {
+        if line.queue(principal) >= bounds.waiting_per_principal {
             return Some(Asked::PrincipalFull);
         }
         (line.waiting >= bounds.waiting).then_some(Asked::Full)
@@ -272,6 +282,19 @@ impl<P: Ord + Clone> Turns<P> {
 impl<P: Ord + Clone> Line<P> {
     const fn new() -> Self {
         Self { queues: BTreeMap::new(), circle: VecDeque::new(), waiting: 0 }
+    }
+
+    /// How many runs of this principal wait.
+    fn queue(&self, principal: &P) -> usize {
+        self.queues.get(principal).map_or(0, VecDeque::len)
+    }
+
+    /// Runs that wait and would be called before the principal's next one: its own, and of each other principal what
+    /// waits, up to one for each turn of this one's.
+    fn called_before(&self, principal: &P) -> usize {
+        let own = self.queue(principal);
+        let of_others = self.queues.iter().filter(|(each, _)| *each != principal);
+        own + of_others.map(|(_, queue)| queue.len().min(own + 1)).sum::<usize>()
     }
 
     fn push(&mut self, principal: &P, ticket: Ticket) {

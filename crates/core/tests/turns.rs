@@ -70,8 +70,13 @@ fn taken() -> Turns<char> {
 }
 
 fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
+    flood_of('f', turns, class, ms)
+}
+
+/// How many runs of a principal come to wait, and what the next one is told.
+fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
     (0..1_000)
-        .map(|count| (count, turns.ask_within(&'f', class, at(ms), PATIENCE)))
+        .map(|count| (count, turns.ask_within(&who, class, at(ms), PATIENCE)))
         .find(|(_, asked)| !matches!(asked, Asked::Waits(_)))
         .unwrap()
 }
@@ -99,21 +104,55 @@ fn behind_fewer_runs_than_slots_everybody_may_wait() {
 #[test]
 fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     let mut turns = taken();
+    assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 0).0, 20, "alone it has the whole line");
+    assert_eq!(flood(&mut turns, RunClass::Miss, 1).0, 10, "half of 20, since both have turns");
+    assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2), (0, Asked::PrincipalFull), "its own doing");
+}
+
+/// F37: what a flood has queued before another comes takes nothing from the other's part.
+#[test]
+fn a_long_queue_of_one_leaves_the_others_part_alone() {
+    let mut turns = taken();
     let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
-    let (queued, refused) = flood(&mut turns, RunClass::Miss, 1);
+    let flooded = (19, Asked::PrincipalFull);
     assert_eq!(
-        (queued, refused),
-        (10, Asked::PrincipalFull),
-        "its half of 20, and told that it is its own doing"
+        flood(&mut turns, RunClass::Miss, 1),
+        flooded,
+        "what is left of 20, and told that it is its own doing"
     );
-    assert_eq!(turns.leave(&'c', calm), Left::Queue);
-    assert_eq!(
-        flood(&mut turns, RunClass::Miss, 9_000),
-        (10, Asked::PrincipalFull),
-        "the other may come again"
-    );
-    waits(turns.ask_within(&'c', RunClass::Miss, at(9_500), PATIENCE));
-    assert!(matches!(turns.ask_within(&'d', RunClass::Miss, at(9_500), PATIENCE), Asked::Waits(_)));
+    assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2).0, 9, "ten with the first");
+    assert_eq!(turns.done(), Some(calm));
+    waits(turns.ask_within(&'d', RunClass::Miss, at(3), PATIENCE));
+}
+
+/// A crowd of principals with one miss each is one turn, not one for each run of whoever has more.
+#[test]
+fn a_wait_is_reckoned_by_what_really_waits() {
+    let mut turns = Turns::new(TurnBounds { slots: 32, ..WIDE });
+    (0..32).for_each(|_| assert_eq!(turns.ask(&0), Asked::Runs));
+    for _ in 0..100 {
+        assert_eq!(turns.done_after(Millis(50)), None);
+        assert_eq!(turns.ask(&0), Asked::Runs);
+    }
+    let mut ask = |who: u32| turns.ask_within(&who, RunClass::Miss, at(0), Millis(10_000));
+    assert!((1..=100).all(|who| matches!(ask(who), Asked::Waits(_))));
+    // 164 runs of 50 ms on 32 slots are 0.26 s.
+    assert!((0..65).all(|_| matches!(ask(0), Asked::Waits(_))));
+    let (last, mut called) = (turns.waiting(), 0);
+    while turns.done().is_some() {
+        called += 1;
+    }
+    assert_eq!((last, called), (165, 165));
+}
+
+/// F42: refreshes that wait are no reason to refuse a miss or a write, which are called before them.
+#[test]
+fn no_miss_is_refused_for_refreshes_that_wait() {
+    let mut turns = taken();
+    assert_eq!(flood(&mut turns, RunClass::Refresh, 0), (20, Asked::WouldBeLate));
+    assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, Asked::WouldBeLate), "as without them");
+    assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10);
+    assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), PATIENCE), Asked::WouldBeLate));
 }
 
 /// What is foretold is what asking would get, and takes no place.

@@ -97,7 +97,6 @@ impl Engine {
     }
 
     async fn compete(self: &Arc<Self>, ask: &Ask) -> Here {
-        self.pay_for_retries();
         // How the flight ended after which this request tries again.
         let mut before: Option<Arc<Landed>> = None;
         for _ in 0..COMPETE_ROUNDS_MAX {

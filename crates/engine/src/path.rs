@@ -53,6 +53,8 @@ impl Engine {
     /// The owner answers; where it is gone the next distinct node of the ring does, and this one at
     /// the latest. Whoever it is, the store's lease keeps it to one run.
     pub(crate) async fn at_owner(self: &Arc<Self>, ask: &Ask) -> Here {
+        // Once, however many nodes are asked for it.
+        self.pay_for_retries();
         let view = self.ports.routing.view();
         for node in view.order(&ask.query.key).take(FORWARDS_MAX) {
             if *node == self.me.node {

@@ -46,8 +46,74 @@ pub(crate) struct PeerBreakers {
 
 struct Guard {
     breaker: Breaker,
-    /// When it was last in the ring, as far as somebody looked.
+    /// When it was last in the ring, as far as somebody looked: who asks it, and who would probe it.
     in_ring_at: MonoTime,
+}
+
+impl PeerBreakers {
+    /// Leave to ask a peer that is in the ring; `is_member` is asked only where there are more names than a ring has.
+    fn ask(&self, to: &NodeName, now: MonoTime, is_member: impl Fn(&NodeName) -> bool) -> Option<Admission> {
+        let mut by_name = self.by_name.lock();
+        if !by_name.contains_key(to) && by_name.len() >= limits::MEMBERS_MAX {
+            by_name.retain(|name, _| is_member(name));
+        }
+        let guard = by_name
+            .entry(to.clone())
+            .or_insert_with(|| Guard { breaker: Breaker::new(SETTINGS), in_ring_at: now });
+        guard.in_ring_at = now;
+        match guard.breaker.state() {
+            BreakerState::Closed => guard.breaker.admit(now).0,
+            BreakerState::Open | BreakerState::HalfOpen => None,
+        }
+    }
+
+    /// Whom to probe now, and how many breakers that moved. Who is out of the ring is not asked, and forgotten after a while:
+    /// membership probes it, and brings it back.
+    fn due(
+        &self,
+        now: MonoTime,
+        is_member: impl Fn(&NodeName) -> bool,
+    ) -> (Vec<(NodeName, Admission)>, usize) {
+        let (mut due, mut moved) = (Vec::new(), 0);
+        self.by_name.lock().retain(|name, guard| {
+            if !is_member(name) {
+                return now.since(guard.in_ring_at) < Millis(limits::PEER_BREAKER_FORGET_MS);
+            }
+            guard.in_ring_at = now;
+            if guard.breaker.state() != BreakerState::Closed
+                && let (Some(call), changed) = guard.breaker.admit(now)
+            {
+                due.push((name.clone(), call));
+                moved += usize::from(changed.is_some());
+            }
+            true
+        });
+        (due, moved)
+    }
+
+    /// Changes a peer's breaker: its state before, and the new one if that is another.
+    fn change(
+        &self,
+        to: &NodeName,
+        now: MonoTime,
+        step: impl FnOnce(&mut Breaker) -> Option<BreakerState>,
+    ) -> Option<(BreakerState, BreakerState)> {
+        let mut by_name = self.by_name.lock();
+        let guard = by_name.get_mut(to)?;
+        let before = guard.breaker.state();
+        let changed = step(&mut guard.breaker)?;
+        if before == BreakerState::Closed {
+            // A question may have been out for long before it failed: what is learned now is kept for a whole while.
+            guard.in_ring_at = now;
+        }
+        Some((before, changed))
+    }
+
+    fn left_out(&self) -> Vec<NodeName> {
+        let by_name = self.by_name.lock();
+        let left_out = by_name.iter().filter(|(_, guard)| guard.breaker.state() != BreakerState::Closed);
+        left_out.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 /// How a forward failed, as far as the next requests for this peer are concerned.
@@ -58,34 +124,30 @@ pub(crate) fn report_of<T>(answer: &Result<T, PeerError>) -> CallReport {
 impl Engine {
     /// Leave to ask this peer; nothing while it is left out. A probe is never a request's.
     pub(crate) fn may_ask(&self, to: &NodeName) -> Option<Admission> {
-        let now = self.now();
-        let mut by_name = self.peer_breakers.by_name.lock();
-        if !by_name.contains_key(to) && by_name.len() >= limits::MEMBERS_MAX {
-            // More names than a ring has: some have left it.
-            let view = self.ports.routing.view();
-            by_name.retain(|name, _| view.members().contains(name));
-        }
-        let guard = by_name
-            .entry(to.clone())
-            .or_insert_with(|| Guard { breaker: Breaker::new(SETTINGS), in_ring_at: now });
-        match guard.breaker.state() {
-            BreakerState::Closed => guard.breaker.admit(now).0,
-            BreakerState::Open | BreakerState::HalfOpen => None,
-        }
+        self.peer_breakers.ask(to, self.now(), |name| self.ports.routing.view().members().contains(name))
     }
 
     /// Takes note of how a question that was admitted went.
     pub(crate) fn peer_answered(&self, to: &NodeName, call: Admission, report: CallReport) {
         let now = self.now();
-        self.move_breaker(to, |breaker| breaker.report(now, call, report));
+        let changed = self.peer_breakers.change(to, now, |breaker| breaker.report(now, call, report));
+        let Some((before, state)) = changed else { return };
+        self.note(Event::PeerBreaker(state));
+        match (before, state) {
+            // Once for an absence, not for each probe in it.
+            (BreakerState::Closed, BreakerState::Open) => {
+                tracing::warn!(peer = %to, "a peer fails requests again and again; they go to the next node");
+                self.peer_breakers.opened.notify_one();
+            }
+            (_, BreakerState::Closed) => tracing::info!(peer = %to, "a peer answers requests again"),
+            _ => {}
+        }
     }
 
     /// Peers that requests leave out now.
     #[must_use]
     pub fn peers_left_out(&self) -> Vec<NodeName> {
-        let by_name = self.peer_breakers.by_name.lock();
-        let left_out = by_name.iter().filter(|(_, guard)| guard.breaker.state() != BreakerState::Closed);
-        left_out.map(|(name, _)| name.clone()).collect()
+        self.peer_breakers.left_out()
     }
 
     /// Probes the peers that are left out, until they answer; the caller owns the task.
@@ -99,25 +161,9 @@ impl Engine {
         }
     }
 
-    /// Whom to ask now. Who is out of the ring is not asked: membership probes it, and brings it back.
     fn due_probes(&self) -> Vec<(NodeName, Admission)> {
-        let (now, view) = (self.now(), self.ports.routing.view());
-        let mut due = Vec::new();
-        let mut moved = 0;
-        self.peer_breakers.by_name.lock().retain(|name, guard| {
-            if view.members().contains(name) {
-                guard.in_ring_at = now;
-            } else {
-                return now.since(guard.in_ring_at) < Millis(limits::PEER_BREAKER_FORGET_MS);
-            }
-            if guard.breaker.state() != BreakerState::Closed
-                && let (Some(call), changed) = guard.breaker.admit(now)
-            {
-                due.push((name.clone(), call));
-                moved += usize::from(changed.is_some());
-            }
-            true
-        });
+        let view = self.ports.routing.view();
+        let (due, moved) = self.peer_breakers.due(self.now(), |name| view.members().contains(name));
         (0..moved).for_each(|_| self.note(Event::PeerBreaker(BreakerState::HalfOpen)));
         due
     }
@@ -130,23 +176,64 @@ impl Engine {
         let report = if is_well { CallReport::Answered } else { CallReport::Failed };
         self.peer_answered(&name, call, report);
     }
+}
 
-    fn move_breaker(&self, to: &NodeName, step: impl FnOnce(&mut Breaker) -> Option<BreakerState>) {
-        let (before, changed) = {
-            let mut by_name = self.peer_breakers.by_name.lock();
-            let Some(guard) = by_name.get_mut(to) else { return };
-            (guard.breaker.state(), step(&mut guard.breaker))
-        };
-        let Some(state) = changed else { return };
-        self.note(Event::PeerBreaker(state));
-        match (before, state) {
-            // Once for an absence, not for each probe in it.
-            (BreakerState::Closed, BreakerState::Open) => {
-                tracing::warn!(peer = %to, "a peer fails requests again and again; they go to the next node");
-                self.peer_breakers.opened.notify_one();
-            }
-            (_, BreakerState::Closed) => tracing::info!(peer = %to, "a peer answers requests again"),
-            _ => {}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    fn at(ms: u64) -> MonoTime {
+        MonoTime(ms * 1_000)
+    }
+
+    /// A peer that was asked at these times and failed each time.
+    fn asked_in_vain(breakers: &PeerBreakers, peer: &NodeName, times_ms: impl Iterator<Item = (u64, u64)>) {
+        for (asked_ms, failed_ms) in times_ms {
+            let call = breakers.ask(peer, at(asked_ms), |_| true).unwrap();
+            let now = at(failed_ms);
+            breakers.change(peer, now, |breaker| breaker.report(now, call, CallReport::Failed));
         }
+    }
+
+    fn failures(from_ms: u64) -> impl Iterator<Item = (u64, u64)> {
+        (0..u64::from(limits::PEER_BREAKER_FAILURES_MAX)).map(move |count| {
+            let asked_ms = from_ms + count * limits::PEER_BREAKER_APART_MS;
+            (asked_ms, asked_ms)
+        })
+    }
+
+    /// A peer that fails and leaves the ring at the same time (it restarts) is remembered for a minute, however long
+    /// ago it was asked first: when it is back as sick as it was, nobody waits for it anew.
+    #[test]
+    fn who_is_left_out_and_leaves_the_ring_is_remembered_for_a_while() {
+        let (breakers, peer) = (PeerBreakers::default(), NodeName::new("sick").unwrap());
+        let call = breakers.ask(&peer, at(0), |_| true).unwrap();
+        breakers.change(&peer, at(1), |breaker| breaker.report(at(1), call, CallReport::Answered));
+        asked_in_vain(&breakers, &peer, failures(10 * MINUTE));
+        let opened_ms = failures(10 * MINUTE).last().unwrap().1;
+        assert_eq!(breakers.left_out(), std::slice::from_ref(&peer));
+        let soon = opened_ms + limits::PEER_BREAKER_OPEN_MS;
+        assert!(breakers.due(at(soon), |_| false).0.is_empty(), "membership probes it");
+        assert_eq!(breakers.left_out(), std::slice::from_ref(&peer), "not forgotten");
+        assert!(
+            breakers.ask(&peer, at(soon + 1), |_| true).is_none(),
+            "back in the ring, and not asked by a request"
+        );
+        let (due, moved) = breakers.due(at(soon + 2), |_| true);
+        assert_eq!((due.len(), moved), (1, 1), "but probed");
+        breakers.due(at(soon + 3 + MINUTE), |_| false);
+        assert!(breakers.left_out().is_empty(), "a name that stays away is forgotten");
+    }
+
+    /// The questions that opened it were out for longer than a peer is remembered.
+    #[test]
+    fn the_while_begins_when_it_is_left_out() {
+        let (breakers, peer) = (PeerBreakers::default(), NodeName::new("slow").unwrap());
+        asked_in_vain(&breakers, &peer, failures(0).map(|(asked_ms, _)| (asked_ms, asked_ms + 2 * MINUTE)));
+        let opened_ms = failures(0).last().unwrap().1 + 2 * MINUTE;
+        breakers.due(at(opened_ms + limits::PEER_BREAKER_OPEN_MS), |_| false);
+        assert_eq!(breakers.left_out(), [peer]);
     }
 }

@@ -56,6 +56,7 @@ impl Engine {
         if let Some(reply) = self.seeded_serve(&ask).await {
             return Ok(encode_reply(&reply));
         }
+        self.pay_for_retries();
         let reply = match self.answer_here(&ask).await {
             Here::Answered(outcome) => Reply::Answered(outcome),
             Here::NotARead(reason) => Reply::NotARead(reason),

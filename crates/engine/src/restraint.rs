@@ -34,7 +34,8 @@ pub(crate) const fn class_of(cause: Cause) -> RunClass {
 }
 
 impl Engine {
-    /// A request needs more than a hit: it pays in for retries.
+    /// A client's request, or one of another node's, was no hit at once: it pays in for this node's retries. Hops and rounds of
+    /// it do not, since those are retries or follow from them.
     pub(crate) fn pay_for_retries(&self) {
         self.restraint.retries.lock().request(self.now());
     }

@@ -71,7 +71,6 @@ enum Share {
 
 impl Engine {
     pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
-        self.pay_for_retries();
         if ask.freshness != Freshness::default() || !self.policy.collapses {
             return self.ask_alone(ask, to).await;
         }

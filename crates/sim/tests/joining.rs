@@ -11,6 +11,7 @@ use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
+use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
 use hopcache_sim::origin::Mood;
@@ -380,4 +381,39 @@ async fn with_caching_off_what_was_stored_before_is_not_served() {
     world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".to_owned())));
     let outcome = world.send(1, &world.ask(READ)).await.unwrap();
     assert_eq!(kind(&outcome), Some(FailureKind::OriginUnreachable), "nor in an outage");
+}
+
+/// A request that goes from node to node, and is answered at home in the end, allows for no more retries than one that is
+/// answered at once: else what fails pays for its own retries, and the bound is a multiple of what it says.
+#[tokio::test(start_paused = true)]
+async fn a_request_pays_once_for_retries_however_many_nodes_it_asks() {
+    let world = World::new(3, 71);
+    let ask =
+        |n: i64| world.ask_with(Value::Map(vec![("n".to_owned(), Value::Int(n))]), ("neo4j", READ, "ann"));
+    let others: Vec<Ask> = (0..).map(ask).filter(|ask| world.owner_of(ask) != 0).take(420).collect();
+    let (sick, keys) = others.split_at(20);
+    [1, 2].into_iter().for_each(|to| world.net.set_way_cut(0, to, true));
+    let everybody: Vec<_> = (0..3).filter_map(node_name).collect();
+    for ask in sick {
+        let hasty = Ask { deadline: sim_now() + Millis(500), ..ask.clone() };
+        drop(world.send(0, &hasty));
+        world.pass(1_100).await;
+        // Its membership sees nothing wrong with them: probes are answered.
+        world.nodes[0].routing.set(&everybody);
+    }
+    // What these paid, and took, is worth nothing any more.
+    world.pass(15_000).await;
+    assert_eq!(world.nodes[0].engine.peers_left_out().len(), 2, "both fail, and are left out");
+    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    let runs = world.origin.runs();
+    let fresh: Vec<Ask> =
+        keys.iter().map(|ask| Ask { deadline: sim_now() + Millis(30_000), ..ask.clone() }).collect();
+    let crowd: Vec<_> = fresh.iter().flat_map(|ask| [world.send(0, ask), world.send(0, ask)]).collect();
+    for outcome in crowd {
+        assert_eq!(kind(&outcome.await.unwrap()), Some(FailureKind::OriginUnreachable));
+    }
+    let retries = world.origin.runs() - runs - keys.len();
+    // RETRIES_PER_S_MIN for each of RETRY_WINDOW_S seconds, and RETRY_PERCENT of 800 requests.
+    assert!((200..=260).contains(&retries), "{retries} retries");
+    assert!(world.nodes[0].events.count(|event| matches!(event, Event::RetryRefused)) > 0);
 }

@@ -1,7 +1,8 @@
 //! F42: five times the load that the origin can do. Hits are as fast as before, refreshes give way, misses that would
 //! come too late are told so at once. F37: of many principals that ask for ever new keys none takes another's place.
 //!
-//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3).
+//! `HOPCACHE_TEST_OVERLOAD_S`: how long the overload lasts (3). `HOPCACHE_TEST_STRICT=1`: F42's own bound, hits' p99 below twice
+//! the quiet one, for a release build (`HOPCACHE_TEST_BINARY`) on a calm machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,13 +46,22 @@ fn hot(place: u64) -> Arc<[u8]> {
     read(ANN, &format!("hot-{}", place % HOT as u64))
 }
 
+/// Each hot key once; no more at a time than the slowest of these origins runs within its 2 s.
+async fn warm(client: SocketAddr) {
+    let keys: Vec<_> = (0..HOT as u64).map(|place| (client, hot(place))).collect();
+    for some in keys.chunks(20) {
+        let replies = http::crowd(some.to_vec()).await;
+        replies.into_iter().for_each(|reply| assert_eq!(reply.unwrap().status, 202));
+    }
+}
+
 fn took(replies: &[Reply]) -> Vec<Duration> {
     replies.iter().map(|reply| reply.took).collect()
 }
 
 /// What the origin does for clients that wait for each answer, in runs a second.
 async fn calibrate(scene: &Scene) -> f64 {
-    let (count, end) = (Arc::new(AtomicUsize::new(0)), Instant::now() + Duration::from_secs(2));
+    let (count, end) = (Arc::new(AtomicUsize::new(0)), Instant::now() + Duration::from_secs(1));
     let mut clients = JoinSet::new();
     for client in 0..8 {
         let (addr, count) = (scene.client(), Arc::clone(&count));
@@ -68,7 +78,7 @@ async fn calibrate(scene: &Scene) -> f64 {
         });
     }
     clients.join_all().await;
-    count.load(Ordering::Relaxed) as f64 / 2.0
+    count.load(Ordering::Relaxed) as f64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,9 +87,7 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     let delay = Duration::from_millis(50);
     let scene = Scene::start(Plan { nodes: 1, delay, origin: SLOTS, ..PLAN }).await;
     let client = scene.client();
-    for place in 0..HOT as u64 {
-        assert_eq!(http::ask(client, &hot(place)).await.unwrap().status, 202);
-    }
+    warm(client).await;
     let capacity = calibrate(&scene).await;
     let (quiet, _) = open_loop(client, HITS_PER_S, Duration::from_secs(2), hot).await;
     let per_s = (5.0 * capacity) as u64;
@@ -106,11 +114,14 @@ async fn hits_are_served_and_misses_shed_at_five_times_the_load() {
     assert!(well.len() as f64 >= capacity * lasts.as_secs_f64() / 2.0, "{} of {capacity}/s", well.len());
     let (quiet_p99, p99) = (percentile(&took(&quiet), 99), percentile(&took(&hits), 99));
     let ratio = p99.as_secs_f64() / quiet_p99.as_secs_f64();
-    // F42 asks for twice; a release build keeps to it (1.9 where it was measured). In a debug build clients, Neo4j and Redis
-    // share slow cores with the node, and each of a hit's ways (client, node, client) waits for one as this process
-    // does. In line with the misses a hit would take up to 2 s.
+    // F42 asks for twice, which is asserted in the strict form alone. In a debug build clients, Neo4j and Redis share slow
+    // cores with the node, and each of a hit's ways (client, node, client) waits for one as this process does. In line with
+    // the misses a hit would take up to 2 s.
     let bound = (quiet_p99 * 10).max(Duration::from_millis(100)) + 4 * late;
     assert!(p99 < bound, "{p99:?}, {ratio:.1} times {quiet_p99:?}; this process was late by {late:?}");
+    if size("HOPCACHE_TEST_STRICT", 0) > 0 {
+        assert!(ratio < 2.0, "{p99:?}, {ratio:.2} times {quiet_p99:?}; this process was late by {late:?}");
+    }
     let (quiet_p50, p50) = (percentile(&took(&quiet), 50), percentile(&took(&hits), 50));
     assert!(p50 < (quiet_p50 * 10).max(Duration::from_millis(50)) + late, "{p50:?}, quiet {quiet_p50:?}");
     say(&format!(
@@ -273,9 +284,7 @@ async fn many_principals_that_flood_leave_another_its_place() {
     let node = "drain = \"2s\"\nmemory = \"2MiB\"";
     let scene = Scene::start(Plan { nodes: 1, users, delay, origin: SLOTS, node, ..PLAN }).await;
     let client = scene.client();
-    for place in 0..HOT as u64 {
-        assert_eq!(http::ask(client, &hot(place)).await.unwrap().status, 202);
-    }
+    warm(client).await;
     let (told, mut clients) = (Arc::new(Told::default()), JoinSet::new());
     for name in 0..FLOODS * FLOOD_CLIENTS {
         clients.spawn(flood(client, users[name % FLOODS], name, Arc::clone(&told)));

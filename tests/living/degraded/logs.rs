@@ -37,19 +37,14 @@ async fn serves_on(scene: &Scene) -> (usize, Duration) {
     (asked + 100, slowest)
 }
 
-async fn restarted_with(stderr: std::fs::File) -> Scene {
-    let mut scene = Scene::start(ALL_LINES).await;
-    scene.nodes[0].kill();
-    scene.nodes[0].stderr = Some(stderr);
-    scene.nodes[0].start();
-    scene.nodes[0].wait_for_members(1).await;
-    scene
+async fn started_with(stderr: std::fs::File) -> Scene {
+    Scene::start(Plan { stderr: Some(stderr), ..ALL_LINES }).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_pipe_that_nobody_reads_holds_nobody_up() {
     let (mut reader, writer) = std::io::pipe().unwrap();
-    let mut scene = restarted_with(OwnedFd::from(writer).into()).await;
+    let mut scene = started_with(OwnedFd::from(writer).into()).await;
     let (asked, slowest) = serves_on(&scene).await;
     let lost = scene.count(LOST, "").await;
     scene.nodes[0].signal("TERM");
@@ -70,7 +65,7 @@ async fn a_log_pipe_that_nobody_reads_holds_nobody_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_on_a_full_disk_holds_nobody_up() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let scene = restarted_with(full).await;
+    let scene = started_with(full).await;
     let (asked, slowest) = serves_on(&scene).await;
     let lost = scene.count(LOST, "").await;
     until("each line is counted", Duration::from_secs(20), async || scene.count(LOST, "").await > lost).await;

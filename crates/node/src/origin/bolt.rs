@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
 pub use super::gate::BreakerHook;
-use super::gate::Gate;
+use super::gate::{Gate, Ticket};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::room::ResultRoom;
@@ -145,7 +145,7 @@ impl BoltOrigin {
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let ended = self.gate.in_doubt_while(self.run_in_slot(run, mode, text, deadline)).await;
+        let ended = self.gate.in_doubt_while(self.run_in_slot(run, (mode, text), deadline, &ticket)).await;
         ticket.report(ended.as_ref().err().map(|error| &error.kind));
         ended.map_err(|error| OriginError { kind: self.blamed(error.kind), ..error })
     }
@@ -153,11 +153,11 @@ impl BoltOrigin {
     async fn run_in_slot(
         &self,
         run: &OriginRun,
-        mode: Mode,
-        text: &str,
+        (mode, text): (Mode, &str),
         deadline: Instant,
+        ticket: &Ticket<'_>,
     ) -> Result<Finished, OriginError> {
-        let mut lent = self.connection_of(&run.identity, deadline).await?;
+        let mut lent = self.connection_of(&run.identity, deadline, ticket).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
         let bolt_run = Run {
             statement: text,
@@ -210,16 +210,24 @@ impl BoltOrigin {
         }
     }
 
-    async fn connection_of(&self, identity: &Identity, deadline: Instant) -> Result<Lent, OriginFault> {
+    async fn connection_of(
+        &self,
+        identity: &Identity,
+        deadline: Instant,
+        ticket: &Ticket<'_>,
+    ) -> Result<Lent, OriginFault> {
         let whose = self.fingerprint(identity);
         let lending = self.pools.lend(&whose, || self.auth(identity), self.settings.wait);
         match timeout_at(deadline, lending).await {
-            Ok(lent) => lent.map_err(|error| self.not_lent(&whose, error)),
+            Ok(lent) => lent.map_err(|error| self.not_lent(&whose, error, ticket)),
             Err(_) => Err(OriginFault::TimedOut),
         }
     }
 
-    fn not_lent(&self, whose: &Fingerprint, error: LendError) -> OriginFault {
+    fn not_lent(&self, whose: &Fingerprint, error: LendError, ticket: &Ticket<'_>) -> OriginFault {
+        if matches!(error, LendError::Open(OpenError::TimedOut)) {
+            ticket.note_silence();
+        }
         match error {
             LendError::Full => OriginFault::Overloaded,
             LendError::Open(error) => {
@@ -251,12 +259,16 @@ impl BoltOrigin {
     /// Logs on anew on a connection of the principal's pool, where there is one and a connection of it is free:
     /// a new one was checked when it was opened. `None`: there is none, or it broke, and the question is still
     /// open. A check makes no pool: each wrong password would take the place of somebody's who is believed.
-    async fn verify_in_pool(&self, identity: &Identity) -> Option<Result<(), OriginFault>> {
+    async fn verify_in_pool(
+        &self,
+        identity: &Identity,
+        ticket: &Ticket<'_>,
+    ) -> Option<Result<(), OriginFault>> {
         let whose = self.fingerprint(identity);
         let mut lent = match self.pools.lend_again(&whose).await? {
             Ok(lent) => lent,
             Err(LendError::Full) => return None,
-            Err(error) => return Some(Err(self.not_lent(&whose, error))),
+            Err(error) => return Some(Err(self.not_lent(&whose, error, ticket))),
         };
         if lent.is_new() {
             return Some(Ok(()));
@@ -264,14 +276,16 @@ impl BoltOrigin {
         let connection = lent.connection().filter(|connection| connection.can_log_on_again())?;
         match connection.log_on_again().await {
             Ok(()) => Some(Ok(())),
-            Err(error @ OpenError::Refused(_)) => Some(Err(self.not_lent(&whose, LendError::Open(error)))),
+            Err(error @ OpenError::Refused(_)) => {
+                Some(Err(self.not_lent(&whose, LendError::Open(error), ticket)))
+            }
             Err(_) => None,
         }
     }
 
     /// With a LOGON that happens now.
-    async fn verify_now(&self, identity: &Identity) -> Result<(), OriginFault> {
-        if let Some(answer) = self.verify_in_pool(identity).await {
+    async fn verify_now(&self, identity: &Identity, ticket: &Ticket<'_>) -> Result<(), OriginFault> {
+        if let Some(answer) = self.verify_in_pool(identity, ticket).await {
             return answer;
         }
         match self.pools.open_apart(self.auth(identity)).await {
@@ -279,7 +293,7 @@ impl BoltOrigin {
                 connection.close().await;
                 Ok(())
             }
-            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error)),
+            Err(error) => Err(self.not_lent(&self.fingerprint(identity), error, ticket)),
         }
     }
 
@@ -363,7 +377,7 @@ impl Origin for BoltOrigin {
         let _permit = self.permit_to_verify(deadline).await?;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
-        let verified = self.gate.in_doubt_while(self.verify_now(identity)).await;
+        let verified = self.gate.in_doubt_while(self.verify_now(identity, &ticket)).await;
         ticket.report(verified.as_ref().err());
         verified.map_err(|fault| self.blamed(fault).into())
     }
@@ -385,7 +399,12 @@ impl Origin for BoltOrigin {
                 Ok(())
             }
             Err(LendError::Full) => Err(OriginFault::Overloaded),
-            Err(LendError::Open(error)) => Err(fault::of_open(error)),
+            Err(LendError::Open(error)) => {
+                if error == OpenError::TimedOut {
+                    ticket.note_silence();
+                }
+                Err(fault::of_open(error))
+            }
         };
         ticket.report(opened.as_ref().err());
         match (opened, &self.settings.login) {

@@ -1,9 +1,9 @@
 //! Whether Neo4j can be reached, as one truth for this node: a breaker before every run and every check
 //! of credentials, and the prober that closes it again.
 //!
-//! What counts against Neo4j is a connection that cannot be opened. What it says of a statement, a user
-//! or itself is an answer. A run that timed out, was cut, or goes on for long only raises a doubt, which the prober
-//! settles: so a slow query opens nothing, and a server that went silent is found out long before the runs that it
+//! What counts against Neo4j is a connection that is refused. What it says of a statement, a user
+//! or itself is an answer. A run that timed out, was cut, or goes on for long, and a connection that was not opened in time
+//! (this process may have had no CPU to open it) only raise a doubt, which the prober settles: so a slow query opens nothing, and a server that went silent is found out long before the runs that it
 //! lost have used up their time. Those go on to their own deadlines: it may be back before.
 //!
 //! Clients never probe: while the breaker is not closed each is told at once, and one task, here, asks
@@ -12,7 +12,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -46,6 +46,8 @@ pub(super) struct Gate {
     started: Instant,
     hook: BreakerHook,
     is_answered: AtomicBool,
+    /// Calls that were answered so far.
+    answers: AtomicU64,
     doubts: Notify,
 }
 
@@ -56,6 +58,7 @@ impl Gate {
             started: Instant::now(),
             hook,
             is_answered: AtomicBool::new(true),
+            answers: AtomicU64::new(0),
             doubts: Notify::new(),
         }
     }
@@ -80,7 +83,7 @@ impl Gate {
         };
         let admission =
             admission.ok_or_else(|| OriginFault::Unreachable("its breaker is open".to_owned()))?;
-        Ok(Ticket { gate: self, admission })
+        Ok(Ticket { gate: self, admission, met_silence: AtomicBool::new(false) })
     }
 
     /// The call's end, with a doubt for each [`ORIGIN_DOUBT_MS`] that it goes on.
@@ -106,18 +109,26 @@ impl Gate {
         }
     }
 
-    /// Whether the server answered.
+    /// Whether the server answered: the probe, or somebody's call meanwhile. On a machine without a free core a probe
+    /// is late at a server that answers others, and refusing everybody then would end work that goes on.
     async fn probe_once(&self, probe: &Probe) -> bool {
         let (admission, changed) = self.breaker.lock().admit(self.now());
         self.tell(changed);
         let Some(admission) = admission else { return false };
-        match probe().await {
+        let answers = self.answers.load(Ordering::Relaxed);
+        let probed = probe().await;
+        let is_there = self.answers.load(Ordering::Relaxed) != answers;
+        match probed {
+            Some(Err(_)) if is_there => {
+                self.report(admission, CallReport::Answered, "");
+                true
+            }
             Some(Ok(())) => {
                 self.report(admission, CallReport::Answered, "");
                 true
             }
             Some(Err(reason)) => {
-                self.report(admission, CallReport::Failed, &reason);
+                self.report(admission, CallReport::Failed, &format!("a probe failed: {reason}"));
                 false
             }
             None => {
@@ -169,9 +180,15 @@ async fn pause() {
 pub(super) struct Ticket<'gate> {
     gate: &'gate Gate,
     admission: Admission,
+    met_silence: AtomicBool,
 }
 
 impl Ticket<'_> {
+    /// Takes note that a connection was not opened in time: neither refused nor answered.
+    pub(super) fn note_silence(&self) {
+        self.met_silence.store(true, Ordering::Relaxed);
+    }
+
     /// Reports what came of it.
     pub(super) fn report(self, fault: Option<&OriginFault>) {
         let gate = self.gate;
@@ -182,7 +199,13 @@ impl Ticket<'_> {
                 | OriginFault::Unauthorized(_)
                 | OriginFault::Transient(_)
                 | OriginFault::TooLarge { .. },
-            ) => gate.report(self.admission, CallReport::Answered, ""),
+            ) => {
+                gate.answers.fetch_add(1, Ordering::Relaxed);
+                gate.report(self.admission, CallReport::Answered, "");
+            }
+            Some(OriginFault::Unreachable(_)) if self.met_silence.load(Ordering::Relaxed) => {
+                gate.doubts.notify_one();
+            }
             Some(OriginFault::Unreachable(reason)) => {
                 gate.report(self.admission, CallReport::Failed, reason);
                 gate.doubts.notify_one();

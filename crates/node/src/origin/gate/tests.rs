@@ -124,6 +124,42 @@ async fn a_run_that_timed_out_on_a_silent_server_opens_it() {
     assert!(!bench.call(None));
 }
 
+/// A connection that was not opened in time is no refusal: where the server answers the probe, nobody is refused for it.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_late_opens_nothing_while_the_server_answers_probes() {
+    let bench = Bench::new(false, 1);
+    for _ in 0..10 {
+        let ticket = bench.gate.admit().unwrap();
+        ticket.note_silence();
+        ticket.report(Some(&unreachable()));
+        assert!(bench.call(None), "it may have been this machine");
+        pass(1_000).await;
+    }
+    assert!(bench.moves.lock().is_empty() && bench.gate.is_reachable());
+    assert!(bench.server.probes() >= 9, "{} probes for ten doubts", bench.server.probes());
+    bench.server.is_away.store(true, Ordering::Relaxed);
+    let ticket = bench.gate.admit().unwrap();
+    ticket.note_silence();
+    ticket.report(Some(&unreachable()));
+    pass(2).await;
+    assert!(!bench.call(None), "the probe was not answered either");
+}
+
+/// Where processes wait for a core, a probe is late at a server that answers others all the time: they are not refused.
+#[tokio::test(start_paused = true)]
+async fn a_late_probe_of_a_server_that_answers_others_opens_nothing() {
+    let bench = Bench::new(true, 2_000);
+    for _ in 0..20 {
+        assert!(bench.call(Some(&OriginFault::TimedOut)));
+        pass(500).await;
+        assert!(bench.call(None), "runs go on, and are answered");
+    }
+    assert!(bench.server.probes() >= 3 && bench.moves.lock().is_empty());
+    assert!(bench.call(Some(&OriginFault::TimedOut)));
+    pass(5_000).await;
+    assert_eq!(bench.moves.lock().first(), Some(&BreakerState::Open), "nobody is answered any more");
+}
+
 /// A probe that this machine had no descriptor for says nothing of the server.
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_could_not_be_made_opens_nothing() {
