@@ -11,7 +11,7 @@ pub const PROBE_UP_MS: u64 = 1_000;
 /// A probe is answered within this time or counts as unanswered.
 pub const PROBE_TIMEOUT_MS: u64 = 500;
 /// An unanswered probe whose end is noticed this late says that this node was slow: it is sent again before anybody is
-/// blamed. As [`GOSSIP_LATE_MS`].
+/// blamed. As [`super::GOSSIP_LATE_MS`].
 pub const PROBE_LATE_MS: u64 = 100;
 /// Unanswered probes in a row after which a member leaves routing: a paused process is out after
 /// about `2 × PROBE_TIMEOUT_MS`, one lost answer changes nothing.
