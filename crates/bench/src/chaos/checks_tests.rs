@@ -28,6 +28,7 @@ fn asked(sent_ms: u64, run: u64, version: u64) -> Asked {
         age_s: None,
         row: Some(Row { who: "ada".to_owned(), key: 7, version, run }),
         error: String::new(),
+        was_closed_idle: false,
     }
 }
 
@@ -193,6 +194,7 @@ fn i6_a_write_that_ran_twice_or_never_is_caught() {
     assert_eq!(broken(&told), ["I6"]);
     // One that got no answer may have run or not.
     told.asked[0].status = 0;
+    told.asked[0].was_closed_idle = true;
     assert_eq!(broken(&told), [""; 0]);
 }
 
