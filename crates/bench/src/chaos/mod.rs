@@ -235,3 +235,41 @@ fn bounds(options: &Options) -> Bounds {
         slack_us: us(if options.seconds.is_some() { SLACK_SHORT } else { SLACK }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::fault::Fault;
+    use crate::arena::history::FaultSeen;
+
+    #[test]
+    fn a_fault_that_did_not_happen_is_named() {
+        let seen = |fault| FaultSeen {
+            fault,
+            nodes: Vec::new(),
+            began_us: 0,
+            struck_us: 0,
+            ended_us: 0,
+            evidence: String::new(),
+        };
+        let mut told = Told { faults: Fault::ALL.map(seen).to_vec(), ..Told::default() };
+        assert_eq!(faults::missing(&told, true), []);
+        told.faults.retain(|seen| seen.fault != Fault::Drain && !seen.fault.is_cut());
+        assert_eq!(faults::missing(&told, false), [Fault::Drain]);
+        assert_eq!(faults::missing(&told, true).len(), 5);
+        let lacking = lacking(&told, &Judgement::default(), false);
+        assert!(lacking.contains(&"Drain did not happen".to_owned()), "{lacking:?}");
+        assert!(lacking.contains(&"I3 was judged nowhere without an excuse".to_owned()), "{lacking:?}");
+    }
+
+    #[test]
+    fn the_control_passes_only_where_i1_was_found_broken() {
+        let mut judgement = Judgement::default();
+        assert!(control(&judgement).is_err());
+        let broken = |promise| checks::Violation { promise, at_us: 0, what: String::new() };
+        judgement.violations.push(broken("I4"));
+        assert!(control(&judgement).is_err());
+        judgement.violations.push(broken("I1"));
+        assert!(control(&judgement).is_ok());
+    }
+}
