@@ -17,7 +17,7 @@
 //! What a fault excuses was not judged, and is not counted as that; nor is what came before the first fault, where
 //! there is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arena::fault::Fault;
 use crate::arena::history::{Asked, Ending, FaultSeen, Purged, RunSeen, Told};
@@ -130,6 +130,7 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
     let mut last: BTreeMap<(&str, i64), &RunSeen> = BTreeMap::new();
     let mut extra: BTreeMap<(&str, i64, usize), u64> = BTreeMap::new();
     let mut behind_purges: BTreeMap<(&str, i64), Vec<u64>> = BTreeMap::new();
+    let parts = parts(told);
     let answered = told.runs.iter().filter(|run| !run.is_write && run.ending == Some(Ending::Answered));
     for run in answered {
         if near(told, run.began_us, run.began_us + SOON_US).next().is_none() {
@@ -144,8 +145,9 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
             continue;
         }
         // Of several, the one that explains most.
-        let near =
-            near(told, before.began_us, run.began_us).max_by_key(|(_, fault)| allowance(fault, bounds.nodes));
+        let near = near(told, before.began_us, run.began_us)
+            .filter(|(_, fault)| has_part(fault, &parts, [before.number, run.number]))
+            .max_by_key(|(_, fault)| allowance(fault, bounds.nodes));
         match near {
             None => judgement.broken(
                 "I1",
@@ -184,6 +186,32 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
             );
         }
     }
+}
+
+/// Who gave or passed on what each run brought, by the answers that clients saw.
+fn parts(told: &Told) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut parts: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    for asked in &told.asked {
+        if let Some(row) = &asked.row {
+            let nodes = parts.entry(row.run).or_default();
+            nodes.insert(name_of(asked.node));
+            nodes.extend(chain(asked).into_iter().map(str::to_owned));
+        }
+    }
+    parts
+}
+
+/// A fault of nodes explains a second run where one of them had a part in either, or where nobody saw what one of the
+/// two brought: its node may be the one that was killed. A fault of the store or the origin is everybody's.
+fn has_part(fault: &FaultSeen, parts: &BTreeMap<u64, BTreeSet<String>>, runs: [u64; 2]) -> bool {
+    fault.nodes.is_empty()
+        || runs.iter().any(|run| {
+            parts.get(run).is_none_or(|nodes| fault.nodes.iter().any(|node| nodes.contains(&name_of(*node))))
+        })
+}
+
+fn name_of(node: usize) -> String {
+    format!("node-{node}")
 }
 
 /// Runs beyond the one of a window: one lapse, one for the lost data, one for each `DEGRADED_TTL` of a node
@@ -264,8 +292,7 @@ fn purged_before(asked: &Asked, told: &Told, bounds: Bounds, judgement: &mut Jud
 
 /// A fault of nodes is felt in answers that one of them gave or passed on; one of the store, in all.
 fn is_about(fault: &FaultSeen, asked: &Asked) -> bool {
-    let has_part =
-        |node: &usize| *node == asked.node || chain(asked).contains(&format!("node-{node}").as_str());
+    let has_part = |node: &usize| *node == asked.node || chain(asked).contains(&name_of(*node).as_str());
     fault.nodes.is_empty() || fault.nodes.iter().any(has_part)
 }
 

@@ -298,3 +298,18 @@ fn what_a_fault_excuses_is_not_counted_as_judged() {
     told.faults[0] = fault(Fault::StoreKill, 19_500, 20_000);
     assert_eq!(judge(&told, BOUNDS).judged.get("I1"), None);
 }
+
+#[test]
+fn i1_a_fault_of_nodes_excuses_runs_that_they_had_a_part_in() {
+    let mut told = sound();
+    told.runs.insert(1, run(9, 3_000));
+    told.asked.insert(1, asked(3_000, 9, 1));
+    told.faults.push(FaultSeen { nodes: vec![2], ..fault(Fault::Kill, 2_000, 2_500) });
+    assert_eq!(broken(&told), ["I1"], "nodes 0 and 1 ran and answered");
+    told.faults[0].nodes = vec![1];
+    assert_eq!(broken(&told), [""; 0]);
+    // What nobody saw may have been the dead one's.
+    told.faults[0].nodes = vec![2];
+    told.asked.remove(0);
+    assert_eq!(broken(&told), [""; 0]);
+}
