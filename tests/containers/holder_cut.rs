@@ -92,5 +92,10 @@ async fn cut_the_holder(world: &World, label: &str, round: usize) -> Outcome {
     assert_ne!(entry["stored_by"], holder.name.as_str(), "round {round}: {entry}");
     let came_by = monitor.commits(holder_addr, &key);
     let is_by_old_connection = came_by.iter().any(|port| connections.contains(port));
+    // By a new one, the partition would have been survived by nobody, and this would be another fault.
+    assert!(
+        is_by_old_connection,
+        "round {round}: it came by {came_by:?}, before the cut there were {connections:?}"
+    );
     Outcome { is_by_old_connection, fenced: counted }
 }

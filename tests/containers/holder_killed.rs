@@ -1,4 +1,5 @@
-//! F1, I7, must-show 2: the holder of a lease is killed in mid-run.
+//! F1, I7, must-show 2: the holder of a lease is killed in mid-run. With `HOPCACHE_TEST_ROUNDS` of 50 or more the 99th
+//! percentile is held against I7's 0.5 s: said always, asserted with `HOPCACHE_TEST_STRICT=1` (a calm machine).
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,10 @@ use crate::world::{World, query, run};
 const ORIGIN: Duration = Duration::from_secs(1);
 /// I7 allows 0.5 s beside the origin's time at the 99th percentile; what is asserted leaves room for a busy machine.
 const BESIDE_ORIGIN_MAX: Duration = Duration::from_secs(4);
+/// What I7 allows, asserted where `HOPCACHE_TEST_STRICT` says that the machine is calm.
+const BESIDE_ORIGIN_P99_MAX_MS: u128 = 500;
+/// With fewer rounds the 99th percentile is the slowest of a few.
+const ROUNDS_FOR_P99: usize = 50;
 /// Rounds after which a long series tells how far it is.
 const TELL_EVERY: usize = 20;
 
@@ -37,6 +42,19 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// I7 to the letter, in a long series on a calm machine.
+    fn check_p99(&mut self, rounds: usize) {
+        self.waits_ms.sort_unstable();
+        let p99 = self.waits_ms[(self.waits_ms.len() * 99 / 100).min(self.waits_ms.len() - 1)];
+        let is_held = p99 <= BESIDE_ORIGIN_P99_MAX_MS;
+        say(&format!(
+            "I7, containers: P99 {p99} ms beside the origin's time, at most {BESIDE_ORIGIN_P99_MAX_MS} ms: {}",
+            if is_held { "held" } else { "not held" }
+        ));
+        let is_strict = std::env::var_os("HOPCACHE_TEST_STRICT").is_some_and(|value| value == "1");
+        assert!(is_held || !is_strict, "P99 {p99} ms over {rounds} rounds");
+    }
+
     fn tell(&mut self, clients: usize, rounds: usize, missed: usize) {
         self.waits_ms.sort_unstable();
         let waits = &self.waits_ms;
@@ -71,6 +89,9 @@ async fn kill_holders(test: &str, clients: usize) {
         }
     }
     outcome.tell(clients, rounds, missed);
+    if rounds >= ROUNDS_FOR_P99 {
+        outcome.check_p99(rounds);
+    }
 }
 
 /// Whether the holder was dead before its run had ended: only then somebody else ran.

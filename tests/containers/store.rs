@@ -35,6 +35,8 @@ fn a_store_that_restarts_empty_refuses_late_commits() {
         let skipped =
             world.metric(&all, "hopcache_commits_total", "outcome=\"skipped\"").await - skipped_before;
         assert!(stored.is_empty(), "stored under a lease of the store before: {stored:?}");
+        // Without one that came and was refused, an empty store shows nothing.
+        assert!(fenced + skipped >= 1.0, "no late commit: {fenced} fenced, {skipped} skipped");
 
         world.wait_until_whole().await;
         for node in &world.nodes {

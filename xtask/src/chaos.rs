@@ -12,11 +12,15 @@ use crate::services::install;
 
 /// Seed of the gate: the same faults in the same order in each run.
 const GATE_SEED: u64 = 1;
-/// Seconds of faults in the gate; with start and calm about ten more.
-const GATE_SECONDS: u64 = 23;
+/// Seconds of faults in the gate, at least; with start and calm about 15 more.
+const GATE_SECONDS: u64 = 20;
+/// Of its negative control.
+const CONTROL_SECONDS: u64 = 5;
 
 /// Requests per second there: what debug builds on two slow cores take beside their faults.
 const GATE_RATE: u32 = 120;
+/// Enough that two clients meet in one run, again and again.
+const CONTROL_RATE: u32 = 200;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -35,6 +39,12 @@ pub(crate) struct Options {
     /// Requests per second.
     #[arg(long, default_value_t = 200)]
     rate: u32,
+    /// Fails unless every fault happened and every promise was judged where nothing excused it.
+    #[arg(long)]
+    thorough: bool,
+    /// Nodes share no runs: fails unless I1 is found broken.
+    #[arg(long)]
+    without_collapse: bool,
     /// Debug builds, as the gate has them.
     #[arg(long)]
     debug: bool,
@@ -57,6 +67,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         None => chaos.args(["--minutes", &options.minutes.to_string()]),
     };
     chaos.args(["--nodes", &options.nodes.to_string(), "--rate", &options.rate.to_string()]);
+    if options.thorough {
+        chaos.arg("--thorough");
+    }
+    if options.without_collapse {
+        chaos.args(["--without-collapse", "--out", "target/chaos-control"]);
+    }
     finish(&mut chaos, "chaos")
 }
 
@@ -66,8 +82,22 @@ pub(crate) fn programs() -> Result<()> {
     install::missing(if install::is_root() { &[install::IPTABLES] } else { &[] })
 }
 
-/// The gate's part: each fault about once.
+/// The gate's part: each fault at least once, each promise judged; then a short run of nodes that share no runs, which
+/// has to be found wanting.
 pub(crate) fn gate(root: &Path) -> Result<()> {
+    let (seed, nodes, rate) = (GATE_SEED, 3, GATE_RATE);
     let seconds = Some(GATE_SECONDS);
-    run(root, &Options { seed: GATE_SEED, minutes: 0, seconds, nodes: 3, rate: GATE_RATE, debug: true })
+    let whole = Options {
+        seed,
+        minutes: 0,
+        seconds,
+        nodes,
+        rate,
+        debug: true,
+        thorough: true,
+        without_collapse: false,
+    };
+    run(root, &whole)?;
+    let seconds = Some(CONTROL_SECONDS);
+    run(root, &Options { seconds, rate: CONTROL_RATE, thorough: false, without_collapse: true, ..whole })
 }

@@ -56,8 +56,8 @@ impl Connection {
 
     /// Sends a request and reads the whole answer; returns the ends of head and body in the buffer.
     async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(usize, usize)> {
-        self.stream.write_all(request).await?;
         self.filled = 0;
+        self.stream.write_all(request).await?;
         let head_end = loop {
             self.fill().await?;
             if let Some(at) = find(&self.buffer[..self.filled], b"\r\n\r\n") {
@@ -69,6 +69,11 @@ impl Connection {
             self.fill().await?;
         }
         Ok((head_end, head_end + length))
+    }
+
+    /// Whether a byte of the last answer came.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.filled > 0
     }
 
     /// Sends a request and returns the answer.

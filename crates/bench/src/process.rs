@@ -1,13 +1,16 @@
 //! Processes under measurement: started, asked for their CPU time, and killed when dropped.
 
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use crate::load::Connection;
+
+const SIGKILL: i32 = 9;
 
 /// A child process that does not outlive its owner.
 pub(crate) struct Process {
@@ -32,10 +35,20 @@ impl Process {
         self.child.id()
     }
 
-    /// SIGKILL; how it ended.
+    /// SIGKILL; how it ended, which is by that: one that had ended by itself is an error.
     pub(crate) fn kill(mut self) -> anyhow::Result<ExitStatus> {
         self.child.kill()?;
-        Ok(self.child.wait()?)
+        let status = self.child.wait()?;
+        ensure!(status.signal() == Some(SIGKILL), "ended by itself before it was killed: {status}");
+        Ok(status)
+    }
+
+    /// An error where it has ended.
+    pub(crate) fn check_runs(&mut self, name: &str) -> anyhow::Result<()> {
+        match self.ended()? {
+            Some(status) => bail!("{name} ended by itself: {status}"),
+            None => Ok(()),
+        }
     }
 
     /// How it ended, if it did.
@@ -184,4 +197,23 @@ pub(crate) fn hopcache_binary() -> anyhow::Result<PathBuf> {
         bail!("{} is missing: cargo build --release -p hopcache", binary.display());
     }
     Ok(binary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(script: &str) -> Process {
+        Process::start(Command::new("sh").args(["-c", script]), Path::new("/dev/null")).unwrap()
+    }
+
+    #[test]
+    fn a_kill_counts_only_of_a_process_that_ran() {
+        assert!(start("sleep 60").kill().is_ok());
+        let mut crashed = start("exit 101");
+        assert!(start("sleep 60").check_runs("it").is_ok());
+        wait_until("it ends", || crashed.ended().unwrap().is_some()).unwrap();
+        assert!(crashed.check_runs("it").unwrap_err().to_string().contains("101"));
+        assert!(crashed.kill().unwrap_err().to_string().contains("101"));
+    }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Asked {
     pub(crate) row: Option<Row>,
     /// The body of one that is no 202, or why there is none.
     pub(crate) error: String,
+    /// The connection had been kept and was closed before a byte of the answer: a read was asked again on a new
+    /// one, a write was not.
+    #[serde(default)]
+    pub(crate) was_closed_idle: bool,
 }
 
 /// What a row says of the run that it came from.

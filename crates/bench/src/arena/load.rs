@@ -101,15 +101,9 @@ async fn ask(arena: &Arena, idle: &Idle, addr: SocketAddr, question: Question) -
     let request = request(user, key, is_write);
     let sent_us = arena.history.now_us();
     let kept = idle.of(target).pop();
+    let mut was_closed_idle = false;
     let asking = async {
-        let (connection, answer) = match kept {
-            // One that stood idle may have been closed meanwhile: a read is asked again, a write never.
-            Some(mut connection) => match connection.ask(&request).await {
-                Err(_) if !is_write => fresh(addr, &request).await?,
-                asked => (connection, asked?),
-            },
-            None => fresh(addr, &request).await?,
-        };
+        let (connection, answer) = exchange(kept, addr, &request, is_write, &mut was_closed_idle).await?;
         if !answer.head.to_ascii_lowercase().contains("connection: close") {
             idle.of(target).push(connection);
         }
@@ -122,7 +116,26 @@ async fn ask(arena: &Arena, idle: &Idle, addr: SocketAddr, question: Question) -
     let mut asked = told(answered);
     asked.sent_us = sent_us;
     asked.ended_us = arena.history.now_us();
-    Asked { node: target, user: user.to_owned(), key, is_write, ..asked }
+    Asked { node: target, user: user.to_owned(), key, is_write, was_closed_idle, ..asked }
+}
+
+/// On the kept connection or a new one. One that stood idle may have been closed meanwhile: where no byte of an
+/// answer came, a read is asked again and a write never. An answer that broke off is an error.
+async fn exchange(
+    kept: Option<Connection>,
+    addr: SocketAddr,
+    request: &[u8],
+    is_write: bool,
+    was_closed_idle: &mut bool,
+) -> anyhow::Result<(Connection, Answer)> {
+    let Some(mut connection) = kept else { return fresh(addr, request).await };
+    match connection.ask(request).await {
+        Ok(answer) => Ok((connection, answer)),
+        Err(error) => {
+            *was_closed_idle = !connection.has_heard();
+            if *was_closed_idle && !is_write { fresh(addr, request).await } else { Err(error) }
+        }
+    }
 }
 
 async fn fresh(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(Connection, Answer)> {
@@ -158,6 +171,7 @@ fn told(answered: Result<Answer, String>) -> Asked {
         age_s: None,
         row: None,
         error: String::new(),
+        was_closed_idle: false,
     };
     let answer = match answered {
         Ok(answer) => answer,
@@ -235,4 +249,46 @@ async fn purge(arena: &Arena, node: usize, user: &str, key: i64) -> anyhow::Resu
     let answer = arena.nodes[node].admin("POST", "/admin/v1/purge", &order.to_string()).await?;
     let body: Value = serde_json::from_slice(&answer.body)?;
     Ok(answer.status() == 200 && body["unreached"] == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    /// On each connection one whole answer, and to the second question these bytes and the end.
+    async fn server(then: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                let mut buffer = [0; 1024];
+                for answer in [&b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok"[..], then] {
+                    let _ = socket.read(&mut buffer).await;
+                    let _ = socket.write_all(answer).await;
+                }
+            }
+        });
+        addr
+    }
+
+    async fn second(then: &'static [u8], is_write: bool) -> (bool, bool) {
+        let addr = server(then).await;
+        let (kept, _) = fresh(addr, b"GET").await.unwrap();
+        let mut was_closed_idle = false;
+        let asked = exchange(Some(kept), addr, b"GET", is_write, &mut was_closed_idle).await;
+        (asked.is_ok(), was_closed_idle)
+    }
+
+    #[tokio::test]
+    async fn only_a_read_of_whose_answer_nothing_came_is_asked_again() {
+        assert_eq!(second(b"", false).await, (true, true));
+        assert_eq!(second(b"", true).await, (false, true));
+        assert_eq!(
+            second(b"HTTP/1.1 202 Accepted\r\ncontent-length: 9\r\n\r\nhalf", false).await,
+            (false, false)
+        );
+        assert_eq!(second(b"H", false).await, (false, false));
+    }
 }

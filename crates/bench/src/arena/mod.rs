@@ -17,6 +17,7 @@ pub(crate) mod rules;
 pub(crate) mod store;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -126,13 +127,14 @@ impl Arena {
             let why = |error: &anyhow::Error| tell(&format!("no packet filter here, so no cuts: {error:#}"));
             opened.inspect_err(why).ok()
         });
-        let mut nodes = Vec::new();
+        let (mut nodes, binary) = (Vec::new(), open_copy(&hopcache_binary()?, &dir.0)?);
         for (place, party) in parties.iter().enumerate() {
             nodes.push(node(
                 &dir.0,
                 place,
                 *party,
                 &config(&plan, &parties, origin.addr(), store_addr),
+                &binary,
                 rules.is_some(),
             )?);
         }
@@ -147,6 +149,12 @@ impl Arena {
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error where a process has ended that nobody ended, or has panicked.
+    pub(crate) fn check_runs(&self) -> anyhow::Result<()> {
+        self.nodes.iter().try_for_each(Node::check_runs)?;
+        self.store().check_runs()
     }
 
     /// Waits until these nodes are ready and show one epoch and a ring of each other; how long that took.
@@ -207,13 +215,25 @@ impl Node {
         self.life().1.as_ref().map(Process::id).with_context(|| format!("{} does not run", self.name))
     }
 
+    /// I13: an error where it was started and has ended by itself, or has panicked in any of its lives.
+    pub(crate) fn check_runs(&self) -> anyhow::Result<()> {
+        let mut life = self.life();
+        life.1.as_mut().map_or(Ok(()), |process| process.check_runs(&self.name))?;
+        for number in 1..=life.0 {
+            let log = std::fs::read_to_string(self.config.with_extension(format!("{number}.log")))?;
+            let panic = log.lines().find(|line| line.contains("panicked at"));
+            panic.map_or(Ok(()), |line| Err(anyhow::anyhow!("{} in life {number}: {line}", self.name)))?;
+        }
+        Ok(())
+    }
+
     /// SIGKILL; how it ended.
     pub(crate) fn kill(&self) -> anyhow::Result<ExitStatus> {
         let process = self.life().1.take();
         process.with_context(|| format!("{} does not run", self.name))?.kill()
     }
 
-    /// Asks it to leave in good order, and waits; how it ended.
+    /// Asks it to leave in good order, and waits; how it ended, which is with code 0.
     pub(crate) async fn drain(&self, within: Duration) -> anyhow::Result<ExitStatus> {
         let answer = self.admin("POST", "/admin/v1/drain", "").await?;
         ensure!((200..300).contains(&answer.status()), "drain: {}", answer.head);
@@ -222,6 +242,7 @@ impl Node {
             let ended = self.life().1.as_mut().context("it runs")?.ended()?;
             if let Some(status) = ended {
                 self.life().1 = None;
+                ensure!(status.success(), "{} did not leave in good order: {status}", self.name);
                 return Ok(status);
             }
             ensure!(start.elapsed() < within, "{} has not left within {within:?}", self.name);
@@ -332,6 +353,7 @@ fn node(
     place: usize,
     party: Party,
     common: &str,
+    binary: &std::path::Path,
     is_apart: bool,
 ) -> anyhow::Result<Node> {
     let name = format!("node-{place}");
@@ -348,13 +370,31 @@ fn node(
         ),
     )?;
     let life = Mutex::new((0, None));
-    Ok(Node { name, client, admin, party, life, config, binary: hopcache_binary()?, is_apart })
+    all_may(&config, 0o644)?;
+    Ok(Node { name, client, admin, party, life, config, binary: binary.to_owned(), is_apart })
 }
 
 fn directory() -> anyhow::Result<Dir> {
-    let dir = std::env::temp_dir().join(format!("hopcache-arena-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    Ok(Dir(dir))
+    let dir = Dir(std::env::temp_dir().join(format!("hopcache-arena-{}", std::process::id())));
+    std::fs::create_dir_all(&dir.0)?;
+    all_may(&dir.0, 0o755)?;
+    Ok(dir)
+}
+
+/// A copy of the binary where every user can reach it: nodes run under user ids that may not look into the home of
+/// who built it (`/root` is 0700), and a umask of 077 keeps them from a file anywhere.
+fn open_copy(binary: &std::path::Path, dir: &std::path::Path) -> anyhow::Result<PathBuf> {
+    let copy = dir.join("hopcache");
+    std::fs::copy(binary, &copy)
+        .with_context(|| format!("copy {} to {}", binary.display(), copy.display()))?;
+    all_may(&copy, 0o755)?;
+    Ok(copy)
+}
+
+/// Says outright what the umask may have taken.
+fn all_may(path: &std::path::Path, mode: u32) -> anyhow::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .with_context(|| format!("make {} readable", path.display()))
 }
 
 /// Sends a signal; the state that the kernel shows of the process then, `T` being stopped.
@@ -368,9 +408,10 @@ pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| rest.get(..1).unwrap_or("?"));
-        if name != "STOP" || state == "T" || Instant::now() > deadline {
+        if name != "STOP" || state == "T" {
             return Ok(format!("state {state}"));
         }
+        ensure!(Instant::now() < deadline, "process {pid} was told to stop and shows state {state}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -378,4 +419,42 @@ pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
 /// Says something that belongs to no report.
 pub(crate) fn tell(line: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_stop_counts_only_where_the_kernel_shows_it() {
+        let start =
+            |script| Process::start(Command::new("sh").args(["-c", script]), Path::new("/dev/null")).unwrap();
+        let runs = start("sleep 60");
+        assert_eq!(signal(runs.id(), "STOP").unwrap(), "state T");
+        // Ended and not waited for: it takes signals, and stops for none.
+        let ended = start("exit 0");
+        let is_zombie =
+            || std::fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z");
+        crate::process::wait_until("it ends", is_zombie).unwrap();
+        assert!(signal(ended.id(), "STOP").unwrap_err().to_string().contains("state Z"));
+    }
+
+    #[test]
+    fn the_binary_is_for_all_whatever_its_own_mode_and_folder_say() {
+        let (closed, open) = (tempfile_dir("closed"), tempfile_dir("open"));
+        let binary = closed.0.join("built");
+        std::fs::write(&binary, "#!/bin/sh\n").unwrap();
+        all_may(&binary, 0o700).unwrap();
+        all_may(&closed.0, 0o700).unwrap();
+        let copy = open_copy(&binary, &open.0).unwrap();
+        assert_eq!(std::fs::metadata(copy).unwrap().permissions().mode() & 0o777, 0o755);
+    }
+
+    fn tempfile_dir(name: &str) -> Dir {
+        let dir =
+            Dir(std::env::temp_dir().join(format!("hopcache-arena-test-{name}-{}", std::process::id())));
+        std::fs::create_dir_all(&dir.0).unwrap();
+        dir
+    }
 }

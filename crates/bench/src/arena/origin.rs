@@ -63,8 +63,8 @@ struct Shared {
     registers: Mutex<BTreeMap<i64, u64>>,
     /// Keys of which the next run is held.
     to_hold: Mutex<BTreeSet<i64>>,
-    /// Keys whose held runs go on.
-    released: watch::Sender<BTreeSet<i64>>,
+    /// Numbers of held runs that go on.
+    released: watch::Sender<BTreeSet<u64>>,
     manner: watch::Sender<Manner>,
     cuts: watch::Sender<u64>,
     runs: AtomicU64,
@@ -127,9 +127,9 @@ impl Origin {
         locked(&self.shared.to_hold).insert(key);
     }
 
-    /// What is held is answered with what it read. Once for each key.
-    pub(crate) fn release(&self, key: i64) {
-        self.shared.released.send_modify(|released| _ = released.insert(key));
+    /// This run, which is held, is answered with what it read.
+    pub(crate) fn release(&self, run: u64) {
+        self.shared.released.send_modify(|released| _ = released.insert(run));
     }
 }
 
@@ -173,7 +173,6 @@ struct Session<'a> {
 struct UnderWay<'a> {
     shared: &'a Shared,
     number: u64,
-    key: i64,
     is_held: bool,
     ending: Ending,
 }
@@ -268,7 +267,7 @@ impl Session<'_> {
         let number = self.shared.runs.fetch_add(1, Ordering::Relaxed);
         let (is_write, is_held) = (kind == "w", locked(&self.shared.to_hold).remove(&key));
         self.shared.history.run_began(RunSeen::begin(number, key, &user, version, is_write));
-        self.under_way = Some(UnderWay { shared: self.shared, number, key, is_held, ending: Ending::Broken });
+        self.under_way = Some(UnderWay { shared: self.shared, number, is_held, ending: Ending::Broken });
         let row = [user, key.to_string(), version.to_string(), number.to_string()];
         self.pull = vec![told(RECORD, &json!(row)), end];
         Some(success(&json!({"fields": ["who", "k", "version", "run"]})))
@@ -288,7 +287,7 @@ impl UnderWay<'_> {
         let _ = manner.wait_for(|manner| *manner != Manner::Stall).await;
         if self.is_held {
             let mut released = self.shared.released.subscribe();
-            let _ = released.wait_for(|released| released.contains(&self.key)).await;
+            let _ = released.wait_for(|released| released.contains(&self.number)).await;
         }
         *manner.borrow() == Manner::Fail
     }

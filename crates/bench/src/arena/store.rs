@@ -70,6 +70,14 @@ impl Store {
         Ok(format!("{loaded} keys loaded by the new one"))
     }
 
+    /// An error where one of them ended by itself.
+    pub(crate) fn check_runs(&mut self) -> anyhow::Result<()> {
+        for (name, server) in [("the leader", &mut self.leader), ("the replica", &mut self.replica)] {
+            server.process.as_mut().map_or(Ok(()), |process| process.check_runs(name))?;
+        }
+        Ok(())
+    }
+
     /// SIGSTOP.
     pub(crate) fn stall(&self) -> anyhow::Result<String> {
         signal(self.leader.pid()?, "STOP")

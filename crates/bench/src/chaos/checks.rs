@@ -9,11 +9,15 @@
 //! | I4 | an answer without a mark that was read longer ago than TTL and grace, or whose `Age` is below its age |
 //! | I5 | an answer for another principal, another key, or that its run did not read |
 //! | I6 | a write that ran twice, or that was answered and did not run once |
-//! | I7 | behind a kill that no other fault is near, an answer of a living node later than 0.5 s and a run |
+//! | I7 | behind a kill that no other fault is near, a living node that answers later than 0.5 s and a run, or not 202 |
 //! | I8 | more than two nodes, or one node twice, in `Cache-Status` |
 //! | deadline | a request that ended later than its node's patience, pauses apart |
+//! | answered | a request without its rows that no fault explains: no answer but by a node that ends, no 202 but about an origin in trouble |
+//!
+//! What a fault excuses was not judged, and is not counted as that; nor is what came before the first fault, where
+//! there is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arena::fault::Fault;
 use crate::arena::history::{Asked, Ending, FaultSeen, Purged, RunSeen, Told};
@@ -43,6 +47,9 @@ const GRACE: f64 = 0.5;
 /// I7 without the run.
 const NEXT_VALUE_US: u64 = 500_000;
 
+/// A run counts as judged by I1 where another of its key within so long would have had no excuse.
+const SOON_US: u64 = 1_000_000;
+
 /// One broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
@@ -61,28 +68,43 @@ pub(crate) struct Judgement {
     pub(crate) late_hearings: BTreeMap<Fault, u64>,
     /// Behind kills that I7 judges: the longest answer of each, µs.
     pub(crate) next_values_us: Vec<u64>,
-    /// How many things each promise was judged by.
+    /// How many things each promise was judged by, that could have broken it.
     pub(crate) judged: BTreeMap<&'static str, u64>,
+    /// When the first fault began: what is counted came later.
+    from_us: u64,
 }
+
+/// All that is judged, in the order of the report.
+pub(crate) const PROMISES: [&str; 10] =
+    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "deadline", "answered"];
 
 impl Judgement {
     fn broken(&mut self, promise: &'static str, at_us: u64, what: String) {
         self.violations.push(Violation { promise, at_us, what });
     }
 
-    fn counts(&mut self, promise: &'static str) {
-        *self.judged.entry(promise).or_default() += 1;
+    fn counts(&mut self, promise: &'static str, at_us: u64) {
+        if at_us >= self.from_us {
+            *self.judged.entry(promise).or_default() += 1;
+        }
+    }
+
+    /// Promises that this history could not have shown broken.
+    pub(crate) fn unjudged(&self) -> Vec<&'static str> {
+        PROMISES.into_iter().filter(|promise| !self.judged.contains_key(promise)).collect()
     }
 }
 
 /// Judges all of it. Lists are in the order of their beginnings.
 pub(crate) fn judge(told: &Told, bounds: Bounds) -> Judgement {
-    let mut judgement = Judgement::default();
+    let from_us = told.faults.first().map_or(0, |fault| fault.began_us);
+    let mut judgement = Judgement { from_us, ..Judgement::default() };
     let runs: BTreeMap<u64, &RunSeen> = told.runs.iter().map(|run| (run.number, run)).collect();
     windows(told, bounds, &mut judgement);
     writes(told, &mut judgement);
     kills(told, bounds, &mut judgement);
     for asked in &told.asked {
+        answered(asked, told, &mut judgement);
         one_hop(asked, &mut judgement);
         deadline(asked, told, bounds, &mut judgement);
         if asked.is_write {
@@ -108,9 +130,12 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
     let mut last: BTreeMap<(&str, i64), &RunSeen> = BTreeMap::new();
     let mut extra: BTreeMap<(&str, i64, usize), u64> = BTreeMap::new();
     let mut behind_purges: BTreeMap<(&str, i64), Vec<u64>> = BTreeMap::new();
+    let parts = parts(told);
     let answered = told.runs.iter().filter(|run| !run.is_write && run.ending == Some(Ending::Answered));
     for run in answered {
-        judgement.counts("I1");
+        if near(told, run.began_us, run.began_us + SOON_US).next().is_none() {
+            judgement.counts("I1", run.began_us);
+        }
         let Some(before) = last.insert((&run.user, run.key), run) else { continue };
         if run.began_us >= before.began_us + window_us {
             continue;
@@ -120,8 +145,9 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
             continue;
         }
         // Of several, the one that explains most.
-        let near =
-            near(told, before.began_us, run.began_us).max_by_key(|(_, fault)| allowance(fault, bounds.nodes));
+        let near = near(told, before.began_us, run.began_us)
+            .filter(|(_, fault)| has_part(fault, &parts, [before.number, run.number]))
+            .max_by_key(|(_, fault)| allowance(fault, bounds.nodes));
         match near {
             None => judgement.broken(
                 "I1",
@@ -142,8 +168,8 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
         }
     }
     for ((user, key, place), count) in extra {
-        judgement.counts("I2");
         let fault = &told.faults[place];
+        judgement.counts("I2", fault.began_us);
         // Faults that lie close together share what follows from both.
         let allowed: u64 =
             near(told, fault.began_us, fault.ended_us).map(|(_, each)| allowance(each, bounds.nodes)).sum();
@@ -160,6 +186,32 @@ fn windows(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
             );
         }
     }
+}
+
+/// Who gave or passed on what each run brought, by the answers that clients saw.
+fn parts(told: &Told) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut parts: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    for asked in &told.asked {
+        if let Some(row) = &asked.row {
+            let nodes = parts.entry(row.run).or_default();
+            nodes.insert(name_of(asked.node));
+            nodes.extend(chain(asked).into_iter().map(str::to_owned));
+        }
+    }
+    parts
+}
+
+/// A fault of nodes explains a second run where one of them had a part in either, or where nobody saw what one of the
+/// two brought: its node may be the one that was killed. A fault of the store or the origin is everybody's.
+fn has_part(fault: &FaultSeen, parts: &BTreeMap<u64, BTreeSet<String>>, runs: [u64; 2]) -> bool {
+    fault.nodes.is_empty()
+        || runs.iter().any(|run| {
+            parts.get(run).is_none_or(|nodes| fault.nodes.iter().any(|node| nodes.contains(&name_of(*node))))
+        })
+}
+
+fn name_of(node: usize) -> String {
+    format!("node-{node}")
 }
 
 /// Runs beyond the one of a window: one lapse, one for the lost data, one for each `DEGRADED_TTL` of a node
@@ -208,19 +260,21 @@ fn purged_before(asked: &Asked, told: &Told, bounds: Bounds, judgement: &mut Jud
         purge.is_whole && purge.key == asked.key && purge.user == asked.user && purge.ended_us < asked.sent_us
     });
     let Some(purge) = heard else { return };
-    judgement.counts("I3");
-    if row.version >= purge.version {
-        return;
-    }
     // What is hidden ends with the entry's life at the latest, which is I4's.
-    let from_us = purge.asked_us.saturating_sub(AFTER_US);
-    let hidden = near(told, from_us, asked.ended_us).find(|(_, fault)| fault.fault.hides_purges());
     let life_us = life(bounds);
+    let hides = |fault: &FaultSeen| {
+        fault.fault.hides_purges()
+            && is_about(fault, asked)
+            && asked.sent_us <= fault.ended_us + AFTER_US + life_us
+    };
+    let hidden = near(told, purge.asked_us, asked.ended_us).find(|(_, fault)| hides(fault));
+    if hidden.is_none() {
+        judgement.counts("I3", asked.sent_us);
+    }
     match hidden {
-        Some((_, fault)) if asked.sent_us <= fault.ended_us + AFTER_US + life_us => {
-            *judgement.late_hearings.entry(fault.fault).or_default() += 1;
-        }
-        _ => judgement.broken(
+        _ if row.version >= purge.version => {}
+        Some((_, fault)) => *judgement.late_hearings.entry(fault.fault).or_default() += 1,
+        None => judgement.broken(
             "I3",
             asked.sent_us,
             format!(
@@ -236,13 +290,25 @@ fn purged_before(asked: &Asked, told: &Told, bounds: Bounds, judgement: &mut Jud
     }
 }
 
+/// A fault of nodes is felt in answers that one of them gave or passed on; one of the store, in all.
+fn is_about(fault: &FaultSeen, asked: &Asked) -> bool {
+    let has_part = |node: &usize| *node == asked.node || chain(asked).contains(&name_of(*node).as_str());
+    fault.nodes.is_empty() || fault.nodes.iter().any(has_part)
+}
+
+/// Nodes that `Cache-Status` names: its members' first words.
+fn chain(asked: &Asked) -> Vec<&str> {
+    let members = asked.told.split(", ").filter(|member| !member.is_empty());
+    members.map(|member| member.split(';').next().unwrap_or_default().trim()).collect()
+}
+
 fn life(bounds: Bounds) -> u64 {
     scaled(bounds.ttl_us, (1.0 + JITTER) * (1.0 + GRACE))
 }
 
 /// I4, from the run that the answer names.
 fn age(asked: &Asked, run: &RunSeen, told: &Told, bounds: Bounds, judgement: &mut Judgement) {
-    judgement.counts("I4");
+    judgement.counts("I4", asked.sent_us);
     let age_us = asked.sent_us.saturating_sub(run.began_us);
     let is_marked = asked.told.contains("stale-if-error") || asked.told.contains("ttl=-");
     if age_us > life(bounds) + bounds.slack_us && !is_marked {
@@ -266,7 +332,7 @@ fn age(asked: &Asked, run: &RunSeen, told: &Told, bounds: Bounds, judgement: &mu
 
 /// I5: who, which key, and what that run read.
 fn own_bytes(asked: &Asked, run: Option<&RunSeen>, judgement: &mut Judgement) {
-    judgement.counts("I5");
+    judgement.counts("I5", asked.sent_us);
     let Some(row) = &asked.row else { return };
     let is_own = row.who == asked.user && row.key == asked.key;
     let is_read =
@@ -290,7 +356,7 @@ fn writes(told: &Told, judgement: &mut Judgement) {
         judgement.broken("I6", 0, format!("write {key} ran {count} times"));
     }
     for asked in told.asked.iter().filter(|asked| asked.is_write) {
-        judgement.counts("I6");
+        judgement.counts("I6", asked.sent_us);
         if asked.status == 202 && runs.get(&asked.key) != Some(&1) {
             judgement.broken(
                 "I6",
@@ -315,7 +381,15 @@ fn kills(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
         });
         let mut longest_us = 0;
         for asked in about {
-            judgement.counts("I7");
+            judgement.counts("I7", kill.began_us);
+            // A write on a connection that was closed meanwhile is not repeated by its client.
+            if asked.status != 202 && !(asked.is_write && asked.was_closed_idle) {
+                judgement.broken(
+                    "I7",
+                    asked.sent_us,
+                    format!("node {} told {} behind a kill of {:?}", asked.node, asked.status, kill.nodes),
+                );
+            }
             let took_us = asked.ended_us - asked.sent_us.max(kill.struck_us);
             longest_us = longest_us.max(took_us);
             if took_us > NEXT_VALUE_US + bounds.run_us + bounds.slack_us {
@@ -330,14 +404,42 @@ fn kills(told: &Told, bounds: Bounds, judgement: &mut Judgement) {
     }
 }
 
-/// I8: names of nodes in `Cache-Status`, which are its members' first words.
+/// A request that did not get what it asked for, and whether a fault explains that:
+/// - no answer: its own node was killed or has left, or is not back yet; or it is a write on a connection that had been
+///   kept and was closed meanwhile, which its client may not repeat;
+/// - an error: the origin did not answer or said one, to whichever node runs for this key. No other fault shows.
+fn answered(asked: &Asked, told: &Told, judgement: &mut Judgement) {
+    judgement.counts("answered", asked.sent_us);
+    if asked.status == 202 && (asked.row.is_some() || asked.is_write) {
+        return;
+    }
+    let is_gone = |fault: &FaultSeen| {
+        matches!(fault.fault, Fault::Kill | Fault::Drain) && fault.nodes.contains(&asked.node)
+    };
+    let is_explained = match asked.status {
+        0 => {
+            asked.is_write && asked.was_closed_idle
+                || near(told, asked.sent_us, asked.ended_us).any(|(_, fault)| is_gone(fault))
+        }
+        202 => false,
+        _ => near(told, asked.sent_us, asked.ended_us).any(|(_, fault)| fault.fault.holds_runs()),
+    };
+    if !is_explained {
+        judgement.broken(
+            "answered",
+            asked.sent_us,
+            format!("node {} told {} {} without a reason", asked.node, asked.status, asked.error),
+        );
+    }
+}
+
+/// I8.
 fn one_hop(asked: &Asked, judgement: &mut Judgement) {
     if asked.told.is_empty() {
         return;
     }
-    judgement.counts("I8");
-    let nodes: Vec<&str> =
-        asked.told.split(", ").map(|member| member.split(';').next().unwrap_or_default().trim()).collect();
+    judgement.counts("I8", asked.sent_us);
+    let nodes = chain(asked);
     let is_repeated = nodes.len() == 2 && nodes[0] == nodes[1];
     if nodes.len() > 2 || is_repeated {
         judgement.broken("I8", asked.sent_us, format!("a chain of {nodes:?}"));
@@ -346,7 +448,7 @@ fn one_hop(asked: &Asked, judgement: &mut Judgement) {
 
 /// Every request ends, and in time.
 fn deadline(asked: &Asked, told: &Told, bounds: Bounds, judgement: &mut Judgement) {
-    judgement.counts("deadline");
+    judgement.counts("deadline", asked.sent_us);
     let stood_us: u64 = near(told, asked.sent_us, asked.ended_us)
         .filter(|(_, fault)| fault.fault.stops_node())
         .map(|(_, fault)| {

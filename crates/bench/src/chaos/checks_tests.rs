@@ -28,6 +28,7 @@ fn asked(sent_ms: u64, run: u64, version: u64) -> Asked {
         age_s: None,
         row: Some(Row { who: "ada".to_owned(), key: 7, version, run }),
         error: String::new(),
+        was_closed_idle: false,
     }
 }
 
@@ -61,7 +62,7 @@ fn broken(told: &Told) -> Vec<&'static str> {
 fn a_sound_history_breaks_nothing_and_is_judged() {
     let judgement = judge(&sound(), BOUNDS);
     assert_eq!(judgement.violations, []);
-    for promise in ["I1", "I4", "I5", "I8", "deadline"] {
+    for promise in ["I1", "I4", "I5", "I8", "deadline", "answered"] {
         assert_eq!(judgement.judged.get(promise), Some(&2), "{promise}");
     }
 }
@@ -193,6 +194,7 @@ fn i6_a_write_that_ran_twice_or_never_is_caught() {
     assert_eq!(broken(&told), ["I6"]);
     // One that got no answer may have run or not.
     told.asked[0].status = 0;
+    told.asked[0].was_closed_idle = true;
     assert_eq!(broken(&told), [""; 0]);
 }
 
@@ -226,5 +228,88 @@ fn a_request_over_its_deadline_is_caught_and_a_pause_is_not_its_fault() {
     told.asked[1].ended_us = told.asked[1].sent_us + 6_000_000;
     assert_eq!(broken(&told), ["deadline"]);
     told.faults.push(fault(Fault::PauseLong, 12_200, 15_000));
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+/// A cluster that answers nobody, or without rows, is as broken as one that answers wrongly.
+#[test]
+fn an_error_that_no_fault_explains_is_caught() {
+    for (status, explained_by) in [(503, Fault::OriginStall), (0, Fault::Kill)] {
+        let mut told = sound();
+        told.asked[1] = Asked { status, row: None, told: String::new(), ..asked(12_100, 1, 1) };
+        assert_eq!(broken(&told), ["answered"]);
+        told.faults.push(FaultSeen { nodes: vec![0], ..fault(explained_by, 11_000, 11_500) });
+        assert_eq!(broken(&told), [""; 0], "{status}");
+        told.faults[0].fault = Fault::CutPeers;
+        assert_eq!(broken(&told), ["answered"], "peers that are cut show no client an error");
+        told.faults[0] = fault(explained_by, 1_000, 7_000);
+        assert_eq!(broken(&told), ["answered"], "long over");
+    }
+    let mut told = sound();
+    told.asked[0].row = None;
+    assert_eq!(broken(&told), ["answered"], "202 without a row");
+}
+
+#[test]
+fn no_answer_of_another_node_than_the_killed_one_is_caught() {
+    let mut told = sound();
+    told.asked[1] = Asked { status: 0, row: None, ..asked(12_100, 1, 1) };
+    // Long enough before that I7 does not ask.
+    told.faults.push(fault(Fault::Kill, 10_000, 12_000));
+    assert_eq!(broken(&told), ["answered"]);
+    // What its client may not repeat proves nothing.
+    (told.asked[1].is_write, told.asked[1].was_closed_idle) = (true, true);
+    assert_eq!(broken(&told), [""; 0]);
+}
+
+#[test]
+fn i7_an_error_of_a_living_node_behind_a_lone_kill_is_caught() {
+    let mut told = sound();
+    told.faults.push(fault(Fault::Kill, 50, 600));
+    told.asked[0] = Asked { status: 503, row: None, ..asked(100, 0, 1) };
+    assert_eq!(broken(&told), ["I7", "answered"]);
+}
+
+#[test]
+fn i3_a_fault_of_nodes_excuses_their_own_answers_only() {
+    let mut told = sound();
+    told.purges.push(purge(50, 2));
+    told.faults.push(FaultSeen { nodes: vec![2], ..fault(Fault::CutPeers, 20, 12_500) });
+    assert_eq!(broken(&told), ["I3"], "node 2 has no part in these answers");
+    told.faults[0].nodes = vec![0, 2];
+    assert_eq!(broken(&told), [""; 0]);
+    assert_eq!(judge(&told, BOUNDS).judged.get("I3"), None, "what is excused is not judged");
+    // A purge that came once the fault was over is heard by all.
+    told.faults[0].ended_us = 50_000;
+    told.purges[0] = Purged { version: 2, ..purge(6_000, 2) };
+    assert_eq!(broken(&told), ["I3"]);
+}
+
+#[test]
+fn what_a_fault_excuses_is_not_counted_as_judged() {
+    let mut told = sound();
+    told.faults.push(fault(Fault::StoreKill, 0, 12_500));
+    let judgement = judge(&told, BOUNDS);
+    assert_eq!(judgement.judged.get("I1"), None);
+    assert!(judgement.unjudged().contains(&"I1"));
+    // Behind the fault and its aftermath all is judged again, and before the first fault nothing is counted.
+    told.runs.push(run(5, 18_000));
+    assert_eq!(judge(&told, BOUNDS).judged.get("I1"), Some(&1));
+    told.faults[0] = fault(Fault::StoreKill, 19_500, 20_000);
+    assert_eq!(judge(&told, BOUNDS).judged.get("I1"), None);
+}
+
+#[test]
+fn i1_a_fault_of_nodes_excuses_runs_that_they_had_a_part_in() {
+    let mut told = sound();
+    told.runs.insert(1, run(9, 3_000));
+    told.asked.insert(1, asked(3_000, 9, 1));
+    told.faults.push(FaultSeen { nodes: vec![2], ..fault(Fault::Kill, 2_000, 2_500) });
+    assert_eq!(broken(&told), ["I1"], "nodes 0 and 1 ran and answered");
+    told.faults[0].nodes = vec![1];
+    assert_eq!(broken(&told), [""; 0]);
+    // What nobody saw may have been the dead one's.
+    told.faults[0].nodes = vec![2];
+    told.asked.remove(0);
     assert_eq!(broken(&told), [""; 0]);
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use tokio_util::sync::CancellationToken;
 
 use crate::arena::fault::{Fault, Part};
-use crate::arena::history::FaultSeen;
+use crate::arena::history::{FaultSeen, Told};
 use crate::arena::origin::Manner;
 use crate::arena::rules::Dropped;
 use crate::arena::{Arena, tell};
@@ -27,6 +27,8 @@ pub(super) struct Pace {
     pub(super) most: Duration,
     /// From the end of one to the next.
     pub(super) pause: Duration,
+    /// None: faults end with the time. Else they go on until each has happened, and for so long at most.
+    pub(super) at_most: Option<Duration>,
 }
 
 /// A fault that is about to happen.
@@ -45,11 +47,17 @@ pub(super) async fn run(
     seed: u64,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let pace_end = pace.at_most.map(|span| Instant::now() + span);
+    // Of a short run, the time says only how long it takes at least.
+    let is_over = || {
+        let is_late = pace_end.is_none_or(|end| Instant::now() >= end);
+        stop.is_cancelled() && (is_late || missing(&arena.history.so_far(), arena.rules.is_some()).is_empty())
+    };
     let mut dice = Dice::new(seed);
     // A lone kill first, before anything else is felt: I7 is judged by those.
     let mut bag = vec![Fault::Kill];
     let mut is_first = true;
-    while !stop.is_cancelled() {
+    while !is_over() {
         if bag.is_empty() {
             bag = full_bag(&arena, &mut dice);
         }
@@ -60,9 +68,10 @@ pub(super) async fn run(
             .flatten()
             .map(|place| draw(bag.remove(place), &arena, pace, &mut dice));
         tokio::select! {
-            () = stop.cancelled() => break,
+            () = stop.cancelled(), if pace_end.is_none() => break,
             () = tokio::time::sleep(pace.pause) => {}
         }
+        arena.check_runs().context("I13")?;
         let both = async {
             match second {
                 Some(second) => tokio::try_join!(happen(&arena, first), happen(&arena, second)).map(drop),
@@ -71,7 +80,13 @@ pub(super) async fn run(
         };
         both.await?;
     }
-    Ok(())
+    arena.check_runs().context("I13")
+}
+
+/// Faults that did not happen, of those that can.
+pub(super) fn missing(told: &Told, has_filter: bool) -> Vec<Fault> {
+    let can = Fault::ALL.into_iter().filter(|fault| has_filter || !fault.is_cut());
+    can.filter(|fault| told.faults.iter().all(|seen| seen.fault != *fault)).collect()
 }
 
 fn full_bag(arena: &Arena, dice: &mut Dice) -> Vec<Fault> {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tokio_util::sync::CancellationToken;
 
 use crate::arena::history::Told;
@@ -23,7 +23,7 @@ use crate::arena::load::{self, Mix};
 use crate::arena::origin::RunTime;
 use crate::arena::{Arena, Plan, tell};
 use crate::report::Report;
-use checks::Bounds;
+use checks::{Bounds, Judgement};
 use faults::Pace;
 
 /// Options of chaos.
@@ -47,9 +47,12 @@ pub(crate) struct Options {
     /// Judge a history that another run left instead, by the present checks.
     #[arg(long)]
     judge: Option<PathBuf>,
-    /// Nodes share no runs: a run that has to be found in breach of I1, to see that chaos can fail.
-    #[arg(long, hide = true)]
+    /// Nodes share no runs, to see that chaos can fail: fails unless I1 is found broken.
+    #[arg(long)]
     without_collapse: bool,
+    /// Fails unless every fault happened and every promise was judged where nothing excused it.
+    #[arg(long)]
+    thorough: bool,
     /// Directory for `report.md` and `history.jsonl`.
     #[arg(long, default_value = "target/chaos")]
     out: PathBuf,
@@ -68,6 +71,10 @@ const SLACK_SHORT: Duration = Duration::from_millis(2_500);
 /// Load without faults: before them, until the first misses are over, and after them.
 const WARM_UP: Duration = Duration::from_secs(4);
 const CALM: Duration = Duration::from_secs(2);
+/// Of a run that is to be thorough: the last fault excuses the first 5 s.
+const CALM_THOROUGH: Duration = Duration::from_secs(9);
+/// A short run goes on until each fault has happened, for so many times its span at most.
+const LONGER_AT_MOST: u32 = 2;
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
@@ -118,23 +125,21 @@ async fn chaos(options: &Options, arena: &Arc<Arena>) -> anyhow::Result<()> {
         options.seed ^ 0x5eed,
         stop.clone(),
     ));
-    tokio::time::sleep(WARM_UP).await;
+    tokio::time::sleep(if options.without_collapse { CALM } else { WARM_UP }).await;
     let breaking = faults::run(Arc::clone(arena), pace(options), options.seed, stop_faults.clone());
     let span = options.seconds.map_or(Duration::from_secs(options.minutes * 60), Duration::from_secs);
-    let breaking = async {
-        let timer = async {
-            tokio::time::sleep(span).await;
-            stop_faults.cancel();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            broken = breaking => broken,
-            () = timer => Ok(()),
-        }
+    let timer = async {
+        tokio::time::sleep(span).await;
+        stop_faults.cancel();
+        std::future::pending::<()>().await;
     };
-    let broken = breaking.await;
+    let broken = tokio::select! {
+        broken = breaking => broken,
+        () = timer => Ok(()),
+    };
     let agreed = arena.all_agree(&(0..arena.nodes.len()).collect::<Vec<_>>(), Duration::from_secs(20)).await;
-    tokio::time::sleep(CALM).await;
+    tokio::time::sleep(if options.thorough { CALM_THOROUGH } else { CALM }).await;
+    let still_run = arena.check_runs().context("I13");
     stop.cancel();
     load.await?;
     purges.await?;
@@ -143,6 +148,7 @@ async fn chaos(options: &Options, arena: &Arc<Arena>) -> anyhow::Result<()> {
     told.write(&file)?;
     tell(&format!("history: {}", file.display()));
     broken?;
+    still_run?;
     report(options, &told, arena.rules.is_some(), Some(agreed))
 }
 
@@ -170,10 +176,38 @@ fn report(
         Some(Err(error)) => report.line(&format!("\nBROKEN: I12: {error:#}")),
         None => report.line("\na history that was kept: whether rings agreed after it is in its own report"),
     }
+    let lacking = lacking(told, &judgement, has_cuts);
+    lacking.iter().for_each(|lack| report.line(&format!("\nLEFT OUT: {lack}")));
     report.write(&options.out.join("report.md"))?;
+    if options.without_collapse {
+        return control(&judgement);
+    }
     if !judgement.violations.is_empty() || !healed {
         bail!("{} violations", judgement.violations.len() + usize::from(!healed));
     }
+    if options.thorough && !lacking.is_empty() {
+        bail!("not shown: {}", lacking.join("; "));
+    }
+    Ok(())
+}
+
+/// What keeps a run without violations from showing that all is well. Without a packet filter there are no cuts; where
+/// `CI` is set that is a lack too.
+fn lacking(told: &Told, judgement: &Judgement, has_cuts: bool) -> Vec<String> {
+    let must_cut = has_cuts || std::env::var_os("CI").is_some();
+    let faults = faults::missing(told, must_cut).into_iter();
+    let faults = faults.map(|fault| format!("{fault:?} did not happen"));
+    let promises = judgement.unjudged().into_iter();
+    faults.chain(promises.map(|promise| format!("{promise} was judged nowhere without an excuse"))).collect()
+}
+
+/// The negative control: what is broken on purpose has to be found.
+fn control(judgement: &Judgement) -> anyhow::Result<()> {
+    let found = judgement.violations.iter().filter(|violation| violation.promise == "I1").count();
+    if found == 0 {
+        bail!("nodes shared no runs, and I1 was not found broken");
+    }
+    tell(&format!("nodes shared no runs, and I1 was found broken {found} times: as it has to be"));
     Ok(())
 }
 
@@ -182,8 +216,11 @@ fn report(
 fn pace(options: &Options) -> Pace {
     let ms = Duration::from_millis;
     match options.seconds {
-        Some(_) => Pace { least: ms(800), most: ms(1_400), pause: ms(300) },
-        None => Pace { least: ms(1_000), most: ms(8_000), pause: ms(10_000) },
+        Some(seconds) => {
+            let at_most = options.thorough.then(|| LONGER_AT_MOST * Duration::from_secs(seconds));
+            Pace { least: ms(800), most: ms(1_400), pause: ms(300), at_most }
+        }
+        None => Pace { least: ms(1_000), most: ms(8_000), pause: ms(10_000), at_most: None },
     }
 }
 
@@ -196,5 +233,43 @@ fn bounds(options: &Options) -> Bounds {
         run_us: us(RUN_MOST),
         nodes: u64::from(options.nodes),
         slack_us: us(if options.seconds.is_some() { SLACK_SHORT } else { SLACK }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::fault::Fault;
+    use crate::arena::history::FaultSeen;
+
+    #[test]
+    fn a_fault_that_did_not_happen_is_named() {
+        let seen = |fault| FaultSeen {
+            fault,
+            nodes: Vec::new(),
+            began_us: 0,
+            struck_us: 0,
+            ended_us: 0,
+            evidence: String::new(),
+        };
+        let mut told = Told { faults: Fault::ALL.map(seen).to_vec(), ..Told::default() };
+        assert_eq!(faults::missing(&told, true), []);
+        told.faults.retain(|seen| seen.fault != Fault::Drain && !seen.fault.is_cut());
+        assert_eq!(faults::missing(&told, false), [Fault::Drain]);
+        assert_eq!(faults::missing(&told, true).len(), 5);
+        let lacking = lacking(&told, &Judgement::default(), false);
+        assert!(lacking.contains(&"Drain did not happen".to_owned()), "{lacking:?}");
+        assert!(lacking.contains(&"I3 was judged nowhere without an excuse".to_owned()), "{lacking:?}");
+    }
+
+    #[test]
+    fn the_control_passes_only_where_i1_was_found_broken() {
+        let mut judgement = Judgement::default();
+        assert!(control(&judgement).is_err());
+        let broken = |promise| checks::Violation { promise, at_us: 0, what: String::new() };
+        judgement.violations.push(broken("I4"));
+        assert!(control(&judgement).is_err());
+        judgement.violations.push(broken("I1"));
+        assert!(control(&judgement).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::checks::{Judgement, Violation};
+use super::checks::{Judgement, PROMISES, Violation};
 use crate::arena::fault::Fault;
 use crate::arena::history::{Asked, FaultSeen, Told};
 use crate::report::{Report, Spread};
@@ -16,12 +16,14 @@ const SHOWN_MAX: usize = 10;
 pub(super) fn tell(told: &Told, judgement: &Judgement, has_filter: bool, report: &mut Report) {
     totals(told, report);
     faults(told, judgement, has_filter, report);
-    report.line("\n| promise | judged | violations |\n|---|---|---|");
+    report.line(
+        "\n| promise | judged without an excuse, from the first fault on | violations |\n|---|---|---|",
+    );
     let mut broken: BTreeMap<&str, usize> = BTreeMap::new();
     for violation in &judgement.violations {
         *broken.entry(violation.promise).or_default() += 1;
     }
-    for promise in ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "deadline"] {
+    for promise in PROMISES {
         let judged = judgement.judged.get(promise).copied().unwrap_or(0);
         report.line(&format!("| {promise} | {judged} | {} |", broken.get(promise).copied().unwrap_or(0)));
     }
@@ -49,6 +51,12 @@ fn totals(told: &Told, report: &mut Report) {
         statuses.join(", "),
         told.runs.len(),
         told.purges.len()
+    ));
+    let idle: Vec<&Asked> = told.asked.iter().filter(|asked| asked.was_closed_idle).collect();
+    let writes = idle.iter().filter(|asked| asked.is_write).count();
+    report.line(&format!(
+        "kept connections that were closed before a byte of the answer: {} reads asked again, {writes} writes not",
+        idle.len() - writes
     ));
 }
 

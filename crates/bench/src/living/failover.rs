@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use tokio_util::sync::CancellationToken;
 
 use crate::arena::fault::Fault;
-use crate::arena::history::{Ending, FaultSeen, RunSeen};
+use crate::arena::history::{Asked, Ending, FaultSeen, RunSeen};
 use crate::arena::load::{self, Mix, move_on, read_once};
 use crate::arena::origin::USERS;
 use crate::arena::{Arena, LOOK_EVERY, Plan};
@@ -48,6 +48,8 @@ const SOON: Duration = Duration::from_secs(15);
 /// Keys of rounds lie above those of the load.
 const KEYS_FROM: i64 = 10_000;
 const KEYS: usize = 200;
+/// A late commit is refused within so long.
+const REFUSED_WITHIN: Duration = Duration::from_secs(3);
 /// For so long after the late answer every node is asked.
 const WATCHED: Duration = Duration::from_millis(500);
 
@@ -58,6 +60,8 @@ struct Round {
     late: usize,
     /// Whether the held run was answered in the end, so that there was a late write to refuse.
     is_late_run: bool,
+    /// Commits that nodes counted as fenced since the held run was released, and before anything else of this key.
+    refused: u64,
     evidence: String,
 }
 
@@ -68,19 +72,18 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let targets = arena.nodes.iter().map(|node| node.client).collect();
     let mix = Mix { rate: options.rate, keys: KEYS, zipf: 1.0, writes: 10, targets, seed: 1 };
     let load = tokio::spawn(load::run(Arc::clone(&arena), mix, stop.clone()));
-    let (mut rounds, mut key, mut refused) = (Vec::new(), KEYS_FROM, Vec::new());
+    let (mut rounds, mut key) = (Vec::new(), KEYS_FROM);
     for trouble in TROUBLES {
-        let before = not_stored(&arena).await?;
         for _ in 0..options.rounds {
             key += 1;
             rounds
                 .push(round(&arena, trouble, key).await.with_context(|| format!("{trouble:?}, key {key}"))?);
         }
-        refused.push(not_stored(&arena).await?.saturating_sub(before));
     }
     stop.cancel();
     load.await?;
-    told(options, &arena, &rounds, &refused)
+    arena.check_runs()?;
+    told(options, &arena, &rounds)
 }
 
 /// Commits that were not stored, on all nodes.
@@ -103,7 +106,7 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
         let arena = Arc::clone(arena);
         tokio::spawn(async move { read_once(&arena, 0, USERS[0], key).await })
     };
-    let held = begun(arena, key).await?;
+    let held = begun(arena, key, None).await?;
     let began_us = arena.history.now_us();
     let evidence = happen(arena, trouble).await?;
     let fault = match trouble {
@@ -126,11 +129,10 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
         ensure!(start.elapsed() < SOON, "no purge was heard by all");
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    let newer = read_once(arena, 1, USERS[0], key).await;
+    let (newer, refused) = write_late(arena, trouble, &held).await?;
     let version =
         newer.row.with_context(|| format!("no newer value: {} {}", newer.status, newer.error))?.version;
     ensure!(version > held.version, "the newer value is version {version}");
-    arena.origin.release(key);
     let first = asking.await?;
     let mut late = 0;
     let start = Instant::now();
@@ -152,14 +154,52 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
         first.status,
         first.row.map_or(0, |row| row.version)
     );
-    Ok(Round { trouble, late, is_late_run, evidence })
+    Ok(Round { trouble, late, is_late_run, refused, evidence })
 }
 
-/// The run that is held, once it is there.
-async fn begun(arena: &Arena, key: i64) -> anyhow::Result<RunSeen> {
+/// The newer value is read and the held run answered; what was read, and how many commits were refused then. Of the
+/// replica that had not heard of the lease, the newer run is under way with a lease of its own while the late commit
+/// comes: a fence that takes any lease for the right one lets that in.
+async fn write_late(arena: &Arc<Arena>, trouble: Trouble, held: &RunSeen) -> anyhow::Result<(Asked, u64)> {
+    let key = held.key;
+    let reading = {
+        let arena = Arc::clone(arena);
+        async move { read_once(&arena, 1, USERS[0], key).await }
+    };
+    if trouble != Trouble::FailedOverToLaggingReplica {
+        let newer = reading.await;
+        let before = not_stored(arena).await?;
+        arena.origin.release(held.number);
+        return Ok((newer, refused_since(arena, before).await?));
+    }
+    arena.origin.hold_next(key);
+    let reading = tokio::spawn(reading);
+    let second = begun(arena, key, Some(held.number)).await?;
+    let before = not_stored(arena).await?;
+    arena.origin.release(held.number);
+    let refused = refused_since(arena, before).await?;
+    arena.origin.release(second.number);
+    Ok((reading.await?, refused))
+}
+
+/// Waits until a commit has been refused, for a while.
+async fn refused_since(arena: &Arena, before: u64) -> anyhow::Result<u64> {
     let start = Instant::now();
     loop {
-        if let Some(run) = arena.history.so_far().runs.into_iter().find(|run| run.key == key) {
+        let refused = not_stored(arena).await?.saturating_sub(before);
+        if refused > 0 || start.elapsed() > REFUSED_WITHIN {
+            return Ok(refused);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// A run that is held, once it is there: the key's first, or the first after another.
+async fn begun(arena: &Arena, key: i64, after: Option<u64>) -> anyhow::Result<RunSeen> {
+    let start = Instant::now();
+    let is_it = |run: &RunSeen| run.key == key && after.is_none_or(|after| run.number > after);
+    loop {
+        if let Some(run) = arena.history.so_far().runs.into_iter().find(is_it) {
             return Ok(run);
         }
         ensure!(start.elapsed() < SOON, "no run of key {key}");
@@ -191,7 +231,7 @@ async fn happen(arena: &Arena, trouble: Trouble) -> anyhow::Result<String> {
     }
 }
 
-fn told(options: &Options, arena: &Arena, rounds: &[Round], refused: &[u64]) -> anyhow::Result<()> {
+fn told(options: &Options, arena: &Arena, rounds: &[Round]) -> anyhow::Result<()> {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     let bounds = Bounds {
         ttl_us: us(arena.plan.ttl),
@@ -204,14 +244,15 @@ fn told(options: &Options, arena: &Arena, rounds: &[Round], refused: &[u64]) -> 
     history.write(&PathBuf::from("target/chaos/failover.jsonl"))?;
     let judgement: Judgement = judge(&history, bounds);
     let mut report = Report::open("A late write about each trouble of the store");
-    report.line("| trouble | rounds | I3 holds | of them with a late write to refuse | commits refused as fenced | evidence of the last |\n|---|---|---|---|---|---|");
-    for (trouble, refused) in TROUBLES.into_iter().zip(refused) {
+    report.line("| trouble | rounds | I3 holds | of them with a late write to refuse | of them with a commit refused as fenced | evidence of the last |\n|---|---|---|---|---|---|");
+    for trouble in TROUBLES {
         let of: Vec<&Round> = rounds.iter().filter(|round| round.trouble == trouble).collect();
         report.line(&format!(
-            "| {trouble:?} | {} | {} | {} | {refused} | {} |",
+            "| {trouble:?} | {} | {} | {} | {} | {} |",
             of.len(),
             of.iter().filter(|round| round.late == 0).count(),
             of.iter().filter(|round| round.is_late_run).count(),
+            of.iter().filter(|round| round.refused > 0).count(),
             of.last().map_or("", |round| &round.evidence)
         ));
     }
@@ -235,5 +276,38 @@ fn told(options: &Options, arena: &Arena, rounds: &[Round], refused: &[u64]) -> 
     if rounds.iter().any(|round| round.late > 0) || !judgement.violations.is_empty() {
         bail!("a promise was broken");
     }
+    check_shown(rounds)
+}
+
+/// A round without a late write, or without its refusal, shows nothing of I3.
+fn check_shown(rounds: &[Round]) -> anyhow::Result<()> {
+    for trouble in TROUBLES {
+        let mut of = rounds.iter().filter(|round| round.trouble == trouble).peekable();
+        ensure!(of.peek().is_some(), "no round of {trouble:?}");
+        for (place, round) in of.enumerate() {
+            ensure!(round.is_late_run, "{trouble:?}, round {place}: no late write; {}", round.evidence);
+            ensure!(round.refused > 0, "{trouble:?}, round {place}: nothing was refused; {}", round.evidence);
+        }
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_counts_only_with_a_late_write_and_its_refusal() {
+        let sound =
+            |trouble| Round { trouble, late: 0, is_late_run: true, refused: 1, evidence: String::new() };
+        let rounds = || TROUBLES.map(sound).into_iter().collect::<Vec<_>>();
+        assert!(check_shown(&rounds()).is_ok());
+        assert!(check_shown(&rounds()[1..]).is_err(), "a trouble that never came");
+        let spoils: [fn(&mut Round); 2] = [|round| round.is_late_run = false, |round| round.refused = 0];
+        for spoil in spoils {
+            let mut rounds = rounds();
+            spoil(&mut rounds[2]);
+            assert!(check_shown(&rounds).is_err());
+        }
+    }
 }

@@ -62,6 +62,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let end_us = arena.history.now_us();
     stop.cancel();
     load.await?;
+    arena.check_runs()?;
     judge(options, &arena, [steady_us, roll_us, end_us], &marks)
 }
 

@@ -81,6 +81,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     }
     stop.cancel();
     load.await?;
+    arena.check_runs()?;
     judge(options, &arena, &phases, &moved)
 }
 
