@@ -222,7 +222,7 @@ pub const SHEDS_MAX: usize = 256;
 /// After the last word on a connection its sender may go on for so long before it is reset: two round
 /// trips around the world.
 pub const LINGER_MS: u64 = 1_000;
-/// A node that leaves keeps a connection without a request for so long after it closed its port: a client that
+/// A node that leaves keeps a connection without a request for so long after it closed that listener: who
 /// connected just before, or was not yet told to go, may have sent one. A round trip around the world.
 pub const LAST_CALL_MS: u64 = 500;
 /// Bytes that are read, and dropped, in that time: an upload that was refused when its head was here.

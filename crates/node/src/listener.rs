@@ -261,7 +261,7 @@ where
         let ended = tokio::select! {
             // A connection that waits for a request is closed by hyper without a look at the socket. So first what
             // is there to be read is read; and what its client sent before it could know, just connected or just
-            // answered, has a last call's time to come in. Each answer says `close` by then.
+            // answered, has a last call's time to come in. Each answer to a client says `close` by then.
             biased;
             ended = connection.as_mut() => ended,
             () = house.stop.cancelled() => {
