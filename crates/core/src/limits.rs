@@ -31,11 +31,13 @@
 mod freshness;
 mod gossip;
 mod handover;
+mod observing;
 mod probes;
 
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
+pub use observing::*;
 pub use probes::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.

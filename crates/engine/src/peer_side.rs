@@ -42,6 +42,7 @@ impl Engine {
             }
             Question::Wanted { key, log } => Ok(self.give(&key, log).await),
             Question::Plans(plans) => Ok(self.learn_all(&plans)),
+            Question::Observed(observed) => Ok(self.take_observed(&observed)?),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
     }

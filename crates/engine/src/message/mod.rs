@@ -14,6 +14,7 @@
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
 mod moved;
+mod observed;
 mod reply;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::identity::{Credentials, Identity};
 use crate::ports::{AccessMode, LogCursor, Scope};
 
 pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
+pub use observed::{Observation, Observed, encode_observed};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -40,6 +42,9 @@ const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
 const KIND_WANTED: u8 = 4;
 const KIND_PLANS: u8 = 5;
+const KIND_OBSERVED: u8 = 7;
+const KIND_FIELDS: u8 = 8;
+const KIND_PULL: u8 = 9;
 
 /// Freshness of a question, as its head says it: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -86,6 +91,8 @@ pub enum Question {
     },
     /// What a node that leaves knows of keys that the asked one will own.
     Plans(Vec<(QueryKey, KeyPlan)>),
+    /// Answered requests of sessions that the asked node owns.
+    Observed(Observed),
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -192,6 +199,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
         KIND_WANTED => moved::read_wanted(&mut head).map(|(key, log)| Question::Wanted { key, log }),
         KIND_PLANS => moved::read_plans(&mut head).map(Question::Plans),
+        KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
         _ => Err(BadMessage::Form("unknown kind")),
     }
 }

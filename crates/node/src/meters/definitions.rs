@@ -74,6 +74,8 @@ metrics! {
     LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or, within half of its TTL and 10 s of its expiry, a run in its place; no-cache asks for that itself and does not count.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
+    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests: sent, dropped, too_long, crowded and unreached at their entry node, taken, refused and learned at the owner of their session.";
+    SHARED = "hopcache_learning_shared_total": "What this node and others told each other of what they had learned: pieces spread by gossip or not, counts and definitions merged, known before or refused, pages pulled or asked for in vain.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
@@ -101,5 +103,8 @@ metrics! {
     ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
+    LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns of which this node knows what follows them, learned here or by others.";
+    LEARNED_FORMS = "hopcache_learned_forms": "Next queries that this node knows how to run, exact ones and templates.";
+    SESSIONS = "hopcache_sessions": "Sessions of which this node is the owner and remembers the last queries.";
     DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
 }
