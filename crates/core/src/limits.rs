@@ -31,12 +31,14 @@
 mod freshness;
 mod gossip;
 mod handover;
+mod learning;
 mod observing;
 mod probes;
 
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
+pub use learning::*;
 pub use observing::*;
 pub use probes::*;
 

@@ -42,6 +42,8 @@ impl Engine {
             }
             Question::Wanted { key, log } => Ok(self.give(&key, log).await),
             Question::Plans(plans) => Ok(self.learn_all(&plans)),
+            Question::Fields(keys) => Ok(self.give_fields(&keys)),
+            Question::Pull(digest) => self.answer_pull(&digest),
             Question::Observed(observed) => Ok(self.take_observed(&observed)?),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }

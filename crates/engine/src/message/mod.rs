@@ -13,6 +13,7 @@
 //!
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
+mod learned;
 mod moved;
 mod observed;
 mod reply;
@@ -30,6 +31,7 @@ use crate::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use crate::identity::{Credentials, Identity};
 use crate::ports::{AccessMode, LogCursor, Scope};
 
+pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
 pub use reply::{Reply, decode_reply, encode_reply};
@@ -93,6 +95,10 @@ pub enum Question {
     Plans(Vec<(QueryKey, KeyPlan)>),
     /// Answered requests of sessions that the asked node owns.
     Observed(Observed),
+    /// The fields of the results of these keys.
+    Fields(Vec<QueryKey>),
+    /// What differs from this digest of what was learned.
+    Pull(Bytes),
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -199,6 +205,8 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
         KIND_WANTED => moved::read_wanted(&mut head).map(|(key, log)| Question::Wanted { key, log }),
         KIND_PLANS => moved::read_plans(&mut head).map(Question::Plans),
+        KIND_FIELDS => learned::read_fields_wanted(&mut head).map(Question::Fields),
+        KIND_PULL => learned::read_pull(bytes.slice_ref(head.0)).map(Question::Pull),
         KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
         _ => Err(BadMessage::Form("unknown kind")),
     }
