@@ -12,6 +12,8 @@ use hopcache_packstream::{Value, decode, encode_canonical};
 use super::cursor::{Cursor, put_text};
 use super::fields::Fields;
 use super::params::{Kind, Params, written};
+use super::source::FormId;
+use crate::key::{KeyHasher, PrincipalScope};
 use crate::limits::{
     FIELDS_DEPTH_MAX, FIELDS_ROWS_MAX, FORM_BYTES_MAX, FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX,
     LEARNED_PARAMS_BYTES_MAX, LEARNED_PARAMS_MAX,
@@ -24,6 +26,14 @@ const FORM_VERSION: u8 = 1;
 /// principal is learned from is another form for every other one, in the same words (I5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RealmTag(pub u64);
+
+impl RealmTag {
+    /// The tag of a database, named in any case, and of who asks.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope) -> Self {
+        Self(hasher.scoped_learning_tag(b"realm", database, scope, b""))
+    }
+}
 
 /// A successor that can be run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +110,12 @@ impl Form {
     pub fn template(statement: &str, bindings: BTreeMap<Box<str>, Binding>) -> Option<Self> {
         let form = Self::Template { statement: statement.into(), bindings };
         form.define(RealmTag(0)).map(|_| form)
+    }
+
+    /// The id of this form in a realm; none where it is over a bound.
+    #[must_use]
+    pub fn id(&self, hasher: &KeyHasher, realm: RealmTag) -> Option<FormId> {
+        self.define(realm).map(|definition| FormId::of(hasher, &definition))
     }
 
     /// The statement that it runs.

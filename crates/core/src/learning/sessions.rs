@@ -6,12 +6,26 @@
 //!
 //! Bounded: sessions (the least recently heard of gives way), what waits in each and altogether, bytes, idle life.
 
-use crate::key::QueryKey;
+use crate::key::{KeyHasher, PrincipalScope, QueryKey};
 use crate::time::MonoTime;
 
 /// Keyed digest of a session's id with database and principal: sessions never cross either (I5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey(pub [u8; 32]);
+
+impl SessionKey {
+    /// The key of the session that its client calls `id`.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, id: &[u8]) -> Self {
+        Self(hasher.session_digest(database, scope, id))
+    }
+
+    /// Where it stands on the ring: the owner of this key is the session's.
+    #[must_use]
+    pub fn on_ring(&self) -> QueryKey {
+        QueryKey(self.0)
+    }
+}
 
 /// An observed query, its times by the clock of who keeps the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
