@@ -94,6 +94,11 @@ impl KeyHasher {
     ) -> u64 {
         self.learning_tag(kind, [database_name(database).as_bytes(), &scope.0, of])
     }
+
+    /// The digest of a session's id in a database, of a principal; 256 bits, since it has a place on the ring.
+    pub(crate) fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
+        digest(&self.learning, &[b"session", database_name(database).as_bytes(), &scope.0, id])
+    }
 }
 
 #[cfg(hopcache_seeded)]

@@ -10,16 +10,24 @@
 //! Decides how counts are kept, merged, aged, bounded and told. Never decides what is a session, what a form means or
 //! whether a prefetch is launched.
 
+mod cursor;
 mod delta;
 mod epochs;
+pub mod expansion;
+pub mod fields;
+pub mod form;
+mod params;
 mod pull;
+pub mod sessions;
 mod slots;
 mod source;
 mod space_saving;
 mod successors;
+pub mod templates;
 mod wire;
 
 pub use delta::{Definition, Lesson, LessonError};
+pub use params::Kind;
 pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
