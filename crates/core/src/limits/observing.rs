@@ -42,5 +42,26 @@ pub const LAUNCHES_TOLD_AT_A_TIME: usize = 64;
 pub const ANCHORS_MAX: usize = 2_048;
 /// Recent queries remembered of one anchor: more than one request may launch.
 pub const ANCHOR_QUERIES_MAX: usize = 4;
+/// Launches and ends of launches that wait to be counted, for a round of telling: far above what one node may launch.
+pub const FEEDBACK_MAX: usize = 4_096;
+/// Sources of which is remembered how many candidates each may launch.
+pub const WIDTHS_MAX: usize = 4_096;
+/// Forms that Neo4j refused, and how long each is not launched: as long as an epoch, since a schema may change.
+pub const REFUSED_FORMS_MAX: usize = 1_024;
+/// See [`REFUSED_FORMS_MAX`].
+pub const REFUSED_FORMS_MS: u64 = 10 * 60_000;
+/// Candidates that were ordered a moment ago are not ordered again: everybody on a popular page has the same.
+pub const ORDERED_KEPT_MS: u64 = 1_000;
+/// So many of them are remembered.
+pub const ORDERED_MAX: usize = 4_096;
+/// Candidates of one request that are looked at: the likeliest of each kind come first.
+pub const CANDIDATES_MAX: usize = 32;
+/// How likely a neighbour of the result's first nodes is asked for before anything is known of its pattern: just enough to
+/// be tried at an idle origin. What is seen of the pattern counts against it, and what comes of the tries.
+pub const NEIGHBOUR_PRIOR: f64 = 0.3;
+/// Observations that the prior of a neighbour weighs as much as.
+pub const NEIGHBOUR_PRIOR_WEIGHT: f64 = 8.0;
+/// How likely a recent query of the same anchor is asked for again before its entry expires.
+pub const OVERLAP_PRIOR: f64 = 0.3;
 /// How long the answer to a pull may take.
 pub const PULL_MS: u64 = 1_000;
