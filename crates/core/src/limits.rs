@@ -31,13 +31,13 @@
 mod freshness;
 mod gossip;
 mod handover;
-mod launching;
+mod learning;
 mod probes;
 
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
-pub use launching::*;
+pub use learning::*;
 pub use probes::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.

@@ -7,7 +7,6 @@
 //! who joined it as if it had not been there. A prefetch is no request: it is not observed, so none brings about another.
 
 mod flush;
-mod ids;
 mod launch;
 mod order;
 mod policy;
@@ -15,7 +14,7 @@ mod tickets;
 
 pub use flush::Flushed;
 pub use hopcache_core::learning::gain::CandidateKind;
-pub use ids::{FormId, PatternTag, QueryTag, SourceId};
+pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 pub use order::{Launch, Order, Skip};
 pub use policy::{Kinds, PrefetchPolicy};
 pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};

@@ -1,0 +1,1 @@
+//! Lives of nodes and their epochs.

@@ -1,0 +1,5 @@
+//! Space-Saving.
+
+/// Placeholder.
+#[derive(Debug)]
+pub struct SpaceSaving;

@@ -1,0 +1,1 @@
+//! How numbers of lessons are written and read.
