@@ -189,7 +189,7 @@ impl Engine {
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         let handover = Handover::new(ports.routing.view());
         let began = ports.clock.now();
-        let learning = Learning::new(&me, &secrets.hasher, &policy.prefetch, began);
+        let learning = Learning::new(&me, &secrets.hasher, &policy.prefetch, &ports.clock);
         Arc::new(Self {
             ports,
             policy,

@@ -10,13 +10,16 @@
 //! Decides how counts are kept, merged, aged, bounded and told. Never decides what is a session, what a form means or
 //! whether a prefetch is launched.
 
+pub mod budget;
 mod cursor;
 mod delta;
 mod epochs;
 pub mod expansion;
 pub mod fields;
 pub mod form;
+pub mod gain;
 mod params;
+pub mod precision;
 mod pull;
 pub mod sessions;
 mod slots;

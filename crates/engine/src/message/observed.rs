@@ -13,7 +13,12 @@ use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX,
 use hopcache_core::time::MonoTime;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use super::{BadMessage, KIND_OBSERVED, VERSION, read_identity, read_text, write_identity, write_text};
+use hopcache_queryapi::render::Form;
+
+use super::{
+    BadMessage, KIND_OBSERVED, VERSION, form_of_byte, form_to_byte, read_identity, read_text, write_identity,
+    write_text,
+};
 use crate::ask::{Query, QueryParts, SessionTag};
 use crate::identity::Identity;
 
@@ -24,6 +29,8 @@ pub struct Observation {
     pub query: Arc<Query>,
     /// In which session, if any.
     pub session: Option<SessionTag>,
+    /// In which rendering it was answered.
+    pub form: Form,
     /// When it came, by this node's clock.
     pub began: MonoTime,
     /// When it was answered.
@@ -82,6 +89,7 @@ impl Page {
             None => writer.null(),
             Some(SessionTag(tag)) => writer.bytes(&tag),
         }
+        writer.int(form_to_byte(seen.form).into());
         for at in [seen.began, seen.ended] {
             writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
         }
@@ -202,12 +210,14 @@ fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], now: MonoTime) -> R
         Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
         _ => return Err(BadMessage::Form("session")),
     };
+    let form = u8::try_from(read_number(reader, "rendering")?).unwrap_or(u8::MAX);
+    let form = form_of_byte(form)?;
     let mut back = || Ok::<_, BadMessage>(MonoTime(now.0.saturating_sub(read_number(reader, "age")?)));
     let (began, ended) = (back()?, back()?);
     if ended < began {
         return Err(BadMessage::Form("age"));
     }
-    Ok(Observation { query, session, began, ended })
+    Ok(Observation { query, session, form, began, ended })
 }
 
 fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMessage> {

@@ -94,7 +94,7 @@ impl Feedback {
         self.trials.lock().is_tried()
     }
 
-    pub(super) fn sizes(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.notes.lock().len() + self.widths.lock().len() + self.refused.lock().len()
     }
 }

@@ -2,7 +2,7 @@
 //! while. The owner of a key reads them from its memory, and says none where it has no copy: nothing runs for this, and
 //! nothing is read from the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -38,6 +38,10 @@ impl KnownFields {
         (now.since(*since) < Millis(FIELDS_KEPT_MS)).then(|| Arc::clone(fields))
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     fn keep(&self, key: QueryKey, fields: Arc<Fields>, now: MonoTime) {
         self.0.lock().put(key, (fields, now));
     }
@@ -46,7 +50,7 @@ impl KnownFields {
 impl Engine {
     /// The fields of the results under these keys, as far as they can be had at once. With `anew` what is remembered is
     /// asked for again: the query was just answered, perhaps by a newer result.
-    pub(super) async fn fields_of(&self, keys: impl Iterator<Item = QueryKey>, anew: bool) -> FieldsByKey {
+    pub(super) async fn fields_of(&self, keys: BTreeSet<QueryKey>, anew: bool) -> FieldsByKey {
         let now = self.now();
         let view = self.ports.routing.view();
         let mut known = FieldsByKey::new();
@@ -56,7 +60,6 @@ impl Engine {
             match (remembered, view.owner(&key)) {
                 (Some(fields), _) => drop(known.insert(key, fields)),
                 (None, Some(owner)) if *owner != self.me.node => match wanted.get_mut(owner) {
-                    Some(theirs) if theirs.contains(&key) => {}
                     Some(theirs) => theirs.push(key),
                     None => drop(wanted.insert(owner.clone(), vec![key])),
                 },

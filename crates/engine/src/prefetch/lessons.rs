@@ -5,14 +5,14 @@
 //! comes next at once, by which time the client has had its answer for some milliseconds. What they teach is learned when
 //! they have settled: an entry node tells every 20 ms, so of two requests the later one may be heard of first.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::cypher::pattern::pattern;
-use hopcache_core::key::QueryKey;
-use hopcache_core::learning::fields::Fields;
+use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::learning::form::{Form, RealmTag};
 use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
 use hopcache_core::learning::templates::{QuerySeen, templates_of};
@@ -22,6 +22,7 @@ use hopcache_core::limits::{
     SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::MonoTime;
+use hopcache_queryapi::render::Form as Rendering;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -37,19 +38,22 @@ use crate::outcome::ObservationWord;
 pub(super) struct Lesson {
     pub(super) query: Arc<Query>,
     pub(super) pattern: PatternTag,
+    pub(super) tag: QueryTag,
     pub(super) realm: RealmTag,
+    /// In which rendering it was answered.
+    pub(super) rendering: Rendering,
     /// For people; cut to what is kept.
     text: String,
 }
 
 impl Lesson {
-    fn of(query: Arc<Query>, hasher: &hopcache_core::key::KeyHasher) -> Self {
+    fn of(query: Arc<Query>, rendering: Rendering, hasher: &KeyHasher) -> Self {
         let mut text = pattern(&query.statement);
         let scope = query.identity.scope;
         let tag = PatternTag::of(hasher, &query.database, scope, &text);
         let realm = RealmTag::of(hasher, &query.database, scope);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        Self { query, pattern: tag, realm, text }
+        Self { tag: QueryTag::of(hasher, &query.key), query, pattern: tag, realm, rendering, text }
     }
 
     fn weight_bytes(&self) -> usize {
@@ -151,7 +155,7 @@ impl Engine {
                 batch.push(next);
             }
             self.take_batch(batch);
-            self.settle();
+            self.learn_settled();
         }
     }
 
@@ -164,7 +168,7 @@ impl Engine {
         let mut lessons = Vec::with_capacity(batch.len());
         for seen in batch {
             let session = self.session_of(&seen);
-            let lesson = Arc::new(Lesson::of(seen.query, &self.hasher));
+            let lesson = Arc::new(Lesson::of(seen.query, seen.form, &self.hasher));
             if let Some(session) = session {
                 let seen = Seen {
                     key: lesson.query.key,
@@ -189,7 +193,7 @@ impl Engine {
     }
 
     /// Learns what has settled.
-    fn settle(self: &Arc<Self>) {
+    fn learn_settled(self: &Arc<Self>) {
         let steps = self.learning.lessons.sessions.lock().settle(self.now());
         if steps.is_empty() {
             return;
@@ -210,7 +214,8 @@ impl Engine {
     }
 
     async fn learn_all_steps(&self, steps: Vec<Step<Arc<Lesson>>>) {
-        let before = steps.iter().flat_map(|step| step.before.iter().map(|seen| seen.key));
+        let before: BTreeSet<QueryKey> =
+            steps.iter().flat_map(|step| step.before.iter().map(|seen| seen.key)).collect();
         let fields = self.fields_of(before, false).await;
         let now = self.now();
         let mut learned = 0;
@@ -226,7 +231,7 @@ impl Engine {
     fn write_down(&self, next: &Lesson, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
         let model = &mut *self.learning.model.lock();
         model.saw(SourceId::Pattern(next.pattern), now);
-        model.saw(SourceId::Query(QueryTag::of(&self.hasher, &next.query.key)), now);
+        model.saw(SourceId::Query(next.tag), now);
         if model.pattern(next.pattern).is_none() {
             model.define_pattern(next.pattern, &next.text);
         }
@@ -241,14 +246,32 @@ impl Engine {
             model.define_form(id, &definition);
         }
     }
-
-    pub(super) fn source_of_query(&self, key: &QueryKey) -> SourceId {
-        SourceId::Query(QueryTag::of(&self.hasher, key))
-    }
 }
 
 /// What a step teaches: the exact query of the query right before it, and templates of the nearest one that explains the
 /// next one's parameters.
 fn learn_from(step: &Step<Arc<Lesson>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
-    todo_learn(step, fields)
+    let Some(adjacent) = step.before.first() else { return Vec::new() };
+    let next = &*step.next.query;
+    let (statement, params) = (next.query.normal.as_str(), &next.query.params[..]);
+    let mut learned = Vec::new();
+    if let Some(form) = Form::exact(statement, params) {
+        learned.push((SourceId::Query(adjacent.query.tag), next.realm, form));
+    }
+    let before: Vec<QuerySeen<'_>> = step
+        .before
+        .iter()
+        .map(|seen| QuerySeen {
+            statement: seen.query.query.normal.as_str(),
+            params: &seen.query.query.params,
+            fields: fields.get(&seen.key).map(Arc::as_ref),
+        })
+        .collect();
+    if let Some(templates) = templates_of(&before, statement, params)
+        && let Some(source) = step.before.get(templates.before)
+    {
+        let source = SourceId::Pattern(source.query.pattern);
+        learned.extend(templates.forms.into_iter().map(|form| (source, next.realm, form)));
+    }
+    learned
 }

@@ -16,36 +16,65 @@
 
 mod anchors;
 mod consider;
+mod feedback;
 mod fields;
 mod lessons;
 mod observe;
+mod order;
 pub mod policy;
 mod share;
+mod stub;
+mod view;
+
+use std::sync::Arc;
 
 use hopcache_core::key::KeyHasher;
 use hopcache_core::learning::{Bounds, OriginTag, Successors};
+pub use hopcache_core::learning::gain::CandidateKind;
+pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_core::node::Holder;
-use hopcache_core::time::MonoTime;
 use parking_lot::Mutex;
 
+pub use order::{Launch, Order, Skip};
 pub use policy::{Kinds, PrefetchPolicy};
+pub use stub::{Learner, Resolved, Resolution};
 
+pub use view::{LearningSizes, PatternView, SuccessorView};
+
+use consider::Considering;
+use feedback::Feedback;
 use lessons::Lessons;
 use observe::Observing;
+use crate::ports::Clock;
 
 /// What a node has seen, and what it knows.
 pub(crate) struct Learning {
     observing: Observing,
     lessons: Lessons,
-    /// What follows what.
-    pub(crate) model: Mutex<Successors>,
+    considering: Considering,
+    /// What became of launches.
+    pub(crate) feedback: Arc<Feedback>,
+    /// What follows what. Locked for single calls.
+    pub(crate) model: Arc<Mutex<Successors>>,
 }
 
 impl Learning {
-    pub(crate) fn new(me: &Holder, hasher: &KeyHasher, policy: &PrefetchPolicy, now: MonoTime) -> Self {
+    pub(crate) fn new(
+        me: &Holder,
+        hasher: &KeyHasher,
+        policy: &PrefetchPolicy,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
         let tag = OriginTag::of(hasher, &me.node);
         let patterns = usize::try_from(policy.patterns_max).unwrap_or(usize::MAX);
-        let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), now);
-        Self { observing: Observing::new(), lessons: Lessons::new(), model: Mutex::new(model) }
+        let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), clock.now());
+        let model = Arc::new(Mutex::new(model));
+        Self {
+            observing: Observing::new(),
+            lessons: Lessons::new(),
+            considering: Considering::new(),
+            feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
+            model,
+        }
     }
 }

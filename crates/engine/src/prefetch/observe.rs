@@ -60,7 +60,7 @@ impl Engine {
         }
         let ended = self.now();
         let (query, session) = (Arc::clone(&ask.query), ask.session);
-        let seen = Observation { query, session, began: started.min(ended), ended };
+        let seen = Observation { query, session, form: ask.form, began: started.min(ended), ended };
         if self.learning.observing.queue.try_send(seen).is_err() {
             self.note(Event::Observed(ObservationWord::Dropped, 1));
         }
@@ -81,11 +81,11 @@ impl Engine {
             {
                 seen.push(next);
             }
-            self.tell_all(seen);
+            self.tell_owners(seen);
         }
     }
 
-    fn tell_all(self: &Arc<Self>, seen: Vec<Observation>) {
+    fn tell_owners(self: &Arc<Self>, seen: Vec<Observation>) {
         let view = self.ports.routing.view();
         let mut by_owner: BTreeMap<NodeName, Vec<Observation>> = BTreeMap::new();
         let mut of_session: BTreeMap<_, usize> = BTreeMap::new();

@@ -30,7 +30,7 @@ impl Engine {
 
     /// Tells other nodes what was learned here, and asks them what they know, for ever. The node spawns it once.
     pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
-        if !self.is_sharing() {
+        if !self.policy.prefetch.is_on {
             return pending().await;
         }
         let (never, _) = tokio::join!(self.spread_for_ever(), self.pull_for_ever());
@@ -40,7 +40,10 @@ impl Engine {
     async fn spread_for_ever(&self) -> Infallible {
         loop {
             self.ports.clock.sleep(Millis(DELTAS_EVERY_MS)).await;
-            self.spread_news();
+            self.learning.feedback.work_in();
+            if self.is_sharing() {
+                self.spread_news();
+            }
         }
     }
 
@@ -62,6 +65,9 @@ impl Engine {
     }
 
     async fn pull_for_ever(&self) -> Infallible {
+        if !self.is_sharing() {
+            return pending().await;
+        }
         let mut has_pulled = false;
         loop {
             // Whoever has just come has everything to learn, and may not know anybody yet.
