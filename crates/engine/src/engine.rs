@@ -30,6 +30,7 @@ use crate::outcome::Event;
 use crate::pause::Awake;
 use crate::peer_breakers::PeerBreakers;
 use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
+use crate::prefetch::{PrefetchPolicy, Tickets};
 use crate::refresh::Queue;
 use crate::restraint::Restraint;
 use crate::route::SharedHop;
@@ -90,6 +91,8 @@ pub struct Policy {
     pub collapses: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
+    /// Prefetch.
+    pub prefetch: PrefetchPolicy,
     /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
     /// [`limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
@@ -148,6 +151,7 @@ pub struct Engine {
     pub(crate) refusals: Semaphore,
     pub(crate) peer_breakers: PeerBreakers,
     pub(crate) restraint: Restraint,
+    pub(crate) prefetch: Arc<Tickets>,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -181,6 +185,7 @@ impl Engine {
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         let handover = Handover::new(ports.routing.view());
         let began = ports.clock.now();
+        let prefetch = Tickets::new(Arc::clone(&ports.observer));
         Arc::new(Self {
             ports,
             policy,
@@ -209,6 +214,7 @@ impl Engine {
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
             peer_breakers: PeerBreakers::default(),
             restraint: Restraint::default(),
+            prefetch,
             store_trouble: Mutex::default(),
         })
     }
@@ -268,6 +274,8 @@ impl Engine {
         self.queue.end();
         self.tasks.close();
         self.tasks.wait().await;
+        // What nobody has used until now stays pending.
+        self.prefetch.end();
         self.give_back_leases().await;
     }
 

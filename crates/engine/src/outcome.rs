@@ -9,6 +9,7 @@ use hopcache_core::time::Millis;
 use hopcache_queryapi::render::RenderError;
 
 use crate::ports::{Neo4jFailure, OriginError, OriginFault};
+use crate::prefetch::Skip;
 
 /// The end of one request at its entry node.
 #[derive(Debug, Clone)]
@@ -322,6 +323,23 @@ pub enum Event {
         /// Whether it said one.
         is_known: bool,
     },
+    /// A prefetch began, ended, or was left out.
+    Prefetch(PrefetchWord),
+}
+
+/// What became of a prefetch. What was launched is what was used, late and wasted, and what is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefetchWord {
+    /// Its run began.
+    Launched,
+    /// A demand request was answered with what it brought.
+    Used,
+    /// A demand request joined its flight.
+    Late,
+    /// It ended otherwise.
+    Wasted,
+    /// It was not launched.
+    Skipped(Skip),
 }
 
 /// What a run was for.
@@ -335,6 +353,8 @@ pub enum Cause {
     Write,
     /// Another request that passes the cache by.
     Bypass,
+    /// A prefetch.
+    Prefetch,
 }
 
 /// How a run failed.

@@ -14,6 +14,7 @@
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
 mod moved;
+mod prefetch;
 mod reply;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::identity::{Credentials, Identity};
 use crate::ports::{AccessMode, LogCursor, Scope};
 
 pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
+pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -40,6 +42,8 @@ const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
 const KIND_WANTED: u8 = 4;
 const KIND_PLANS: u8 = 5;
+const KIND_PREFETCH: u8 = 6;
+const KIND_FLUSH_WASTE: u8 = 10;
 
 /// Freshness of a question, as its head says it: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -86,6 +90,10 @@ pub enum Question {
     },
     /// What a node that leaves knows of keys that the asked one will own.
     Plans(Vec<(QueryKey, KeyPlan)>),
+    /// A prefetch, for the owner of its key.
+    Prefetch(SentOrder),
+    /// Drop what was prefetched and not used.
+    FlushWaste,
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -192,6 +200,8 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
         KIND_WANTED => moved::read_wanted(&mut head).map(|(key, log)| Question::Wanted { key, log }),
         KIND_PLANS => moved::read_plans(&mut head).map(Question::Plans),
+        KIND_PREFETCH => prefetch::read_order(&mut head, bytes).map(Question::Prefetch),
+        KIND_FLUSH_WASTE => head.end().map(|()| Question::FlushWaste),
         _ => Err(BadMessage::Form("unknown kind")),
     }
 }

@@ -11,6 +11,7 @@ mod launch;
 mod order;
 mod policy;
 mod tickets;
+pub(crate) mod view;
 
 pub use flush::Flushed;
 pub use hopcache_core::learning::gain::CandidateKind;
