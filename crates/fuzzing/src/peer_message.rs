@@ -11,7 +11,8 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
     ForwardedAsk, KeyPlan, Moved, Question, Reply, decode_moved, decode_question, decode_reply, encode_ask,
-    encode_inspect, encode_moved, encode_plans, encode_purge, encode_reply, encode_wanted,
+    encode_flush_waste, encode_inspect, encode_moved, encode_plans, encode_prefetch, encode_purge, encode_reply,
+    encode_wanted,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -57,6 +58,17 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
         Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
+        Ok(Question::Prefetch(head)) => {
+            let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
+            assert_eq!(order.query.key, head.key, "what is run is the query of the key it came with");
+            let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
+                panic!("what is written is read")
+            };
+            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("what is written is read"));
+            assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
+            assert_eq!(again.query.statement, order.query.statement);
+        }
+        Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
         Ok(Question::Plans(plans)) => {
             let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
                 panic!("what is written is read")

@@ -10,8 +10,8 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
-    RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome,
+    PrefetchWord, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -55,6 +55,7 @@ pub struct Meters {
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
     refresh: Refreshes,
+    prefetch: Prefetches,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
     origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
     peer_breaker: Family<{ words::BREAKER_STATES.len() }>,
@@ -80,6 +81,14 @@ struct Refreshes {
     retried: Counter,
     dropped: Counter,
     late: Counter,
+}
+
+struct Prefetches {
+    launched: Counter,
+    used: Counter,
+    late: Counter,
+    wasted: Counter,
+    skipped: Family<{ words::SKIPS.len() }>,
 }
 
 struct Times {
@@ -130,6 +139,7 @@ impl Meters {
             stampede_followers,
             gauges: Gauges::register(),
             refresh: Refreshes::register(),
+            prefetch: Prefetches::register(),
             times: Times::register(),
             hits: BusyCounter::new(defined::HITS.counter()),
             misses: defined::MISSES.counter(),
@@ -327,6 +337,28 @@ impl Refreshes {
     }
 }
 
+impl Prefetches {
+    fn register() -> Self {
+        Self {
+            launched: defined::PREFETCHES.counter(),
+            used: defined::PREFETCHES_USED.counter(),
+            late: defined::PREFETCHES_LATE.counter(),
+            wasted: defined::PREFETCHES_WASTED.counter(),
+            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
+        }
+    }
+
+    fn count(&self, word: PrefetchWord) {
+        match word {
+            PrefetchWord::Launched => self.launched.increment(1),
+            PrefetchWord::Used => self.used.increment(1),
+            PrefetchWord::Late => self.late.increment(1),
+            PrefetchWord::Wasted => self.wasted.increment(1),
+            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
+        }
+    }
+}
+
 impl Times {
     fn register() -> Self {
         let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
@@ -384,6 +416,7 @@ impl Observer for Meters {
                 self.handovers.add_many(place, count.into());
             }
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
+            Event::Prefetch(word) => self.prefetch.count(word),
         }
     }
 }
@@ -401,6 +434,7 @@ const fn class_place(class: RunClass) -> usize {
         RunClass::Miss => 0,
         RunClass::Bypass => 1,
         RunClass::Refresh => 2,
+        RunClass::Prefetch => 3,
     }
 }
 
@@ -410,6 +444,7 @@ const fn cause_place(cause: Cause) -> usize {
         Cause::Refresh => 1,
         Cause::Write => 2,
         Cause::Bypass => 3,
+        Cause::Prefetch => 4,
     }
 }
 

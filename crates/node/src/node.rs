@@ -22,6 +22,7 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
+use hopcache_engine::prefetch::PrefetchPolicy;
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, RingChange, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -33,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{RefreshMode, RefreshSection, Report, Secret, Settings};
+use crate::config::{PrefetchSection, RefreshMode, RefreshSection, Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
@@ -331,12 +332,23 @@ fn policy(settings: &Settings) -> Policy {
         stale_if_error_ms: settings.entry.stale_if_error,
         collapses: settings.entry.collapse,
         refresh: refresh_policy(&settings.refresh),
+        prefetch: prefetch_policy(&settings.prefetch),
         // Sharing off is a cache without all that hopcache adds, to measure against.
         near_rate_per_s_min: if settings.entry.collapse {
             limits::NEAR_RATE_PER_S_MIN
         } else {
             f64::INFINITY
         },
+    }
+}
+
+fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
+    PrefetchPolicy {
+        is_on: prefetch.enabled,
+        queries_max: prefetch.max_queries,
+        depth: prefetch.depth,
+        patterns_max: prefetch.max_patterns,
+        ..PrefetchPolicy::DEFAULT
     }
 }
 

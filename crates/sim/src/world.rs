@@ -18,6 +18,7 @@ use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::{Event, Outcome, RefreshWord};
 use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
+use hopcache_engine::prefetch::PrefetchPolicy;
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
@@ -298,6 +299,7 @@ pub fn default_policy() -> Policy {
             retry_factor: 2.0,
         },
         near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
+        prefetch: PrefetchPolicy::OFF,
     }
 }
 
