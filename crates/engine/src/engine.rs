@@ -32,7 +32,7 @@ use crate::peer_breakers::PeerBreakers;
 use crate::ports::{
     Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Spread, Store, StoreError,
 };
-use crate::prefetch::{Learning, PrefetchPolicy};
+use crate::prefetch::{Learner, Learning, PrefetchPolicy, Tickets};
 use crate::refresh::Queue;
 use crate::restraint::Restraint;
 use crate::route::SharedHop;
@@ -156,6 +156,7 @@ pub struct Engine {
     pub(crate) peer_breakers: PeerBreakers,
     pub(crate) restraint: Restraint,
     pub(crate) learning: Learning,
+    pub(crate) prefetch: Arc<Tickets>,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -190,6 +191,8 @@ impl Engine {
         let handover = Handover::new(ports.routing.view());
         let began = ports.clock.now();
         let learning = Learning::new(&me, &secrets.hasher, &policy.prefetch, &ports.clock);
+        let prefetch = Tickets::new(Arc::clone(&ports.observer));
+        prefetch.teach(Arc::clone(&learning.feedback) as Arc<dyn Learner>);
         Arc::new(Self {
             ports,
             policy,
@@ -219,6 +222,7 @@ impl Engine {
             peer_breakers: PeerBreakers::default(),
             restraint: Restraint::default(),
             learning,
+            prefetch,
             store_trouble: Mutex::default(),
         })
     }
@@ -278,6 +282,8 @@ impl Engine {
         self.queue.end();
         self.tasks.close();
         self.tasks.wait().await;
+        // What nobody has used until now stays pending.
+        self.prefetch.end();
         self.give_back_leases().await;
     }
 

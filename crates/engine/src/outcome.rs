@@ -9,6 +9,7 @@ use hopcache_core::time::Millis;
 use hopcache_queryapi::render::RenderError;
 
 use crate::ports::{Neo4jFailure, OriginError, OriginFault};
+use crate::prefetch::Skip;
 
 /// The end of one request at its entry node.
 #[derive(Debug, Clone)]
@@ -326,6 +327,8 @@ pub enum Event {
     Observed(ObservationWord, u32),
     /// So many parts of what other nodes have learned.
     Shared(ShareWord, u32),
+    /// A prefetch began, ended, or was left out.
+    Prefetch(PrefetchWord),
 }
 
 /// What became of what nodes tell each other of what they have learned.
@@ -368,6 +371,21 @@ pub enum ObservationWord {
     Learned,
 }
 
+/// What became of a prefetch. What was launched is what was used, late and wasted, and what is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefetchWord {
+    /// Its run began.
+    Launched,
+    /// A demand request was answered with what it brought.
+    Used,
+    /// A demand request joined its flight.
+    Late,
+    /// It ended otherwise.
+    Wasted,
+    /// It was not launched.
+    Skipped(Skip),
+}
+
 /// What a run was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -379,6 +397,8 @@ pub enum Cause {
     Write,
     /// Another request that passes the cache by.
     Bypass,
+    /// A prefetch.
+    Prefetch,
 }
 
 /// How a run failed.

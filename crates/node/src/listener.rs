@@ -176,7 +176,11 @@ pub async fn serve<S, B>(
 }
 
 /// The service as one connection's requests meet it.
-fn of_client<S: Answers<B>, B: 'static>(service: S, bounds: ListenerBounds, stream: &TcpStream) -> impl Answers<B> {
+fn of_client<S, B>(service: S, bounds: ListenerBounds, stream: &TcpStream) -> impl Answers<B> + use<S, B>
+where
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
     let addr = bounds.says_addresses.then(|| stream.peer_addr().ok()).flatten();
     service_fn(move |mut request: Request<Incoming>| {
         if let Some(addr) = addr {

@@ -10,8 +10,8 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, ObservationWord, Outcome, Reason,
-    RefreshWord, Role, ShareWord,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, ObservationWord, Outcome,
+    PrefetchWord, Reason, RefreshWord, Role, ShareWord,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -57,6 +57,7 @@ pub struct Meters {
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
     refresh: Refreshes,
+    prefetch: Prefetches,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
     origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
     peer_breaker: Family<{ words::BREAKER_STATES.len() }>,
@@ -82,6 +83,14 @@ struct Refreshes {
     retried: Counter,
     dropped: Counter,
     late: Counter,
+}
+
+struct Prefetches {
+    launched: Counter,
+    used: Counter,
+    late: Counter,
+    wasted: Counter,
+    skipped: Family<{ words::SKIPS.len() }>,
 }
 
 struct Times {
@@ -132,6 +141,7 @@ impl Meters {
             stampede_followers,
             gauges: Gauges::register(),
             refresh: Refreshes::register(),
+            prefetch: Prefetches::register(),
             times: Times::register(),
             hits: BusyCounter::new(defined::HITS.counter()),
             misses: defined::MISSES.counter(),
@@ -331,6 +341,28 @@ impl Refreshes {
     }
 }
 
+impl Prefetches {
+    fn register() -> Self {
+        Self {
+            launched: defined::PREFETCHES.counter(),
+            used: defined::PREFETCHES_USED.counter(),
+            late: defined::PREFETCHES_LATE.counter(),
+            wasted: defined::PREFETCHES_WASTED.counter(),
+            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
+        }
+    }
+
+    fn count(&self, word: PrefetchWord) {
+        match word {
+            PrefetchWord::Launched => self.launched.increment(1),
+            PrefetchWord::Used => self.used.increment(1),
+            PrefetchWord::Late => self.late.increment(1),
+            PrefetchWord::Wasted => self.wasted.increment(1),
+            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
+        }
+    }
+}
+
 impl Times {
     fn register() -> Self {
         let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
@@ -390,6 +422,7 @@ impl Observer for Meters {
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
             Event::Observed(word, count) => self.observations.add_many(observation_place(word), count.into()),
             Event::Shared(word, count) => self.shared.add_many(share_place(word), count.into()),
+            Event::Prefetch(word) => self.prefetch.count(word),
         }
     }
 }
@@ -407,6 +440,7 @@ const fn class_place(class: RunClass) -> usize {
         RunClass::Miss => 0,
         RunClass::Bypass => 1,
         RunClass::Refresh => 2,
+        RunClass::Prefetch => 3,
     }
 }
 
@@ -416,6 +450,7 @@ const fn cause_place(cause: Cause) -> usize {
         Cause::Refresh => 1,
         Cause::Write => 2,
         Cause::Bypass => 3,
+        Cause::Prefetch => 4,
     }
 }
 

@@ -173,3 +173,5 @@ pub const PREFETCH_CALIBRATION_LAUNCHES: f64 = 64.0;
 /// Launches that a kind's calibration is believed to have been right for before the first: six sure ones in a row that are
 /// wasted bring it below the threshold of an idle origin.
 pub const PREFETCH_CALIBRATION_PRIOR: f64 = 2.0;
+/// Bytes of a pattern's text that `explain` shows as the reason of a prefetch: as much as people read.
+pub const PREFETCH_BECAUSE_BYTES_MAX: usize = 512;

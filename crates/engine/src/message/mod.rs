@@ -16,6 +16,7 @@
 mod learned;
 mod moved;
 mod observed;
+mod prefetch;
 mod reply;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::ports::{AccessMode, LogCursor, Scope};
 pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
+pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -47,6 +49,8 @@ const KIND_PLANS: u8 = 5;
 const KIND_OBSERVED: u8 = 7;
 const KIND_FIELDS: u8 = 8;
 const KIND_PULL: u8 = 9;
+const KIND_PREFETCH: u8 = 6;
+const KIND_FLUSH_WASTE: u8 = 10;
 
 /// Freshness of a question, as its head says it: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -99,6 +103,10 @@ pub enum Question {
     Fields(Vec<QueryKey>),
     /// What differs from this digest of what was learned.
     Pull(Bytes),
+    /// A prefetch, for the owner of its key.
+    Prefetch(SentOrder),
+    /// Drop what was prefetched and not used.
+    FlushWaste,
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -208,6 +216,8 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_FIELDS => learned::read_fields_wanted(&mut head).map(Question::Fields),
         KIND_PULL => learned::read_pull(bytes.slice_ref(head.0)).map(Question::Pull),
         KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
+        KIND_PREFETCH => prefetch::read_order(&mut head, bytes).map(Question::Prefetch),
+        KIND_FLUSH_WASTE => head.end().map(|()| Question::FlushWaste),
         _ => Err(BadMessage::Form("unknown kind")),
     }
 }

@@ -26,11 +26,11 @@ use super::tickets::Place;
 use super::{Launch, Learner, Order, Skip};
 use crate::ask::Hints;
 use crate::classify::Verdict;
-use crate::copy::Life;
+use crate::copy::{Life, SharedCopy};
 use crate::engine::Engine;
 use crate::flight::Seat;
 use crate::holdings::Held;
-use crate::lead::{Errand, KeyLeader, Landing, StaleUse};
+use crate::lead::{Errand, KeyLeader, Landed, Landing, StaleUse};
 use crate::message::encode_prefetch;
 use crate::outcome::{Cause, Event, PrefetchWord};
 use crate::ports::{OriginFault, StoreError};
@@ -52,6 +52,17 @@ impl Engine {
     #[must_use]
     pub fn prefetches_pending(&self) -> usize {
         self.prefetch.pending()
+    }
+
+    /// Ends the launches whose copies are dead. Called each time the invalidation log is read.
+    pub fn sweep_prefetches(&self) {
+        self.prefetch.sweep(self.now());
+    }
+
+    /// Launches that the node's budget allows now.
+    #[must_use]
+    pub fn prefetch_tokens(&self) -> i64 {
+        self.prefetch.tokens()
     }
 
     /// Prefetches that are under way here, from their order to their end.
@@ -133,6 +144,9 @@ impl Engine {
             }
             Verdict::Unasked | Verdict::Read => {}
         }
+        if self.prefetch.is_refused(order.form) {
+            return Err(Skip::Refused);
+        }
         if self.is_fresh_for(order) {
             return Err(Skip::Fresh);
         }
@@ -203,7 +217,7 @@ impl Engine {
             self.ports.memory.remove(&key);
         }
         let whose = errand.query.identity.fingerprint;
-        let followers = leader.land(Arc::new(crate::lead::Landed { whose, landing }));
+        let followers = leader.land(Arc::new(Landed { whose, landing }));
         self.note(Event::Landed { followers });
     }
 
@@ -249,9 +263,14 @@ impl Engine {
         }
         let (token, lease_ms) = match self.win_ahead(errand).await? {
             Ahead::Lease(token, lease_ms) => (token, lease_ms),
-            Ahead::Value(landing) => {
+            Ahead::Value(copy) => {
+                // What is in memory already is not put there again: its ticket would end with it.
+                let is_held = self.own_copy(&errand.query.key).is_some_and(|held| held.token == copy.token);
+                if is_held {
+                    return Err(Skip::Fresh);
+                }
                 self.skipped(Skip::Fresh);
-                return Ok(landing);
+                return Ok(Landing::Found(copy));
             }
         };
         // Given back where it is not used.
@@ -278,7 +297,7 @@ impl Engine {
             Ok(Grant::Value(stored)) => {
                 // A corrupt one is a demand request's to remove.
                 let copy = self.decode_stored(&errand.query, &stored, asked).ok_or(Skip::Degraded)?;
-                return Ok(Ahead::Value(Landing::Found(copy)));
+                return Ok(Ahead::Value(copy));
             }
             Ok(Grant::Busy { token, .. }) if token.nonce == ask.nonce => token,
             Ok(Grant::Busy { .. }) => return Err(Skip::InFlight),
@@ -295,7 +314,7 @@ impl Engine {
 /// How the one question for the lease ended, where that was well.
 enum Ahead {
     /// There is a fresh value.
-    Value(Landing),
+    Value(SharedCopy),
     /// The right to run, for so long.
     Lease(Token, Millis),
 }

@@ -2,15 +2,22 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | [`policy`] | what the operator decides |
+//! | `policy` | what the operator decides |
 //! | `observe` | which answered requests are observed, and who is told of them |
 //! | `lessons` | what the owner of a session makes of them: steps, counts |
 //! | `fields` | whom it asks for the fields of results |
 //! | `consider` | what may come next, in which order |
 //! | `anchors` | which recent queries started from the same graph node |
+//! | `launch`, `order` | at the owner of a candidate's key: whether an order is carried out, and the flight that does |
+//! | `tickets` | what became of it; whoever learns from that is told by [`Learner`] |
+//! | `feedback` | what is learned from that |
 //! | `share` | when nodes tell each other what they have learned |
+//! | `learned`, `view`, `flush` | what operators see, and may throw away |
 //!
-//! Nobody's answer waits for anything here. Whatever arrives in a message is answered from this node's memory at once;
+//! No client ever waits for anything here, and nothing here is shown to one: a prefetch that comes to nothing leaves those
+//! who joined it as if it had not been there. A prefetch is no request: it is not observed, so none brings about another.
+//!
+//! Whatever arrives in a message is answered from this node's memory at once;
 //! what asks other nodes runs in tasks of the engine's own, so that a question between nodes never waits for another one
 //! (promise I8).
 
@@ -18,13 +25,16 @@ mod anchors;
 mod consider;
 mod feedback;
 mod fields;
+mod flush;
+mod launch;
+mod learned;
 mod lessons;
 mod observe;
 mod order;
-pub mod policy;
+mod policy;
 mod share;
-mod stub;
-mod view;
+mod tickets;
+pub(crate) mod view;
 
 use std::sync::Arc;
 
@@ -37,9 +47,10 @@ use parking_lot::Mutex;
 
 pub use order::{Launch, Order, Skip};
 pub use policy::{Kinds, PrefetchPolicy};
-pub use stub::{Learner, Resolved, Resolution};
-
-pub use view::{LearningSizes, PatternView, SuccessorView};
+pub use flush::Flushed;
+pub use learned::{LearningSizes, PatternView, SuccessorView};
+pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};
+pub(crate) use tickets::{Ticket, Tickets};
 
 use consider::Considering;
 use feedback::Feedback;

@@ -79,6 +79,8 @@ pub trait Learner: Send + Sync + 'static {
     fn resolved(&self, resolved: &Resolved);
     /// The server refuses the statement itself: it is not to be launched again for a while.
     fn refused(&self, source: SourceId, form: FormId);
+    /// Whether the server refused it not long ago.
+    fn is_refused(&self, form: FormId) -> bool;
     /// What was asked before, for people; nothing where it is not known any more.
     fn text_of(&self, source: SourceId) -> Option<String>;
 }
@@ -297,6 +299,10 @@ impl Tickets {
         if let Some(learner) = self.learner.get() {
             learner.refused(order.source, order.form);
         }
+    }
+
+    pub(crate) fn is_refused(&self, form: FormId) -> bool {
+        self.learner.get().is_some_and(|learner| learner.is_refused(form))
     }
 
     fn all_pending(&self) -> Vec<Arc<Ticket>> {

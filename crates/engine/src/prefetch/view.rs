@@ -1,109 +1,64 @@
-//! What was learned, as operators see it. It decides nothing, and shows no parameter: constants and exact parameters are
-//! personal data, statements of forms are what `explain` shows too.
+//! What is said of a prefetched entry, between nodes: bytes in, bytes out. Whatever cannot be read is as if nothing had
+//! been said: nodes of other versions are asked too.
 
-use std::collections::BTreeMap;
-
-use hopcache_core::learning::form::Form;
-use hopcache_core::learning::{Decayed, OriginTag, PatternTag, Prediction, SourceId, SourceView};
+use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::limits::PREFETCH_BECAUSE_BYTES_MAX;
 use hopcache_core::node::NodeName;
+use hopcache_packstream::{Reader, Token, Writer};
 
-use crate::engine::Engine;
+use super::PrefetchedView;
 
-/// A pattern and what follows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PatternView {
-    /// The pattern, in a database, as one principal asks it.
-    pub tag: PatternTag,
-    /// Its text, where it is known here.
-    pub text: Option<String>,
-    /// How often it was seen, decayed.
-    pub seen: f64,
-    /// The likeliest first.
-    pub successors: Vec<SuccessorView>,
+pub(crate) fn write(view: Option<&PrefetchedView>, writer: &mut Writer) {
+    let Some(view) = view else { return writer.null() };
+    writer.list(5);
+    writer.string(cut(&view.because));
+    writer.string(view.by.as_str());
+    writer.int(i64::try_from(view.kind.place()).unwrap_or(-1));
+    writer.float(view.p);
+    writer.bool(view.is_used);
 }
 
-/// What may follow a pattern.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SuccessorView {
-    /// What is run; nothing while its definition has not come here.
-    pub form: Option<Form>,
-    /// Probability.
-    pub p: f64,
-    /// Counts, decayed.
-    pub counts: Decayed,
-    /// Who counted how much of `counts.seen`, the most first: a node that this one knows, or the tag of one that it does
-    /// not know any more.
-    pub taught_by: Vec<(Result<NodeName, OriginTag>, f64)>,
+pub(crate) fn read(reader: &mut Reader<'_>) -> Option<PrefetchedView> {
+    let Ok(Token::List(5)) = reader.token() else { return None };
+    let because = cut(reader.key().ok()?).to_owned();
+    let by = NodeName::new(reader.key().ok()?).ok()?;
+    let place = usize::try_from(reader.value().ok()?.as_int()?).ok()?;
+    let kind = *CandidateKind::ALL.get(place)?;
+    let Ok(Token::Float(p)) = reader.token() else { return None };
+    let is_used = reader.value().ok()?.as_bool()?;
+    Some(PrefetchedView { because, by, kind, p, is_used })
 }
 
-/// How much was learned, for gauges.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LearningSizes {
-    /// Patterns of which is known what follows.
-    pub patterns: usize,
-    /// Forms that can be run.
-    pub forms: usize,
-    /// Sessions that this node owns.
-    pub sessions: usize,
-    /// Observations that wait: to be told, or to be learned from.
-    pub waiting: usize,
-    /// What is remembered beside that: anchors, fields, orders of the last moment, notes on launches.
-    pub remembered: usize,
-    /// Bytes of counts and definitions.
-    pub bytes: usize,
+/// No more than people read.
+fn cut(text: &str) -> &str {
+    let end = (0..=PREFETCH_BECAUSE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-impl Engine {
-    /// What is known of the most frequent patterns, at most so many.
-    #[must_use]
-    pub fn successors_view(&self, patterns_max: usize) -> Vec<PatternView> {
-        let sources = self.learning.model.lock().patterns(patterns_max, self.now());
-        let names = self.origins();
-        sources.into_iter().filter_map(|source| self.pattern_view(source, &names)).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(view: Option<&PrefetchedView>) -> Vec<u8> {
+        let mut writer = Writer::new();
+        write(view, &mut writer);
+        writer.into_bytes()
     }
 
-    /// What is known of one pattern.
-    #[must_use]
-    pub fn successors_of(&self, pattern: PatternTag) -> Option<PatternView> {
-        let source = self.learning.model.lock().view(SourceId::Pattern(pattern), self.now())?;
-        self.pattern_view(source, &self.origins())
-    }
-
-    /// How much was learned.
-    #[must_use]
-    pub fn learning_sizes(&self) -> LearningSizes {
-        let model = self.learning.model.lock().sizes();
-        let lessons = &self.learning.lessons;
-        LearningSizes {
-            patterns: model.patterns,
-            forms: model.forms,
-            sessions: lessons.sessions(),
-            waiting: self.learning.observing.len() + lessons.waiting(),
-            remembered: lessons.anchors.lock().len()
-                + lessons.fields.len()
-                + self.learning.considering.len()
-                + self.learning.feedback.len(),
-            bytes: model.bytes,
+    /// I13: any cut is nothing said; a long text is cut where a character ends.
+    #[test]
+    fn it_comes_back_as_it_went_or_not_at_all() {
+        let by = NodeName::new("node-b").unwrap();
+        let because = "MATCH (p:Person {id: $id}) RETURN p".to_owned();
+        let view = PrefetchedView { because, by, kind: CandidateKind::Template, p: 0.62, is_used: true };
+        let whole = written(Some(&view));
+        assert_eq!(read(&mut Reader::new(&whole)), Some(view.clone()));
+        for len in 0..whole.len() {
+            assert_eq!(read(&mut Reader::new(&whole[..len])), None, "{len}");
         }
-    }
-
-    fn origins(&self) -> BTreeMap<OriginTag, NodeName> {
-        let view = self.ports.routing.view();
-        let known = view.members().iter().cloned().chain(self.ports.routing.reachable()).chain([self.me.node.clone()]);
-        known.map(|node| (OriginTag::of(&self.hasher, &node), node)).collect()
-    }
-
-    fn pattern_view(&self, source: SourceView, names: &BTreeMap<OriginTag, NodeName>) -> Option<PatternView> {
-        let SourceId::Pattern(tag) = source.source else { return None };
-        let successors = source.successors.into_iter().map(|each| self.successor_view(each, names)).collect();
-        Some(PatternView { tag, text: source.text, seen: source.tally.seen, successors })
-    }
-
-    fn successor_view(&self, seen: Prediction, names: &BTreeMap<OriginTag, NodeName>) -> SuccessorView {
-        let definition = self.learning.model.lock().form(seen.form);
-        let form = definition.and_then(|bytes| Form::of_definition(&bytes)).map(|(_, form)| form);
-        let named = |(tag, count): (OriginTag, f64)| (names.get(&tag).cloned().ok_or(tag), count);
-        let taught_by = seen.taught_by.into_iter().map(named).collect();
-        SuccessorView { form, p: seen.p, counts: seen.tally, taught_by }
+        assert_eq!(read(&mut Reader::new(&written(None))), None);
+        let long = PrefetchedView { because: "é".repeat(PREFETCH_BECAUSE_BYTES_MAX), ..view };
+        let read = read(&mut Reader::new(&written(Some(&long)))).unwrap();
+        assert_eq!(read.because.len(), PREFETCH_BECAUSE_BYTES_MAX & !1);
     }
 }

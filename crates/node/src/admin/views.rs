@@ -46,6 +46,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         origin_in_flight: standing.origin.in_flight(),
         refreshes: standing.engine.refreshes_begun(),
         refreshes_waiting: standing.engine.refreshes_waiting(),
+        prefetches_pending: standing.engine.prefetches_pending(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         learned_patterns: learned.patterns,

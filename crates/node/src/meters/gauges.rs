@@ -24,6 +24,8 @@ pub struct Readings {
     pub refreshes: usize,
     /// Refreshes that wait for a worker.
     pub refreshes_waiting: usize,
+    /// Prefetches that nobody has used yet.
+    pub prefetches_pending: usize,
     /// Leases held.
     pub leases: usize,
     /// Tasks of the process that have not ended.
@@ -49,6 +51,7 @@ pub(super) struct Gauges {
     origin_in_flight: Gauge,
     queue: Gauge,
     active_refreshes: Gauge,
+    prefetches_pending: Gauge,
     active_locks: Gauge,
     tasks: Gauge,
     learned_patterns: Gauge,
@@ -69,6 +72,7 @@ impl Gauges {
             origin_in_flight: defined::IN_FLIGHT.gauge(),
             queue: defined::QUEUE.gauge(),
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
+            prefetches_pending: defined::PREFETCHES_PENDING.gauge(),
             active_locks: defined::ACTIVE_LOCKS.gauge(),
             tasks: defined::TASKS.gauge(),
             learned_patterns: defined::LEARNED_PATTERNS.gauge(),
@@ -89,6 +93,7 @@ impl Gauges {
         self.origin_in_flight.set(now.origin_in_flight as f64);
         self.queue.set(now.refreshes_waiting as f64);
         self.active_refreshes.set(now.refreshes as f64);
+        self.prefetches_pending.set(now.prefetches_pending as f64);
         self.active_locks.set(now.leases as f64);
         self.tasks.set(now.tasks as f64);
         self.learned_patterns.set(now.learned_patterns as f64);
