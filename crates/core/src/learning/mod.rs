@@ -10,6 +10,7 @@
 //! Decides how counts are kept, merged, aged, bounded and told. Never decides what is a session, what a form means or
 //! whether a prefetch is launched.
 
+mod definitions;
 mod delta;
 mod epochs;
 mod pull;
@@ -23,5 +24,5 @@ pub use delta::{Definition, Lesson, LessonError};
 pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
-pub use space_saving::SpaceSaving;
+pub use space_saving::{Offered, SpaceSaving};
 pub use successors::{Bounds, Merged, Prediction, Sizes, SourceView, Successors};
