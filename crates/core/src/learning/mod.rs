@@ -12,6 +12,7 @@
 
 pub mod budget;
 mod cursor;
+mod definitions;
 mod delta;
 mod epochs;
 pub mod expansion;
@@ -34,5 +35,5 @@ pub use params::Kind;
 pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
-pub use space_saving::SpaceSaving;
+pub use space_saving::{Offered, SpaceSaving};
 pub use successors::{Bounds, Merged, Prediction, Sizes, SourceView, Successors};
