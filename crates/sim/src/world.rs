@@ -381,6 +381,11 @@ pub struct EventLog {
 }
 
 impl EventLog {
+    /// Shows each of them, in order.
+    pub fn each(&self, show: impl FnMut(&Event)) {
+        self.events.lock().iter().for_each(show);
+    }
+
     /// How many of them are such.
     #[must_use]
     pub fn count(&self, such: impl Fn(&Event) -> bool) -> usize {
