@@ -11,9 +11,9 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
     ForwardedAsk, KeyPlan, Moved, Observation, Observed, Question, Reply, decode_fields, decode_moved,
-    decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted, encode_observed, encode_pull,
-    encode_flush_waste, encode_inspect, encode_moved, encode_plans, encode_prefetch, encode_purge, encode_reply,
-    encode_wanted,
+    decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted, encode_flush_waste,
+    encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
+    encode_reply, encode_wanted,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -91,7 +91,9 @@ fn check_observed(observed: &Observed) {
     let again: Vec<_> = encode_observed(&all, now)
         .into_iter()
         .flat_map(|(message, count)| {
-            let Ok(Question::Observed(again)) = decode_question(&message) else { panic!("what is written is read") };
+            let Ok(Question::Observed(again)) = decode_question(&message) else {
+                panic!("what is written is read")
+            };
             let again = read(&again).expect("what is written is read");
             assert_eq!(again.len(), count);
             again

@@ -259,7 +259,10 @@ impl Node {
         let served = serve(
             listeners.client,
             parting(front.service(), Arc::clone(&self.is_leaving)),
-            (ListenerBounds { says_addresses, ..bounds(clients_max) }, self.refusals(0, crate::front::answer::unserved)),
+            (
+                ListenerBounds { says_addresses, ..bounds(clients_max) },
+                self.refusals(0, crate::front::answer::unserved),
+            ),
             self.clients.clone(),
             stop,
         );

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept, ObservationWord, Outcome,
-    PrefetchWord, Reason, RefreshWord, Role, ShareWord,
+    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept,
+    ObservationWord, Outcome, PrefetchWord, Reason, RefreshWord, Role, ShareWord,
 };
 
 /// How often each word occurred.
@@ -179,7 +179,8 @@ pub const EXCLUDED: [(&str, &str); 10] = [
     ("prefetch skipped", NO_PREFETCH),
 ];
 
-const NO_PREFETCH: &str = "no seed orders a prefetch: tests/prefetch has schedules of its own, random ones among them";
+const NO_PREFETCH: &str =
+    "no seed orders a prefetch: tests/prefetch has schedules of its own, random ones among them";
 
 impl Coverage {
     /// Counts one more.

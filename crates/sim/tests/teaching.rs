@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use hopcache_core::time::Millis;
+use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
 use hopcache_engine::outcome::{Class, Event, ObservationWord, Outcome, PrefetchWord, ShareWord};
-use hopcache_engine::Policy;
 use hopcache_engine::prefetch::PrefetchPolicy;
 use hopcache_sim::World;
 use hopcache_sim::world::{default_policy, sim_now};

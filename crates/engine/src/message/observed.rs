@@ -43,7 +43,9 @@ pub fn encode_observed(observations: &[Observation], now: MonoTime) -> Vec<(Byte
     let mut messages = Vec::new();
     let mut page = Page::default();
     for seen in observations {
-        if page.count >= OBSERVED_IN_MESSAGE_MAX || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX {
+        if page.count >= OBSERVED_IN_MESSAGE_MAX
+            || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
+        {
             messages.push(std::mem::take(&mut page).message());
         }
         page.add(seen, now);
@@ -173,7 +175,8 @@ impl Observed {
     ) -> Result<Vec<Observation>, BadMessage> {
         let mut reader = Reader::new(&self.0);
         let identities = read_list(&mut reader, |reader| Ok(Arc::new(read_identity(reader)?)))?;
-        let queries = read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
+        let queries =
+            read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
         let observations = read_list(&mut reader, |reader| read_one(reader, &queries, now))?;
         if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
     }
@@ -201,7 +204,11 @@ impl Observed {
     }
 }
 
-fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], now: MonoTime) -> Result<Observation, BadMessage> {
+fn read_one(
+    reader: &mut Reader<'_>,
+    queries: &[Arc<Query>],
+    now: MonoTime,
+) -> Result<Observation, BadMessage> {
     let place = read_number(reader, "query")?;
     let query = usize::try_from(place).ok().and_then(|place| queries.get(place));
     let query = Arc::clone(query.ok_or(BadMessage::Form("query"))?);

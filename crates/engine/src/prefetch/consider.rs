@@ -142,12 +142,14 @@ impl Engine {
     /// The forms of predictions, as far as they are known, of this database and principal, and not refused by Neo4j.
     fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<(Form, &'a Prediction)> {
         let model = self.learning.model.lock();
-        let known = predictions.iter().filter_map(|prediction| Some((model.form(prediction.form)?, prediction)));
+        let known =
+            predictions.iter().filter_map(|prediction| Some((model.form(prediction.form)?, prediction)));
         let known: Vec<(Bytes, &Prediction)> = known.collect();
         drop(model);
         let read = known.into_iter().filter_map(|(definition, prediction)| {
             let (whose, form) = Form::of_definition(&definition)?;
-            (whose == realm && !self.learning.feedback.is_refused(prediction.form)).then_some((form, prediction))
+            (whose == realm && !self.learning.feedback.is_refused(prediction.form))
+                .then_some((form, prediction))
         });
         read.collect()
     }
@@ -168,7 +170,11 @@ impl Engine {
             let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
             let statement: Arc<str> = Arc::from(form.statement());
             for bound in form.bind(&lesson.query.params, fields) {
-                let p = if form.is_each() { p_of_row(prediction.p, p_first, (bound.row, rows)) } else { prediction.p };
+                let p = if form.is_each() {
+                    p_of_row(prediction.p, p_first, (bound.row, rows))
+                } else {
+                    prediction.p
+                };
                 all.push(Candidate {
                     statement: Arc::clone(&statement),
                     params: bound.params.into(),

@@ -89,7 +89,12 @@ impl Engine {
 
     fn origins(&self) -> BTreeMap<OriginTag, NodeName> {
         let view = self.ports.routing.view();
-        let known = view.members().iter().cloned().chain(self.ports.routing.reachable()).chain([self.me.node.clone()]);
+        let known = view
+            .members()
+            .iter()
+            .cloned()
+            .chain(self.ports.routing.reachable())
+            .chain([self.me.node.clone()]);
         known.map(|node| (OriginTag::of(&self.hasher, &node), node)).collect()
     }
 

@@ -177,7 +177,9 @@ impl Engine {
                     weight_bytes: lesson.weight_bytes(),
                     query: Arc::clone(&lesson),
                 };
-                if self.learning.lessons.sessions.lock().observe(session, seen, now) == sessions::Observed::Full {
+                if self.learning.lessons.sessions.lock().observe(session, seen, now)
+                    == sessions::Observed::Full
+                {
                     self.note_observed(ObservationWord::Refused, 1);
                 }
             }

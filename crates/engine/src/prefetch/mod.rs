@@ -39,24 +39,24 @@ pub(crate) mod view;
 use std::sync::Arc;
 
 use hopcache_core::key::KeyHasher;
-use hopcache_core::learning::{Bounds, OriginTag, Successors};
 pub use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::learning::{Bounds, OriginTag, Successors};
 pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_core::node::Holder;
 use parking_lot::Mutex;
 
-pub use order::{Launch, Order, Skip};
-pub use policy::{Kinds, PrefetchPolicy};
 pub use flush::Flushed;
 pub use learned::{LearningSizes, PatternView, SuccessorView};
+pub use order::{Launch, Order, Skip};
+pub use policy::{Kinds, PrefetchPolicy};
 pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};
 pub(crate) use tickets::{Ticket, Tickets};
 
+use crate::ports::Clock;
 use consider::Considering;
 use feedback::Feedback;
 use lessons::Lessons;
 use observe::Observing;
-use crate::ports::Clock;
 
 /// What a node has seen, and what it knows.
 pub(crate) struct Learning {

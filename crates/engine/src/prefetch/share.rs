@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged};
 use hopcache_core::limits::{
-    DELTA_PIECES_PER_ROUND, DELTA_PIECE_BYTES_MAX, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_PAGES_MAX,
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_PAGES_MAX,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;

@@ -104,9 +104,10 @@ impl AskReader {
             login: Login::Sender,
             fingerprint_key,
             session_key: blake3::derive_key("hopcache 2026-11-21 session tag", secret.as_bytes()),
-            fallback_key: settings.prefetch.fallback_sessions.then(|| {
-                blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())
-            }),
+            fallback_key: settings
+                .prefetch
+                .fallback_sessions
+                .then(|| blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())),
             patience_ms: super::patience_ms(settings.origin.timeout_ms),
         };
         if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
