@@ -193,6 +193,11 @@ impl Definitions {
         gone.into_iter().for_each(|name| self.forget(name));
     }
 
+    /// Whether something that is referred to is not known.
+    pub(super) fn lacks_some(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
     /// What is referred to and not known, at most `max`, beginning somewhere else each time; nothing while there is no
     /// room for it.
     pub(super) fn missing(&self, max: usize, after: u64) -> Vec<Name> {

@@ -279,6 +279,13 @@ impl Writer {
         self.lives.len() - 1
     }
 
+    /// Adds how long a life is up, whether or not slots of it follow. Before anything else.
+    pub(super) fn claim(&mut self, claim: &Claim) {
+        if self.lives.len() < LIVES_MAX {
+            self.life(claim);
+        }
+    }
+
     /// Adds a form's definition; whether it went in.
     pub(super) fn form(&mut self, id: FormId, bytes: &[u8]) -> bool {
         self.define(FORM, id.0, bytes)

@@ -11,8 +11,8 @@
 //! (F14). Never decides what was counted.
 
 use crate::limits::{
-    CLOCK_SKEW_PER, EPOCH_LEAD_FORGIVEN_PER, EPOCH_LEAD_MS_MAX, EPOCH_MS, EPOCHS_KEPT, LIFE_QUIET_MS,
-    LIVES_MAX, LIVES_PER_ORIGIN_MAX, MEMBERS_MAX, UPTIME_MS_MAX,
+    CLOCK_SKEW_PER, EPOCH_LEAD_FORGIVEN_PER, EPOCH_LEAD_MS_MAX, EPOCH_MS, EPOCHS_KEPT, LIFE_KEPT_MS,
+    LIFE_QUIET_MS, LIVES_MAX, LIVES_PER_ORIGIN_MAX, MEMBERS_MAX, UPTIME_MS_MAX,
 };
 use crate::node::Incarnation;
 use crate::time::MonoTime;
@@ -215,10 +215,30 @@ impl Lives {
         }
     }
 
-    /// Forgets the lives of which no slot is left: they have decayed, or were never believed.
-    pub(super) fn sweep(&mut self) {
-        for life in self.lives.iter_mut().skip(1).filter(|life| life.slots == 0) {
-            life.is_taken = false;
+    /// Forgets the lives of which no slot is left and nothing new was heard for long.
+    pub(super) fn sweep(&mut self, now: MonoTime) {
+        let is_over = |life: &&mut Life| life.slots == 0 && now.since(life.news_at).0 >= LIFE_KEPT_MS;
+        self.lives.iter_mut().skip(1).filter(is_over).for_each(|life| life.is_taken = false);
+    }
+
+    /// What this node would tell of every life.
+    pub(super) fn claims(&self, now: MonoTime) -> impl Iterator<Item = Claim> {
+        let taken = self.lives.iter().enumerate().filter(|(_, life)| life.is_taken);
+        taken.filter_map(move |(place, life)| {
+            self.claim(LifeId { place: place as u16, generation: life.generation }, now)
+        })
+    }
+
+    /// Believes what is said of lives that are known, and nothing of others: slots that two nodes have alike are not
+    /// sent, but how old they are has to agree too.
+    pub(super) fn refresh(&mut self, claims: &[Claim], now: MonoTime) {
+        for claim in claims {
+            let of_it =
+                |life: &&mut Life| life.is_taken && life.origin == claim.origin && life.life == claim.life;
+            if let Some(life) = self.lives.iter_mut().skip(1).find(of_it) {
+                // One that is refused stays as it is; its slots are counted as refused.
+                let _refused = life.advance(claim.up_ms, now);
+            }
         }
     }
 }

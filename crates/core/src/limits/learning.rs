@@ -55,6 +55,10 @@ pub const LIVES_PER_ORIGIN_MAX: usize = 8;
 /// fills the free places and waits.
 pub const LIFE_QUIET_MS: u64 = 60_000;
 
+/// How long a life is remembered of which nothing new was heard: until its last slot has decayed, and as long again, so
+/// that what comes late is not taken for young.
+pub const LIFE_KEPT_MS: u64 = 2 * EPOCHS_KEPT as u64 * EPOCH_MS;
+
 /// Longest definition of a form, in bytes: a statement of 2 KiB, and 1 KiB of bindings or parameters.
 pub const FORM_BYTES_MAX: usize = 3 << 10;
 /// Longest text of a pattern that is kept for people, in bytes.

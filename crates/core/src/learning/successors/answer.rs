@@ -46,6 +46,7 @@ impl Successors {
         self.sweep(now);
         let mine = self.summed(digest.like(), now);
         let mut page = Writer::new(PULL_PAGE_BYTES_MAX, true);
+        self.table.lives.claims(now).for_each(|claim| page.claim(&claim));
         for name in &digest.wants {
             if page.len() * 100 >= PULL_PAGE_BYTES_MAX * PULL_DEFINITIONS_PERCENT {
                 break;

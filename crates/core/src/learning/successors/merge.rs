@@ -31,8 +31,8 @@ pub struct Merged {
     pub refused_forged: usize,
     /// Definitions that there is no room for.
     pub refused_definitions: usize,
-    /// For an answer to a pull: the sender had more that differs. Pull again at once (within
-    /// [`crate::limits::PULL_PAGES_MAX`]).
+    /// For an answer to a pull that brought something: the sender had more that differs, or may have definitions that
+    /// are missing. Pull from it again at once (within [`crate::limits::PULL_PAGES_MAX`]).
     pub more: bool,
 }
 
@@ -50,6 +50,9 @@ impl Successors {
         mut is_true: impl FnMut(&Definition) -> bool,
     ) -> Merged {
         let mut merged = Merged { more: lesson.next.is_some(), ..Merged::default() };
+        if lesson.is_page {
+            self.table.lives.refresh(&lesson.lives, now);
+        }
         let mut beliefs: Vec<Belief> = vec![None; lesson.lives.len()];
         for rows in lesson.rows.chunk_by(|a, b| a.source == b.source) {
             self.merge_source(lesson, rows, &mut beliefs, now, &mut merged);
@@ -59,6 +62,8 @@ impl Successors {
         }
         if lesson.is_page {
             self.pull_from = lesson.next;
+            let has_news = merged.taken + merged.defined > 0;
+            merged.more |= has_news && self.table.definitions.lacks_some();
         }
         merged
     }

@@ -200,7 +200,7 @@ impl Successors {
         self.table.sweep(SWEEP_SOURCES_PER_ROUND, now);
         if now.since(self.swept_at).0 >= LEARNING_SWEEP_MS {
             self.swept_at = now;
-            self.table.lives.sweep();
+            self.table.lives.sweep(now);
             self.table.definitions.sweep();
         }
     }

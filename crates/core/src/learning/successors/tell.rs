@@ -100,6 +100,9 @@ impl Successors {
         let mut changes = Vec::new();
         for source in some.into_iter().chain(before) {
             match self.table.sources.get(&source) {
+                // Of a source that nothing is known to follow there is nothing to predict. Its count is told with the
+                // first form, this node's own or another's, and goes with pulls anyhow.
+                Some(held) if held.forms.is_empty() => {}
                 Some(held) => changes.push((source, self.change(held, now))),
                 None => {
                     self.untold.remove(&source);
@@ -113,11 +116,12 @@ impl Successors {
     /// By how much the probability of some form of a source has changed since it was told.
     fn change(&self, held: &Source, now: MonoTime) -> f64 {
         let any = held.any.value(&self.table.lives, now).seen;
+        let any_change = if held.any.has_untold() { 1.0 / (any + 1.0) } else { 0.0 };
         let change = |row: &Row| {
             let p = probability(row.value(&self.table.lives, now).seen, any);
-            if row.has_untold() { (p - f64::from(row.told_p)).abs() } else { p / (any + 1.0) }
+            if row.has_untold() { (p - f64::from(row.told_p)).abs() } else { p * any_change }
         };
-        held.forms.iter().filter(|row| row.is_own).map(change).fold(0.0, f64::max)
+        held.forms.iter().map(change).fold(0.0, f64::max)
     }
 
     /// Tells a source's changed rows; whether all of them went in.
