@@ -10,7 +10,7 @@ use hopcache_packstream::{Reader, Token, Writer, tag};
 use super::cursor::{Cursor, put_text};
 use crate::limits::{
     FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
-    FIELDS_LABELS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX,
+    FIELDS_LABELS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
 };
 use crate::result::ResultSet;
 
@@ -282,6 +282,8 @@ fn scalar(token: Token<'_>) -> Option<Vec<u8>> {
 struct Reading {
     fields: Fields,
     room: usize,
+    /// Values that may still be looked at.
+    steps: usize,
     /// For each column of the result its number here; none for one whose name is too long or came before.
     columns: Vec<Option<u8>>,
 }
@@ -302,13 +304,14 @@ impl Reading {
                 fields.columns.push(name.as_str().into());
             }
         }
-        Self { fields, room, columns }
+        Self { fields, room, steps: FIELDS_STEPS_MAX, columns }
     }
 
     /// None where the result is read to the end, or as far as it is read.
     fn row(&mut self, row: u8, reader: &mut Reader<'_>) -> Option<()> {
         let Token::List(len) = reader.token().ok()? else { return None };
         for at in 0..len {
+            self.step()?;
             match self.columns.get(at).copied().flatten() {
                 Some(column) => self.value(row, Place { column, path: Vec::new() }, reader)?,
                 None => {
@@ -316,6 +319,11 @@ impl Reading {
                 }
             }
         }
+        Some(())
+    }
+
+    fn step(&mut self) -> Option<()> {
+        self.steps = self.steps.checked_sub(1)?;
         Some(())
     }
 
@@ -347,6 +355,7 @@ impl Reading {
     fn pairs(&mut self, row: u8, place: &Place, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
         let from = self.fields.scalars.len();
         for _ in 0..pairs {
+            self.step()?;
             let key = reader.key().ok()?;
             if key.len() > FIELD_NAME_BYTES_MAX {
                 reader.skip().ok()?;

@@ -104,6 +104,8 @@ pub const FIELDS_ROWS_MAX: u8 = 8;
 pub const FIELDS_BYTES_MAX: usize = 4 << 10;
 /// Bytes of records that are read for them: a column with 10⁵ ids in the first row ends the reading, after about 1 ms.
 pub const FIELDS_READ_BYTES_MAX: usize = 256 << 10;
+/// Values that are looked at for them: 8 rows of 32 columns of 16 properties. Each is compared with the known places.
+pub const FIELDS_STEPS_MAX: usize = 4 << 10;
 /// Columns that are looked at; more is a table, not what somebody follows.
 pub const FIELDS_COLUMNS_MAX: usize = 32;
 /// Places (column and path) that one result's fields may have: their number is one byte.
