@@ -280,6 +280,7 @@ impl Engine {
     /// that wait or sleep end at once.
     pub async fn finish(&self) {
         self.queue.end();
+        self.learning.end();
         self.tasks.close();
         self.tasks.wait().await;
         // What nobody has used until now stays pending.
