@@ -83,8 +83,8 @@ pub(super) struct Lives {
 }
 
 const fn epoch_of(up_ms: u64) -> u32 {
-    // Bounded by `UPTIME_MS_MAX`: a hundred years have five million epochs.
-    let up_ms = if up_ms > UPTIME_MS_MAX { UPTIME_MS_MAX } else { up_ms };
+    // A hundred years, the most that is believed, have five million epochs, and a node's own years come to that. No
+    // bound here: at one, a life would never get older.
     (up_ms / EPOCH_MS) as u32
 }
 
@@ -127,10 +127,11 @@ impl Lives {
         }
     }
 
-    /// What this node would tell of a life.
+    /// What this node would tell of a life; nothing of one that nobody would believe to be up for so long.
     pub(super) fn claim(&self, id: LifeId, now: MonoTime) -> Option<Claim> {
         let life = self.get(id)?;
-        Some(Claim { origin: life.origin, life: life.life, up_ms: self.up_ms(id, now)?.min(UPTIME_MS_MAX) })
+        let up_ms = self.up_ms(id, now).filter(|up_ms| *up_ms <= UPTIME_MS_MAX)?;
+        Some(Claim { origin: life.origin, life: life.life, up_ms })
     }
 
     pub(super) fn origin(&self, id: LifeId) -> Option<OriginTag> {

@@ -121,9 +121,16 @@ impl<K: Ord + Copy> SpaceSaving<K> {
     /// Which key has to go next: for something that this node saw any one, else none of the last half of its own.
     #[must_use]
     pub fn least(&self, for_own: bool) -> Option<K> {
-        let own = self.own.first().filter(|_| for_own || self.own.len() > self.places / 2);
-        let least = [own, self.heard.first()].into_iter().flatten().min();
-        least.map(|(_, key)| *key)
+        self.least_but(None, for_own).map(|(_, key)| key)
+    }
+
+    /// The same, with its weight, of all but `except`.
+    #[must_use]
+    pub fn least_but(&self, except: Option<K>, for_own: bool) -> Option<(f64, K)> {
+        let is_other = |place: &&(u64, K)| Some(place.1) != except;
+        let own = self.own.iter().find(is_other).filter(|_| for_own || self.own.len() > self.places / 2);
+        let least = [own, self.heard.iter().find(is_other)].into_iter().flatten().min();
+        least.map(|(weight, key)| (f64::from_bits(*weight), *key))
     }
 
     /// Forgets a key.

@@ -343,10 +343,9 @@ impl Table {
             if self.slots < self.bounds.slots {
                 return true;
             }
-            let least = [self.queries.least(is_own), self.patterns.least(is_own)];
-            let Some(least) = least.into_iter().flatten().find(|least| *least != source) else {
-                return false;
-            };
+            let ranks = [&self.queries, &self.patterns];
+            let least = ranks.into_iter().filter_map(|ranks| ranks.least_but(Some(source), is_own));
+            let Some((_, least)) = least.min_by(|a, b| a.0.total_cmp(&b.0)) else { return false };
             self.ranks(least).forget(least);
             self.drop_source(least);
         }
