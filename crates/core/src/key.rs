@@ -92,6 +92,12 @@ impl KeyHasher {
         scope: PrincipalScope,
         of: &[u8],
     ) -> u64 {
+        #[cfg(hopcache_seeded)]
+        let scope = if crate::seeded::has(crate::seeded::Bug::PrefetchCrossesPrincipals) {
+            PrincipalScope([0; 32])
+        } else {
+            scope
+        };
         self.learning_tag(kind, [database_name(database).as_bytes(), &scope.0, of])
     }
 

@@ -10,7 +10,11 @@
 //! Decides how counts are kept, merged, aged, bounded and told. Never decides what is a session, what a form means or
 //! whether a prefetch is launched.
 
+<<<<<<< HEAD
 mod cursor;
+=======
+mod definitions;
+>>>>>>> model
 mod delta;
 mod epochs;
 pub mod expansion;
@@ -31,5 +35,5 @@ pub use params::Kind;
 pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
-pub use space_saving::SpaceSaving;
+pub use space_saving::{Offered, SpaceSaving};
 pub use successors::{Bounds, Merged, Prediction, Sizes, SourceView, Successors};

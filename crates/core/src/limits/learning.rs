@@ -3,7 +3,7 @@
 //! # Worst case of memory of the successor model
 //!
 //! `Bounds::bytes_max` in `core::learning` computes it from the figures here: with the default of 256 patterns
-//! about 33 MiB, with [`PATTERNS_MAX`] about 390 MiB, whatever peers send. A slot costs 20 bytes.
+//! about 33 MiB, with [`PATTERNS_MAX`] about 390 MiB, whatever peers send. A slot costs 24 bytes.
 
 use super::{GOSSIP_SPREAD_BYTES_MAX, MEMBERS_MAX};
 
@@ -16,8 +16,10 @@ pub const UPTIME_MS_MAX: u64 = 100 * 366 * 86_400_000;
 /// How far the epochs of a life may run ahead of what was first heard of it: one forged message moves them by no more,
 /// and what the node itself says still counts (its age is then at most [`EPOCHS_KEPT`] − 1).
 pub const EPOCH_LEAD_MS_MAX: u64 = (EPOCHS_KEPT as u64 - 1) * EPOCH_MS;
-/// Two monotonic clocks may differ in speed by one part in so many (NTP slews by 1 in 2,000): what a life ran ahead by
-/// is forgiven at this rate.
+/// Two monotonic clocks may differ in speed by one part in so many (NTP slews by at most 1 in 2,000). Between two
+/// messages a life's clock is taken to run slower by that much, so that what is believed of it never runs ahead.
+pub const CLOCK_SKEW_PER: u64 = 1_024;
+/// What a life jumped ahead by is forgiven at one part in so many of the time since: faster than clocks differ.
 pub const EPOCH_LEAD_FORGIVEN_PER: u64 = 128;
 /// Largest count of one slot: 100,000 observations a second for a whole epoch. More is forged.
 pub const SLOT_COUNT_MAX: u32 = 60_000_000;
@@ -43,8 +45,8 @@ pub const PREDICTIONS_MAX: usize = 8;
 pub const SLOTS_PER_FORM_MAX: usize = MEMBERS_MAX + MEMBERS_MAX / 2;
 /// Slots for each source that may be kept, on average: three nodes × two epochs × (total and four forms).
 pub const SLOTS_PER_SOURCE: usize = 32;
-/// Slots altogether: 100 MB.
-pub const SLOTS_MAX: usize = 5_000_000;
+/// Slots altogether: 100 MB, with the slack of growing vectors.
+pub const SLOTS_MAX: usize = 2_000_000;
 /// Lives of nodes that anything was heard of: four of each member, as gossip's own windows.
 pub const LIVES_MAX: usize = 4 * MEMBERS_MAX;
 /// Lives of one node: one that starts again and again has its oldest ones forgotten.
@@ -52,6 +54,10 @@ pub const LIVES_PER_ORIGIN_MAX: usize = 8;
 /// A life of a node that is no member gives way to another one only after it was silent for so long: who invents nodes
 /// fills the free places and waits.
 pub const LIFE_QUIET_MS: u64 = 60_000;
+
+/// How long a life is remembered of which nothing new was heard: until its last slot has decayed, and as long again, so
+/// that what comes late is not taken for young.
+pub const LIFE_KEPT_MS: u64 = 2 * EPOCHS_KEPT as u64 * EPOCH_MS;
 
 /// Longest definition of a form, in bytes: a statement of 2 KiB, and 1 KiB of bindings or parameters.
 pub const FORM_BYTES_MAX: usize = 3 << 10;
@@ -68,6 +74,11 @@ pub const DEFINITION_BYTES_MIN: usize = 1 << 20;
 pub const DELTAS_EVERY_MS: u64 = 200;
 /// Pieces that are told in one round: 5 KiB/s of each node, and half of what gossip passes on at a time in a second.
 pub const DELTA_PIECES_PER_ROUND: usize = 2;
+/// Share of a round's pieces that definitions left over from earlier rounds may take, in percent.
+pub const DELTA_DEFINITIONS_PERCENT: usize = 50;
+/// Changed sources of which the change of probability is computed in one round: about 5 ms. The next ones come with
+/// the next round.
+pub const DELTA_SOURCES_CONSIDERED_MAX: usize = 4_096;
 /// Longest piece of gossip about successors, in bytes.
 pub const DELTA_PIECE_BYTES_MAX: usize = GOSSIP_SPREAD_BYTES_MAX;
 /// How often a node pulls from another one what it missed.
@@ -84,8 +95,13 @@ pub const PULL_BUCKETS_MAX: usize = 1 << 10;
 pub const PULL_WANTS_MAX: usize = 512;
 /// Longest digest, in bytes: head, sums and wants, each of 9 bytes.
 pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 8 + PULL_WANTS_MAX * 9;
-/// Longest time between two rounds in which what has decayed is forgotten; it counts for nothing before.
+/// How often lives and definitions that nothing refers to are forgotten.
 pub const LEARNING_SWEEP_MS: u64 = 10_000;
+/// Sources that are looked at for slots that have decayed, with each digest and each round of pieces. Such a slot counts for nothing
+/// before; it only takes room.
+pub const SWEEP_SOURCES_PER_ROUND: usize = 1_024;
+/// The same with each sighting, so that sweeping keeps pace with counting.
+pub const SWEEP_SOURCES_PER_SIGHTING: usize = 1;
 
 /// Rows of a result whose fields are looked at: who looks at a list opens one of the first few.
 pub const FIELDS_ROWS_MAX: u8 = 8;
