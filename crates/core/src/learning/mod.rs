@@ -10,11 +10,8 @@
 //! Decides how counts are kept, merged, aged, bounded and told. Never decides what is a session, what a form means or
 //! whether a prefetch is launched.
 
-<<<<<<< HEAD
 mod cursor;
-=======
 mod definitions;
->>>>>>> model
 mod delta;
 mod epochs;
 pub mod expansion;
