@@ -97,6 +97,11 @@ pub const PULL_WANTS_MAX: usize = 512;
 pub const PULL_DIGEST_BYTES_MAX: usize = 16 + 2 * PULL_BUCKETS_MAX * 8 + PULL_WANTS_MAX * 9;
 /// How often lives and definitions that nothing refers to are forgotten.
 pub const LEARNING_SWEEP_MS: u64 = 10_000;
+/// Sources that are looked at for slots that have decayed, with each digest and each round of pieces. Such a slot counts for nothing
+/// before; it only takes room.
+pub const SWEEP_SOURCES_PER_ROUND: usize = 1_024;
+/// The same with each sighting, so that sweeping keeps pace with counting.
+pub const SWEEP_SOURCES_PER_SIGHTING: usize = 1;
 
 /// Rows of a result whose fields are looked at: who looks at a list opens one of the first few.
 pub const FIELDS_ROWS_MAX: u8 = 8;
@@ -188,8 +193,3 @@ pub const PREFETCH_CALIBRATION_LAUNCHES: f64 = 64.0;
 pub const PREFETCH_CALIBRATION_PRIOR: f64 = 2.0;
 /// Bytes of a pattern's text that `explain` shows as the reason of a prefetch: as much as people read.
 pub const PREFETCH_BECAUSE_BYTES_MAX: usize = 512;
-/// Sources that are looked at for slots that have decayed, with each digest and each round of pieces. Such a slot counts for nothing
-/// before; it only takes room.
-pub const SWEEP_SOURCES_PER_ROUND: usize = 1_024;
-/// The same with each sighting, so that sweeping keeps pace with counting.
-pub const SWEEP_SOURCES_PER_SIGHTING: usize = 1;

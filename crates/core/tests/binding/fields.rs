@@ -114,7 +114,7 @@ fn at_place<'a>(value: &'a Value, path: &[Box<str>]) -> Option<&'a Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Every field is a scalar that stands in the result where it says, and all is bounded.
     #[test]
