@@ -236,9 +236,7 @@ impl<P: Ord + Clone> Turns<P> {
         let before = |in_line: usize| match class {
             RunClass::Miss => in_line + self.bypasses.waiting.min(in_line + 1),
             RunClass::Bypass => in_line + self.misses.waiting.min(in_line + 1),
-            RunClass::Refresh | RunClass::Prefetch => {
-                in_line + self.misses.waiting + self.bypasses.waiting
-            }
+            RunClass::Refresh | RunClass::Prefetch => in_line + self.misses.waiting + self.bypasses.waiting,
         };
         #[expect(clippy::cast_precision_loss, reason = "runs, slots and milliseconds are far below 2^53")]
         let is_late = |before: usize| {

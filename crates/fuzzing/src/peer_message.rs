@@ -11,8 +11,8 @@ use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag}
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
     ForwardedAsk, KeyPlan, Moved, Question, Reply, decode_moved, decode_question, decode_reply, encode_ask,
-    encode_flush_waste, encode_inspect, encode_moved, encode_plans, encode_prefetch, encode_purge, encode_reply,
-    encode_wanted,
+    encode_flush_waste, encode_inspect, encode_moved, encode_plans, encode_prefetch, encode_purge,
+    encode_reply, encode_wanted,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,

@@ -179,7 +179,8 @@ pub const EXCLUDED: [(&str, &str); 10] = [
     ("prefetch skipped", NO_PREFETCH),
 ];
 
-const NO_PREFETCH: &str = "no seed orders a prefetch: tests/prefetch has schedules of its own, random ones among them";
+const NO_PREFETCH: &str =
+    "no seed orders a prefetch: tests/prefetch has schedules of its own, random ones among them";
 
 impl Coverage {
     /// Counts one more.

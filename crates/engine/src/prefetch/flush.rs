@@ -29,7 +29,8 @@ impl Engine {
     /// Flushes here and on every node that can be asked.
     pub async fn flush_waste(self: &Arc<Self>) -> Flushed {
         let own = Flushed { copies: self.flush_waste_here(), nodes: 1, unreached: 0 };
-        let told = self.in_order_to_tell(&Scope::All).into_iter().map(async |node| self.tell_to_flush(&node).await);
+        let told =
+            self.in_order_to_tell(&Scope::All).into_iter().map(async |node| self.tell_to_flush(&node).await);
         let add = async |sum: Flushed, copies: Option<u64>| match copies {
             Some(copies) => Flushed { copies: sum.copies + copies, nodes: sum.nodes + 1, ..sum },
             None => Flushed { unreached: sum.unreached + 1, ..sum },
@@ -40,9 +41,9 @@ impl Engine {
     /// Flushes on this node; how many copies. Whoever is answered with one in the same moment uses it, or it is flushed: the
     /// ticket says which. Flights under way are not touched.
     pub(crate) fn flush_waste_here(&self) -> u64 {
-        self.ports.memory.remove_where(&|_, copy| {
-            copy.ticket().is_some_and(|ticket| ticket.settle(Resolution::Wasted))
-        })
+        self.ports
+            .memory
+            .remove_where(&|_, copy| copy.ticket().is_some_and(|ticket| ticket.settle(Resolution::Wasted)))
     }
 
     pub(crate) fn serve_flush(&self) -> Bytes {

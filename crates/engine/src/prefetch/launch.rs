@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
-use hopcache_core::lease::{Grant, Token};
 use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::lease::{Grant, Token};
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_TELL_MS,
     VERDICT_TEXT_BYTES_MAX,
@@ -165,7 +165,8 @@ impl Engine {
         let Some(copy) = self.own_copy(&order.query.key) else { return false };
         let Life::Fresh(left) = copy.life(self.now()) else { return false };
         let is_overlap = order.kind == CandidateKind::Overlap;
-        !is_overlap || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
+        !is_overlap
+            || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
     }
 
     /// Nothing is predicted at the cost of those who ask now.
@@ -245,7 +246,12 @@ impl Engine {
     }
 
     /// The server's word · the lease · the run. With the lease, and not before, it is a launch.
-    async fn fly_ahead(&self, errand: &mut Errand, order: &Order, place: &mut Place) -> Result<Landing, Skip> {
+    async fn fly_ahead(
+        &self,
+        errand: &mut Errand,
+        order: &Order,
+        place: &mut Place,
+    ) -> Result<Landing, Skip> {
         match self.server_word_for(&errand.query, RunClass::Prefetch).await {
             Ok(StatementKind::Read) => {}
             Ok(_) => return Err(Skip::Write),

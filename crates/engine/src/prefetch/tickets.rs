@@ -119,7 +119,10 @@ pub(crate) struct Ticket {
 
 impl std::fmt::Debug for Ticket {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Ticket").field("number", &self.number).field("kind", &self.kind).finish_non_exhaustive()
+        out.debug_struct("Ticket")
+            .field("number", &self.number)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -369,3 +372,7 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tickets_tests.rs"]
+mod tests;

@@ -17,7 +17,6 @@ pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the flush broke off; run it again")
             .into_response();
     };
-    let body =
-        json!({"copies": flushed.copies, "nodes": flushed.nodes, "unreached": flushed.unreached});
+    let body = json!({"copies": flushed.copies, "nodes": flushed.nodes, "unreached": flushed.unreached});
     answer(StatusCode::OK, &body)
 }

@@ -76,7 +76,8 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
 fn said_of_prefetch(answer: &Value) -> Option<String> {
     let prefetched = answer.get("entry")?.get("prefetched")?.as_object()?;
     let text = |name: &str| prefetched.get(name).map(table::cell).unwrap_or_default();
-    let use_so_far = if prefetched.get("used") == Some(&Value::Bool(true)) { "used since" } else { "not used yet" };
+    let use_so_far =
+        if prefetched.get("used") == Some(&Value::Bool(true)) { "used since" } else { "not used yet" };
     Some(format!(
         "prefetched because {} by node {} ({}, probability {}; {use_so_far})",
         text("because"),
