@@ -374,5 +374,4 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-#[path = "tickets_tests.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 //! Why an order is not carried out: each reason, and that nothing was run for it.
 
-use hopcache_engine::ports::{Memory, OriginFault};
+use hopcache_engine::ports::OriginFault;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::store::Mode;
 
