@@ -11,7 +11,7 @@ use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
     Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, ObservationWord, Outcome,
-    PrefetchWord, Reason, RefreshWord, Role, ShareWord,
+    Reason, RefreshWord, Role, ShareWord,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -24,6 +24,7 @@ use crate::words;
 
 mod definitions;
 mod gauges;
+mod prefetches;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use definitions as defined;
 pub use definitions::{ALL, Metric};
 use gauges::Gauges;
 pub use gauges::Readings;
+use prefetches::Prefetches;
 use tally::{BusyCounter, LIVED, TAKEN, Tally};
 
 /// A node's metrics and their exporter.
@@ -83,14 +85,6 @@ struct Refreshes {
     retried: Counter,
     dropped: Counter,
     late: Counter,
-}
-
-struct Prefetches {
-    launched: Counter,
-    used: Counter,
-    late: Counter,
-    wasted: Counter,
-    skipped: Family<{ words::SKIPS.len() }>,
 }
 
 struct Times {
@@ -337,28 +331,6 @@ impl Refreshes {
             RefreshWord::Failed => self.failed.increment(1),
             RefreshWord::Retried => self.retried.increment(1),
             RefreshWord::Dropped => self.dropped.increment(1),
-        }
-    }
-}
-
-impl Prefetches {
-    fn register() -> Self {
-        Self {
-            launched: defined::PREFETCHES.counter(),
-            used: defined::PREFETCHES_USED.counter(),
-            late: defined::PREFETCHES_LATE.counter(),
-            wasted: defined::PREFETCHES_WASTED.counter(),
-            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
-        }
-    }
-
-    fn count(&self, word: PrefetchWord) {
-        match word {
-            PrefetchWord::Launched => self.launched.increment(1),
-            PrefetchWord::Used => self.used.increment(1),
-            PrefetchWord::Late => self.late.increment(1),
-            PrefetchWord::Wasted => self.wasted.increment(1),
-            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
         }
     }
 }

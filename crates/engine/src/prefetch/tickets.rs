@@ -380,3 +380,6 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
