@@ -146,7 +146,7 @@ pub(crate) fn check_lesson(bytes: &[u8]) {
     assert_eq!(model.sizes(), before, "repetition changes nothing");
     for source in [SourceId::from(PatternTag(0)), SourceId::from(QueryTag(1))] {
         for prediction in model.predictions(source, now) {
-            let p = prediction.probability;
+            let p = prediction.p;
             assert!((0.0..=1.0).contains(&p), "{p}");
         }
     }

@@ -53,6 +53,8 @@ fn only_the_first_rows_and_short_texts() {
 #[test]
 fn names_that_come_twice_count_once() {
     let twice = map(&[("a", 11.into()), ("a", 12.into())]);
+    let inside = map(&[("b", map(&[("b", 13.into())])), ("b", map(&[("b", 14.into()), ("c", 15.into())]))]);
+    assert_eq!(shown(&Fields::of(&result(&["i"], &[vec![inside]]))), ["0 i.b.b Int(13)"]);
     let fields = Fields::of(&result(&["x", "x", "m"], &[vec![1.into(), 2.into(), twice]]));
     assert_eq!(shown(&fields), ["0 x Int(1)", "0 m.a Int(11)"]);
 }
