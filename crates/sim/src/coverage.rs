@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept,
-    ObservationWord, Outcome, PrefetchWord, Reason, RefreshWord, Role, ShareWord,
+    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept, Outcome,
+    PrefetchWord, Reason, RefreshWord, Role,
 };
+use hopcache_engine::prefetch::{ObservationWord, ShareWord};
 
 /// How often each word occurred.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -274,11 +275,7 @@ impl Coverage {
                 ForwardWord::Refused => "forward refused",
                 ForwardWord::LeftOut => "forward left out",
             },
-            Event::PeerBreaker(state) => match state {
-                BreakerState::Closed => "breaker closed",
-                BreakerState::Open => "breaker open",
-                BreakerState::HalfOpen => "breaker half open",
-            },
+            Event::PeerBreaker(state) => word_of_breaker(*state),
             Event::RetryRefused => "retry refused",
             Event::Shed(_) => "run shed",
             Event::Handover(word) => match word {
@@ -370,7 +367,15 @@ const fn word_of_failure(kind: &FailureKind) -> &'static str {
     }
 }
 
-const fn word_of_observation(word: ObservationWord) -> &'static str {
+const fn word_of_breaker(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "breaker closed",
+        BreakerState::Open => "breaker open",
+        BreakerState::HalfOpen => "breaker half open",
+    }
+}
+
+fn word_of_observation(word: ObservationWord) -> &'static str {
     match word {
         ObservationWord::Sent => "observation sent",
         ObservationWord::Dropped => "observation dropped",

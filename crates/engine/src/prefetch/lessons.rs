@@ -25,12 +25,12 @@ use hopcache_queryapi::render::Form as Rendering;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::ObservationWord;
 use super::anchors::Anchors;
 use super::fields::{FieldsByKey, KnownFields, Wanted};
 use crate::ask::Query;
 use crate::engine::Engine;
 use crate::message::{BadMessage, Observation, Observed};
-use crate::outcome::ObservationWord;
 
 /// An observed query, as learning knows it.
 #[derive(Debug)]

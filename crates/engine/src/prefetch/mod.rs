@@ -35,6 +35,7 @@ mod policy;
 mod share;
 mod tickets;
 pub(crate) mod view;
+mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +53,7 @@ pub use order::{Launch, Order, Skip};
 pub use policy::{Kinds, PrefetchPolicy};
 pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};
 pub(crate) use tickets::{Ticket, Tickets};
+pub use words::{ObservationWord, ShareWord};
 
 use crate::ports::Clock;
 use consider::Considering;

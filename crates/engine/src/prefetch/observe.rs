@@ -20,10 +20,11 @@ use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
+use super::ObservationWord;
 use crate::ask::Ask;
 use crate::engine::Engine;
 use crate::message::{Observation, encode_observed};
-use crate::outcome::{Answer, Class, Event, ObservationWord, Outcome};
+use crate::outcome::{Answer, Class, Event, Outcome};
 use crate::ports::PeerError;
 
 /// What was seen and not told yet.

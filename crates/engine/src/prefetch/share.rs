@@ -19,10 +19,10 @@ use hopcache_core::limits::{
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
-use super::Learner;
+use super::{Learner, ShareWord};
 use crate::engine::Engine;
 use crate::message::{BadMessage, encode_pull};
-use crate::outcome::{Event, ShareWord};
+use crate::outcome::Event;
 
 impl Engine {
     fn is_sharing(&self) -> bool {
