@@ -110,7 +110,10 @@ fn a_forged_first_claim_is_forgotten() {
     let truth = |now_ms: u64| forged(&[(2, 22, now_ms)], &[(0, 0, pattern(1), Some(0), 8)]);
     assert_eq!(hear(&mut known, &truth(1), at(1)).refused_old, 1);
     let later = 13 * EPOCH_MS;
-    assert!(known.predictions(pattern(0), at(later)).is_empty(), "at the end of what can be believed it decays too");
+    assert!(
+        known.predictions(pattern(0), at(later)).is_empty(),
+        "at the end of what can be believed it decays too"
+    );
     for _ in 0..3 {
         let _ = known.digest(at(later));
     }
