@@ -10,8 +10,8 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, PrefetchWord,
-    Reason, RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
+    RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
