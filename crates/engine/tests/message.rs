@@ -269,6 +269,13 @@ const fn miss(kept: Kept) -> Class {
     Class::Miss { kept, role: Role::Joined }
 }
 
+fn node_b() -> NodeName {
+    match NodeName::new("node-b") {
+        Ok(name) => name,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
 fn order() -> Order {
     Order {
         query: ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", 3, None).query,
@@ -277,7 +284,7 @@ fn order() -> Order {
         form: FormId(99),
         kind: CandidateKind::Expansion,
         p: 0.75,
-        by: NodeName::new("node-b").unwrap(),
+        by: node_b(),
     }
 }
 
