@@ -87,8 +87,7 @@ impl Engine {
         let of_queries = model.most_seen(sources_max, self.now(), |source, _| {
             let SourceId::Query(query) = source else { return false };
             let pattern = known.peek(&query);
-            is_named(query.0)
-                || pattern.is_some_and(|tag| is_named(tag.0) || has_text(model.pattern(*tag)))
+            is_named(query.0) || pattern.is_some_and(|tag| is_named(tag.0) || has_text(model.pattern(*tag)))
         });
         drop((model, known));
         sources.extend(of_queries);

@@ -18,8 +18,8 @@ use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, S
 use hopcache_core::learning::templates::{QuerySeen, templates_of};
 use hopcache_core::learning::{PatternTag, QueryTag, SourceId, Successors};
 use hopcache_core::limits::{
-    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX, SESSIONS_BYTES_MAX,
-    SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX,
+    SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::MonoTime;
 use hopcache_queryapi::render::Form as Rendering;
