@@ -160,10 +160,13 @@ fn prefetches_add_up() {
     let note = |word| meters.note(Event::Prefetch(word));
     let ends = [(PrefetchWord::Used, 5), (PrefetchWord::Late, 3), (PrefetchWord::Wasted, 2)];
     for (word, times) in ends {
-        (0..times).for_each(|_| [PrefetchWord::Launched, word].map(note).into_iter().collect());
+        for _ in 0..times {
+            note(PrefetchWord::Launched);
+            note(word);
+        }
     }
     note(PrefetchWord::Launched);
-    Skip::ALL.map(PrefetchWord::Skipped).map(note);
+    Skip::ALL.into_iter().for_each(|skip| note(PrefetchWord::Skipped(skip)));
     let text = meters.render(Readings { prefetches_pending: 1, ..Readings::default() });
     let of = |name| total(&text, name);
     let ended = of("prefetch_hits_total") + of("prefetch_late_total") + of("prefetch_waste_total");

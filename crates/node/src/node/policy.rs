@@ -68,3 +68,33 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    /// Each word of `prefetch.kinds` is its own kind, and the other keys come to the engine as they are said.
+    #[test]
+    fn prefetch_comes_to_the_engine_as_configured() {
+        let of = |sets: &[&str]| {
+            let sets = sets.iter().map(ToString::to_string).collect();
+            let loaded = load(&Sources { file: None, environment: Vec::new(), sets });
+            loaded.map(|loaded| policy(&loaded.settings).prefetch).map_err(|errors| errors.to_string())
+        };
+        assert_eq!(of(&[]).unwrap(), PrefetchPolicy::DEFAULT);
+        let none = Kinds { exact: false, template: false, neighbour: false, overlap: false };
+        for (said, kinds) in [
+            ("exact", Kinds { exact: true, ..none }),
+            ("template,neighbour", Kinds { template: true, neighbour: true, ..none }),
+            ("overlap", Kinds { overlap: true, ..none }),
+            ("", none),
+        ] {
+            assert_eq!(of(&[&format!("prefetch.kinds={said}")]).unwrap().kinds, kinds, "{said:?}");
+        }
+        let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
+        assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");
+        let told = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
+        assert_eq!((told.is_on, told.is_gossiped, told.depth), (false, false, 3));
+    }
+}
