@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::http::{self, Reply};
+use crate::support::process::NodeProcess;
+use crate::support::until;
 
 /// People in a ring, each the friend of the next three.
 pub struct People {
@@ -67,6 +69,52 @@ pub async fn walk(
     think().await;
     let profile = in_session(session, &people.profile(), &json!({ "person": friend }));
     [first, cluster.nodes[nodes[1]].ask(&profile).await]
+}
+
+/// So many walks, each a session of its own through two nodes, until every node knows what they teach.
+pub async fn teach(cluster: &Cluster, people: &People, walks: usize) {
+    let sessions: Vec<String> = (0..walks).map(|person| format!("teacher {person}")).collect();
+    let count = cluster.nodes.len();
+    let all = sessions.iter().enumerate().map(|(person, session)| {
+        walk(cluster, people, (session, person), [person % count, (person + 1) % count])
+    });
+    futures_util::future::join_all(all).await;
+    until("the walks are learned", PATIENCE, async || {
+        sum(cluster, "hopcache_observations_total", "\"learned\"").await >= walks as f64
+    })
+    .await;
+    until("each node has heard of it", PATIENCE, async || {
+        let mut all = true;
+        for node in &cluster.nodes {
+            all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= 2.0;
+            all &= node.metric("hopcache_learned_forms", "").await.unwrap_or(0.0) >= 1.0;
+        }
+        all
+    })
+    .await;
+}
+
+/// For whatever takes a second or two on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A cluster of one that learns and prefetches.
+pub async fn learning_node() -> Cluster {
+    Cluster::of(Plan { started: 1, seeded: 1, prefetch: Some(""), ..Plan::default() }).await
+}
+
+/// What a node has learned, as its admin listener says it.
+pub async fn successors(node: &NodeProcess, sought: &str) -> Value {
+    let reply = node.admin(&format!("/admin/v1/successors?limit=500&pattern={sought}")).await.unwrap();
+    assert_eq!(reply.status, 200, "{reply}");
+    reply.json()
+}
+
+/// The successors that it knows of patterns and queries with this in their text, as pairs of statement and binding texts.
+pub async fn learned(node: &NodeProcess, sought: &str) -> Vec<(String, Value)> {
+    let answer = successors(node, sought).await;
+    let sources = answer["patterns"].as_array().unwrap().clone();
+    let all = sources.iter().flat_map(|source| source["successors"].as_array().unwrap().clone());
+    all.map(|each| (each["statement"].as_str().unwrap_or("").to_owned(), each["bindings"].clone())).collect()
 }
 
 /// A person looks at an answer before the next click. Nothing waits for this: nodes tell ages within milliseconds, so that

@@ -18,5 +18,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod books;
 mod graph;
+mod isolation;
+mod killed;
+mod off;
+mod partition;
+mod refused;
+mod sessions;
+mod shapes;
+mod shown;
 mod taught;
+mod writes;

@@ -1,0 +1,61 @@
+//! Issue 7, faults (F1): the owner of a candidate's key is killed while it prefetches. Who asks for it meanwhile is answered
+//! by the next owner, and the books of those who live balance.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::books::balanced;
+use super::graph::{People, in_session, learning_cluster, teach};
+use crate::support::bolt_proxy::RunSeen;
+use crate::support::{say, until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_is_killed_while_it_prefetches_keeps_nobody_waiting() {
+    let people = People::new("Killed", 64).await;
+    let mut cluster = learning_cluster().await;
+    teach(&cluster, &people, 24).await;
+    cluster.proxy.delay_runs(&people.profile(), Duration::from_secs(5));
+    let mut victim = None;
+    for person in 30..50 {
+        // In the ring of people the first friend is the next one.
+        let friend = json!({ "person": 100 + person + 1 });
+        let owner = cluster.owner(&people.profile(), &friend).await;
+        let entry = (owner + 1) % 3;
+        let friends =
+            in_session(&format!("pupil {person}"), &people.friends(), &json!({ "id": 100 + person }));
+        cluster.nodes[entry].ask(&friends).await;
+        let is_it = |query: &str| query.contains(&friend.to_string());
+        let within = Duration::from_secs(2);
+        let has_come = |runs: &[RunSeen]| runs.iter().any(|run| is_it(&run.query));
+        if cluster.proxy.wait_until(&people.profile(), within, has_come).await {
+            victim = Some((owner, entry, friend));
+            break;
+        }
+    }
+    let (owner, entry, friend) = victim.expect("one of 20 candidates is launched");
+    let pending = cluster.nodes[owner].metric("prefetch_pending", "").await;
+    assert!(pending >= Some(1.0), "it runs at the key's owner: {pending:?}");
+    cluster.nodes[owner].kill();
+    cluster.proxy.heal();
+    let asked = Instant::now();
+    let profile = in_session("pupil", &people.profile(), &friend);
+    let reply = cluster.nodes[entry].ask(&profile).await;
+    assert_eq!(reply.value(), format!("p{}", friend["person"].as_i64().unwrap() - 100), "{reply}");
+    let took = asked.elapsed();
+    // The lease of a prefetch that went silent; a demand request waits for no more than for any other (I7).
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    until("the others go on as two", PATIENCE, async || {
+        let mut all = true;
+        for (place, node) in cluster.nodes.iter().enumerate().filter(|(place, _)| *place != owner) {
+            all &= node.metric("hopcache_ring_members", "").await == Some(2.0) || place == owner;
+        }
+        all
+    })
+    .await;
+    let alive = cluster.nodes.iter().enumerate().filter(|(place, _)| *place != owner).map(|(_, node)| node);
+    let books = balanced(alive).await;
+    say(&format!("issue 7, owner killed while it prefetched: the next answer after {took:?}; {books:?}"));
+}

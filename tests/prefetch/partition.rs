@@ -1,0 +1,128 @@
+//! Issue 7, faults: two nodes that see nothing of each other learn from sessions on both sides. Healed, each knows what the
+//! other was taught, with the same counts (merged by maximum), and warms by it. No Neo4j: the embedded graph answers.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::books::balanced;
+use super::graph::{in_session, learned, successors, think};
+use crate::support::cluster::ONE_AT_A_TIME;
+use crate::support::process::{Addrs, NodeProcess};
+use crate::support::tcp_proxy::Mode;
+use crate::support::udp_proxy::PeerProxy;
+use crate::support::{say, until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const WALKS: usize = 8;
+
+async fn walk(node: &NodeProcess, side: &str, number: usize) {
+    for step in ["first", "second"] {
+        let statement = format!("RETURN $k AS {side}_{step}");
+        let request = in_session(&format!("{side} {number}"), &statement, &json!({ "k": 1_000 + number }));
+        assert_eq!(node.ask(&request).await.status, 202);
+        think().await;
+    }
+}
+
+fn cut(proxies: &[PeerProxy], is_cut: bool) {
+    for proxy in proxies {
+        proxy.tcp.set(if is_cut { Mode::Refuse } else { Mode::Pass });
+        proxy.tcp.cut();
+        proxy.cut_udp(is_cut);
+    }
+}
+
+/// What of a pattern has to be the same everywhere: its own count, and those of what follows it.
+async fn counts(node: &NodeProcess, sought: &str) -> Vec<(Value, Value)> {
+    let answer = successors(node, sought).await;
+    let patterns = answer["patterns"].as_array().unwrap().clone();
+    let of_patterns = patterns.into_iter().filter(|each| each["kind"] == "pattern");
+    let counted = of_patterns.flat_map(|each| {
+        let mut all = vec![(each["id"].clone(), each["seen"].clone())];
+        all.extend(
+            each["successors"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|next| (next["form"].clone(), next["seen"].clone())),
+        );
+        all
+    });
+    counted.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let (dir, addrs) = (tempfile::tempdir().unwrap(), Addrs::free(2));
+    let proxies = [PeerProxy::start(addrs[0].peer).await, PeerProxy::start(addrs[1].peer).await];
+    let mut nodes = Vec::new();
+    for (place, name) in ["node-a", "node-b"].into_iter().enumerate() {
+        let config = format!(
+            "drain = \"1s\"\npeer_advertise = \"{}\"\n[cluster]\nseeds = [\"{}\", \"{}\"]\nkey = \"the key of a test's cluster\"\n[entry]\nttl = \"10m\"\n",
+            proxies[place].addr(),
+            proxies[0].addr(),
+            proxies[1].addr()
+        );
+        let mut node = NodeProcess::new(dir.path(), name, addrs[place], &config);
+        node.prefetches = true;
+        node.start();
+        nodes.push(node);
+    }
+    for node in &nodes {
+        node.wait_for_members(2).await;
+    }
+    cut(&proxies, true);
+    for node in &nodes {
+        node.wait_for_members(1).await;
+    }
+    for number in 0..WALKS {
+        tokio::join!(walk(&nodes[0], "left", number), walk(&nodes[1], "right", number));
+    }
+    for (node, side) in nodes.iter().zip(["left", "right"]) {
+        until("each side has learned", PATIENCE, async || !learned(node, side).await.is_empty()).await;
+    }
+    // The proof of the cut: datagrams were lost, and nobody knows what the other was taught.
+    assert!(learned(&nodes[0], "right").await.is_empty() && learned(&nodes[1], "left").await.is_empty());
+    assert!(proxies.iter().all(|proxy| proxy.counts().1 > 0), "datagrams were lost");
+    cut(&proxies, false);
+    let healed = Instant::now();
+    for node in &nodes {
+        node.wait_for_members(2).await;
+    }
+    let joined = healed.elapsed();
+    until("both know what either was taught", PATIENCE, async || {
+        let mut same = true;
+        for side in ["left", "right"] {
+            let (one, other) = (counts(&nodes[0], side).await, counts(&nodes[1], side).await);
+            same &= one == other && one.len() >= 3;
+        }
+        same
+    })
+    .await;
+    let known = healed.elapsed();
+    let taught = successors(&nodes[0], "right_first").await;
+    let next = &taught["patterns"][0]["successors"][0];
+    assert_eq!(next["taught_by"], json!([{"node": "node-b", "share": 1.0}]), "{taught}");
+    assert_eq!(next["bindings"], json!(["$k = parameter k (integer)"]), "{taught}");
+    assert_eq!(
+        taught["patterns"][0]["seen"], WALKS,
+        "each was counted once, whatever was lost and said again: {taught}"
+    );
+    let pupil = async |statement: &str, place: usize| {
+        nodes[place].ask(&in_session("pupil", statement, &json!({ "k": 7_777 }))).await
+    };
+    pupil("RETURN $k AS right_first", 0).await;
+    until("what node-b was taught is warmed for a session at node-a", PATIENCE, async || {
+        let told = nodes[0].explain("RETURN $k AS right_second", &json!({ "k": 7_777 })).await;
+        told["entry"]["state"] == "fresh"
+    })
+    .await;
+    assert!(pupil("RETURN $k AS right_second", 0).await.is_hit());
+    let books = balanced(&nodes).await;
+    assert!(books.used >= 1.0, "{books:?}");
+    say(&format!(
+        "issue 7, partition: one ring {joined:?} after healing, the same counts {known:?} after it; {books:?}"
+    ));
+}

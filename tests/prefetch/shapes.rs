@@ -1,0 +1,115 @@
+//! Issue 7, bad input: results with 10⁵ ids, and parameters that are maps and lists. What is learned of them is right or
+//! nothing, and no request is worse for it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::books::balanced;
+use super::graph::{in_session, learned, learning_node, sum, think};
+use crate::support::cluster::Cluster;
+use crate::support::http::Reply;
+use crate::support::{say, until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const IDS: usize = 100_000;
+/// Two results, their bodies and renderings, a debug build's copies of them; not a copy for each session.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+async fn ask(cluster: &Cluster, session: &str, statement: &str, parameters: &Value) -> Reply {
+    let reply = cluster.nodes[0].ask(&in_session(session, statement, parameters)).await;
+    assert_eq!(reply.status, 202, "{reply}");
+    reply
+}
+
+async fn wait_for_lessons(cluster: &Cluster, lessons: usize) {
+    until("the walks are learned", PATIENCE, async || {
+        sum(cluster, "hopcache_observations_total", "\"learned\"").await >= lessons as f64
+    })
+    .await;
+}
+
+/// Ids down the rows, and ids in one list of one row: of the first the first eight rows teach, of the second nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_with_a_hundred_thousand_ids_teaches_its_first_rows() {
+    let cluster = learning_node().await;
+    let rows = "UNWIND range($from * 1000 + 7, $from * 1000 + 100006) AS id RETURN id AS in_rows";
+    let list = "RETURN range($from * 1000 + 7, $from * 1000 + 100006) AS in_a_list";
+    let next = "RETURN $picked AS picked";
+    let rss_before = cluster.nodes[0].resident_bytes();
+    let mut count = 0;
+    for (kind, statement) in [("rows", rows), ("list", list)] {
+        for from in 20..24 {
+            let session = format!("{kind} {from}");
+            let reply = ask(&cluster, &session, statement, &json!({ "from": from })).await;
+            let values = reply.json()["data"]["values"].clone();
+            count = values.as_array().unwrap().len().max(values[0][0].as_array().map_or(0, Vec::len));
+            assert_eq!(count, IDS, "{kind}");
+            think().await;
+            ask(&cluster, &session, next, &json!({ "picked": from * 1_000 + 7 })).await;
+        }
+    }
+    wait_for_lessons(&cluster, 8).await;
+    let of_rows = learned(&cluster.nodes[0], "in_rows").await;
+    assert!(
+        of_rows.iter().any(|(_, how)| how[0] == "$picked = result.in_rows of the first row (integer)"),
+        "{of_rows:?}"
+    );
+    let of_list = learned(&cluster.nodes[0], "in_a_list").await;
+    assert!(of_list.iter().all(|(_, how)| !how.to_string().contains("result.")), "{of_list:?}");
+    let before = cluster.proxy.runs(next);
+    ask(&cluster, "pupil", rows, &json!({ "from": 30 })).await;
+    let right = |run: &str| run.contains("30007");
+    assert!(
+        cluster.proxy.wait_until(next, PATIENCE, |runs| runs.iter().any(|run| right(&run.query))).await,
+        "the first row's id is prefetched"
+    );
+    let launched = cluster.proxy.runs(next) - before;
+    let rss = cluster.nodes[0].resident_bytes();
+    assert!(rss < rss_before + MEMORY_BYTES, "{} MiB, {} MiB before", rss >> 20, rss_before >> 20);
+    let books = balanced(&cluster.nodes).await;
+    say(&format!(
+        "issue 7: 8 results of {count} ids, resident {} -> {} MiB, {launched} launched after the next one; {books:?}",
+        rss_before >> 20,
+        rss >> 20
+    ));
+}
+
+/// Lists and maps are compared as wholes: a template passes them on as they are, and nothing is learned of what is in them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn maps_and_lists_are_passed_on_whole() {
+    let cluster = learning_node().await;
+    let (first, next) = ("RETURN size($tags) + $at.x AS shaped", "RETURN $tags AS tags, $at AS at");
+    let asked =
+        |n: usize| json!({"tags": [n, [n, "é"], {"deep": [null, 1.5]}], "at": {"x": n, "y": {"z": []}}});
+    for n in 20..28 {
+        let session = format!("shapes {n}");
+        ask(&cluster, &session, first, &asked(n)).await;
+        think().await;
+        ask(&cluster, &session, next, &asked(n)).await;
+    }
+    wait_for_lessons(&cluster, 8).await;
+    let known = learned(&cluster.nodes[0], "shaped").await;
+    let whole = json!(["$at = parameter at (map)", "$tags = parameter tags (list)"]);
+    assert!(known.iter().any(|(_, how)| *how == whole), "{known:?}");
+    let exact = json!(["$at (map)", "$tags (list)"]);
+    assert!(known.iter().all(|(_, how)| *how == whole || *how == exact), "{known:?}");
+    ask(&cluster, "pupil", first, &asked(77)).await;
+    let is_next = |query: &str| query.contains("77");
+    assert!(
+        cluster.proxy.wait_until(next, PATIENCE, |runs| runs.iter().any(|run| is_next(&run.query))).await
+    );
+    until("the prefetch has landed", PATIENCE, async || {
+        sum(&cluster, "hopcache_origin_in_flight", "").await < 0.5
+    })
+    .await;
+    let reply = ask(&cluster, "pupil", next, &asked(77)).await;
+    assert!(reply.is_hit(), "{reply}");
+    let row = &reply.json()["data"]["values"][0];
+    assert_eq!(
+        (&row[0], &row[1]),
+        (&asked(77)["tags"], &asked(77)["at"]),
+        "what was prefetched is what was asked"
+    );
+    balanced(&cluster.nodes).await;
+}

@@ -1,0 +1,61 @@
+//! I6: what follows is never launched when it writes, is volatile or is a procedure, however often it follows.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::books::balanced;
+use super::graph::{in_session, learned, learning_node, sum, think};
+use crate::support::cluster::{OwnLabel, at_neo4j};
+use crate::support::until;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const ROUNDS: usize = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_a_read_never_follows_by_itself() {
+    let label = OwnLabel::new("Writes");
+    let name = &label.0;
+    at_neo4j(&format!("UNWIND range(100, 140) AS id CREATE (:{name} {{id: id, seen: 0}})")).await;
+    let cluster = learning_node().await;
+    let node = &cluster.nodes[0];
+    let look = format!("MATCH (p:{name} {{id: $id}}) RETURN p.id AS looked_at");
+    let others = [
+        format!("MATCH (p:{name} {{id: $id}}) SET p.seen = p.seen + 1 RETURN p.seen AS written"),
+        "RETURN $id + rand() AS drawn".to_owned(),
+        "CALL db.labels() YIELD label WHERE label = toString($id) RETURN label AS called".to_owned(),
+    ];
+    let before: Vec<usize> = others.iter().map(|other| cluster.proxy.runs(other)).collect();
+    // A read stands between, so that a step is learned of: what is no read is not observed at all.
+    let last = format!("MATCH (p:{name} {{id: $id}}) RETURN p.seen AS last");
+    for round in 0..ROUNDS {
+        let (session, params) = (format!("writer {round}"), json!({ "id": 100 + round }));
+        for statement in [&look, &others[0], &others[1], &others[2], &last] {
+            let reply = node.ask(&in_session(&session, statement, &params)).await;
+            assert_eq!(reply.status, 202, "{reply}");
+            think().await;
+        }
+    }
+    until("the walks are learned", PATIENCE, async || {
+        sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= ROUNDS as f64
+    })
+    .await;
+    let known = learned(node, "looked_at").await;
+    assert!(known.iter().any(|(statement, _)| statement.contains("last")), "{known:?}");
+    for pupil in 0..8 {
+        let params = json!({ "id": 120 + pupil });
+        assert_eq!(node.ask(&in_session(&format!("pupil {pupil}"), &look, &params)).await.status, 202);
+    }
+    let is_launched = cluster
+        .proxy
+        .wait_until(" AS last", PATIENCE, |runs| runs.iter().any(|run| run.query.contains(":12")))
+        .await;
+    assert!(is_launched, "the read that follows is launched, so candidates were considered");
+    for ((other, before), column) in others.iter().zip(before).zip(["written", "drawn", "called"]) {
+        assert_eq!(cluster.proxy.runs(other), before + ROUNDS, "as often as clients asked: {other}");
+        assert!(known.iter().all(|(statement, _)| !statement.contains(column)), "{known:?}");
+    }
+    let written = at_neo4j(&format!("MATCH (p:{name}) RETURN sum(p.seen) AS sum")).await.value();
+    assert_eq!(written, ROUNDS, "each write once");
+    balanced(&cluster.nodes).await;
+}
