@@ -195,7 +195,7 @@ impl World {
             .map(|place| format!("\"{}:7476\"", self.peers.addr(place)))
             .collect();
         format!(
-            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"redis://{}:6379\"\n[entry]\n{}\n",
+            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"redis://{}:6379\"\n[entry]\n{}\n[prefetch]\nenabled = false\n",
             seeds.join(", "),
             self.proxy.addr(),
             plan.origin,

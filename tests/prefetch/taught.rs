@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::graph::{People, in_session, learning_cluster, sum, walk};
-use crate::support::{say, until};
+use super::graph::{People, in_session, learning_cluster, sum, think, walk};
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::{http, say, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const TAUGHT: usize = 24;
@@ -60,4 +61,34 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
     ));
     assert_eq!(right, UNVISITED, "an answer is the person's who was asked for");
     assert!(hits * 10 >= UNVISITED * 7 && used >= 1.0, "{hits} hits, {used} of {launched} used");
+}
+
+/// Requests without `Hopcache-Session` belong to the session of their principal at their address, unless that is turned off;
+/// with `prefetch.enabled = false` nothing is observed at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
+    let people = People::new("Fallback", 8).await;
+    for (lines, observed, sessions, learned) in [
+        ("", 2.0, 1.0, 1.0),
+        ("fallback_sessions = false", 2.0, 0.0, 0.0),
+        ("enabled = false", 0.0, 0.0, 0.0),
+    ] {
+        let plan = Plan { started: 1, seeded: 1, prefetch: Some(lines), ..Plan::default() };
+        let cluster = Cluster::of(plan).await;
+        let node = &cluster.nodes[0];
+        let friend = node.ask(&http::query(&people.friends(), &json!({ "id": 100 }))).await.value();
+        think().await;
+        node.ask(&http::query(&people.profile(), &json!({ "person": friend }))).await;
+        until("they are taken", PATIENCE, async || {
+            sum(&cluster, "hopcache_observations_total", "\"taken\"").await >= observed
+        })
+        .await;
+        until("what they teach is learned", PATIENCE, async || {
+            sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= learned
+        })
+        .await;
+        assert!((sum(&cluster, "hopcache_sessions", "").await - sessions).abs() < 0.5, "{lines}");
+        let taken = sum(&cluster, "hopcache_observations_total", "").await;
+        assert!(observed > 0.0 || taken < 0.5, "{lines}: {taken}");
+    }
 }
