@@ -52,18 +52,9 @@ async fn counts(node: &NodeProcess, sought: &str) -> Vec<(Value, Value)> {
     counted.collect()
 }
 
-async fn flights(nodes: &[NodeProcess]) -> f64 {
-    let mut sum = 0.0;
-    for node in nodes {
-        sum += node.metric("hopcache_flights", "").await.unwrap_or(1.0);
-    }
-    sum
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
-    let _turn = ONE_AT_A_TIME.lock().await;
-    let (dir, addrs) = (tempfile::tempdir().unwrap(), Addrs::free(2));
+/// Two nodes that reach each other through proxies only.
+async fn two_behind_proxies(dir: &tempfile::TempDir) -> (Vec<NodeProcess>, [PeerProxy; 2]) {
+    let addrs = Addrs::free(2);
     let proxies = [PeerProxy::start(addrs[0].peer).await, PeerProxy::start(addrs[1].peer).await];
     let mut nodes = Vec::new();
     for (place, name) in ["node-a", "node-b"].into_iter().enumerate() {
@@ -81,6 +72,22 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
     for node in &nodes {
         node.wait_for_members(2).await;
     }
+    (nodes, proxies)
+}
+
+async fn flights(nodes: &[NodeProcess]) -> f64 {
+    let mut sum = 0.0;
+    for node in nodes {
+        sum += node.metric("hopcache_flights", "").await.unwrap_or(1.0);
+    }
+    sum
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (nodes, proxies) = two_behind_proxies(&dir).await;
     cut(&proxies, true);
     for node in &nodes {
         node.wait_for_members(1).await;

@@ -86,7 +86,8 @@ async fn assert_bounds_and_refusals(node: &NodeProcess) {
 }
 
 async fn assert_commands(node: &NodeProcess) {
-    let told = hopcache(node, &["friend"]).await;
+    // As somebody writes it, whatever the spaces of a pattern are.
+    let told = hopcache(node, &["]->(f:"]).await;
     let (out, talk) = (text(&told.stdout), text(&told.stderr));
     assert!(told.status.success() && talk.contains("this node knows"), "{talk}");
     assert!(out.contains("template: $person = result.friend of the first row (integer)"), "{out}");

@@ -142,3 +142,21 @@ fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
         }
     }
 }
+
+/// What was not launched, observed or shared, and why: each word stands in the row of its metric.
+#[test]
+fn every_word_of_learning_and_prefetch_is_explained() {
+    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    for metric in ["prefetch_skipped_total", "hopcache_observations_total", "hopcache_learning_shared_total"]
+    {
+        let row = OPERATING.lines().find(|line| line.starts_with(&format!("| `{metric}")));
+        let row = row.unwrap_or_else(|| panic!("{metric}: no row in docs/OPERATING.md"));
+        let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'));
+        let words: Vec<&str> = series.filter_map(|labels| labels.split('"').nth(1)).collect();
+        assert!(words.len() >= 5, "{metric}: {words:?}");
+        for word in words {
+            let mut known = row.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            assert!(known.any(|other| other == word), "{metric}: {word} is not explained");
+        }
+    }
+}

@@ -73,12 +73,14 @@ impl Engine {
     }
 
     /// The most frequent patterns, and beside them the most frequent exact queries, whose id begins with what is sought or
-    /// whose pattern's text has it, in any case: at most so many of each.
+    /// whose pattern's text has it, in any case and spacing: at most so many of each.
     #[must_use]
     pub fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
-        let sought = sought.to_lowercase();
+        // However somebody spaces it: patterns have a space between all tokens.
+        let packed = |text: &str| text.split_whitespace().collect::<String>().to_lowercase();
+        let sought = packed(sought);
         let is_named = |tag: u64| format!("{tag:016x}").starts_with(&sought);
-        let has_text = |text: Option<&str>| text.is_some_and(|text| text.to_lowercase().contains(&sought));
+        let has_text = |text: Option<&str>| text.is_some_and(|text| packed(text).contains(&sought));
         let model = self.learning.model.lock();
         let known = self.learning.lessons.patterns.lock();
         let mut sources = model.most_seen(sources_max, self.now(), |source, text| {

@@ -70,6 +70,33 @@ async fn draw(graph: &Graph, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A pattern as somebody writes it: the node says it with a space between all tokens.
+pub(super) fn readable(pattern: &str) -> String {
+    const CLOSED_UP: [(&str, &str); 20] = [
+        ("( ", "("),
+        (" )", ")"),
+        ("[ ", "["),
+        (" ]", "]"),
+        ("{ ", "{"),
+        (" }", "}"),
+        (" . ", "."),
+        (" : ", ":"),
+        ("(: ", "(:"),
+        ("[: ", "[:"),
+        (" ,", ","),
+        ("- >", "->"),
+        ("< -", "<-"),
+        ("- [", "-["),
+        ("] -", "]-"),
+        ("- (", "-("),
+        (") -", ")-"),
+        ("-> (", "->("),
+        (") <-", ")<-"),
+        ("< >", "<>"),
+    ];
+    CLOSED_UP.iter().fold(pattern.to_owned(), |text, (apart, closed)| text.replace(apart, closed))
+}
+
 /// What stands in a field, for people.
 pub(super) fn text(value: &Value, name: &str) -> String {
     value.get(name).filter(|value| !value.is_null()).map(table::cell).unwrap_or_default()
@@ -103,7 +130,7 @@ fn told(answer: &Value) -> String {
 fn tell_source(source: &Value, lines: &mut Vec<String>) {
     let (id, named) = (text(source, "id"), text(source, "text"));
     let unknown = "(its text is not known here)".to_owned();
-    lines.push(one_line(if named.is_empty() { unknown } else { named }));
+    lines.push(one_line(if named.is_empty() { unknown } else { readable(&named) }));
     let precision = match source.get("precision").and_then(Value::as_f64) {
         None => "nothing launched yet".to_owned(),
         Some(precision) => format!(
@@ -126,7 +153,7 @@ fn tell_successor(successor: &Value, lines: &mut Vec<String>) {
     let statement = if statement.is_empty() {
         format!("(form {}: what it runs has not come here yet)", text(successor, "form"))
     } else {
-        one_line(statement)
+        one_line(readable(&statement))
     };
     lines.push(format!("  {:.2}  {statement}", number(successor, "probability")));
     let bindings: Vec<String> = items(successor, "bindings").map(table::cell).collect();
@@ -160,6 +187,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_pattern_is_read_as_it_is_written() {
+        let pattern = "MATCH ( p : Person { id : $ , name : ? } ) - [ : KNOWS ] - > ( f ) < - [ r ] - ( : Post ) WHERE f . id < > $ RETURN count ( * ) AS n";
+        let written = "MATCH (p:Person {id:$, name:?})-[:KNOWS]->(f)<-[r]-(:Post) WHERE f.id <> $ RETURN count (*) AS n";
+        assert_eq!(readable(pattern), written);
+        assert_eq!(readable(written), written);
+    }
 
     #[test]
     fn a_person_reads_what_follows_what_and_nothing_steers_the_terminal() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::successors::{items, number, text};
+use super::successors::{items, number, readable, text};
 
 /// A graph to be drawn.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl Graph {
         let next = self.nodes.len();
         let place = *places.entry(name.clone()).or_insert(next);
         if place == next {
-            self.nodes.push(Node { label: name.1, seen: 0.0 });
+            self.nodes.push(Node { label: readable(&name.1), seen: 0.0 });
         }
         place
     }
