@@ -119,15 +119,16 @@ impl History {
     }
 
     pub(crate) fn lease_ms(&mut self, query: &Query) -> Millis {
+        self.run_ms_max(query).min(Millis(LEASE_MS_MAX))
+    }
+
+    /// What runs of a query's pattern hardly ever take: three times the longest of late.
+    pub(crate) fn run_ms_max(&mut self, query: &Query) -> Millis {
         let tail_ms = self.patterns.get(&query.pattern).map(|pattern| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
             let estimate_ms = pattern.cost.cost().map_or(0, |cost| cost.tail_ms as u64);
             pattern.tail_ms.max(estimate_ms)
         });
-        Millis(
-            tail_ms
-                .map_or(LEASE_MS_DEFAULT, |tail_ms| tail_ms.saturating_mul(3))
-                .clamp(LEASE_MS_MIN, LEASE_MS_MAX),
-        )
+        Millis(tail_ms.map_or(LEASE_MS_DEFAULT, |tail_ms| tail_ms.saturating_mul(3)).max(LEASE_MS_MIN))
     }
 }

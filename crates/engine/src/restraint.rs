@@ -90,7 +90,7 @@ impl Engine {
         }
         self.note_shed(class, &fault, false);
         self.note(Event::OriginFault(FaultWord::from(&fault)));
-        self.mark_origin_failed(&query.key, &fault);
+        self.mark_origin_failed((&query.key, errand.cause), &fault);
         Some(Landing::Failed(fault.into()))
     }
 

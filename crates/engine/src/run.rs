@@ -67,7 +67,7 @@ impl Engine {
                 if timeout_ms == Millis::ZERO && errand.until.is_some() =>
             {
                 self.note(Event::OriginFault(FaultWord::TimedOut));
-                self.mark_origin_failed(&query.key, &OriginFault::TimedOut);
+                self.mark_origin_failed((&query.key, errand.cause), &OriginFault::TimedOut);
                 return self.land_without(query, token, Landing::Failed(OriginFault::TimedOut.into())).await;
             }
             Ok(StatementKind::Read) => {}
@@ -86,12 +86,10 @@ impl Engine {
                 return self.land_without(query, token, landing).await;
             }
             Err(error) => {
-                self.note_end(&query.key, asked_at, Some(&error.kind));
+                self.note_end((&query.key, errand.cause), asked_at, Some(&error.kind));
                 self.note_shed(class_of(errand.cause), &error.kind, error.was_sent);
                 self.note(Event::OriginFault(FaultWord::from(&error.kind)));
-                if errand.cause != Cause::Prefetch {
-                    self.mark_origin_failed(&query.key, &error.kind);
-                }
+                self.mark_origin_failed((&query.key, errand.cause), &error.kind);
                 return self.land_without(query, token, Landing::Failed(error)).await;
             }
         }
@@ -354,16 +352,14 @@ impl UnderWay<'_> {
         // is no matter.
         let had_ms = bounds.timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS);
         let is_cut_short = had_ms < engine.policy.run_timeout_ms.0;
-        if !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
-            engine.note_end(&errand.query.key, read_started, fault);
+        let is_prefetch = errand.cause == Cause::Prefetch;
+        if is_prefetch || !(is_cut_short && fault == Some(&OriginFault::TimedOut)) {
+            engine.note_end((&errand.query.key, errand.cause), read_started, fault);
         }
         if let Some(fault) = fault {
             engine.note_shed(class_of(errand.cause), fault, was_sent);
             engine.note(Event::OriginFault(FaultWord::from(fault)));
-            // That nobody gave a prefetch a slot says nothing of what is there.
-            if was_sent || errand.cause != Cause::Prefetch {
-                engine.mark_origin_failed(&errand.query.key, fault);
-            }
+            engine.mark_origin_failed((&errand.query.key, errand.cause), fault);
         }
         took_ms
     }

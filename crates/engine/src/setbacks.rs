@@ -5,13 +5,16 @@
 //! whole cluster's; where rings disagree, or the owner changes, each node finds out for itself, one run
 //! each. The lease is given back all the same: kept for the time of the pause it would make other nodes'
 //! requests wait where they should be told at once.
+//!
+//! A prefetch is nobody's request, so that it brought no answer holds back no client's run: it is remembered apart
+//! ([`Setbacks::ahead`]), and only further prefetches of the key wait for it. An answer that it brought is one like any other.
 
 use std::num::NonZeroUsize;
 
 use hopcache_core::backoff::{BackOff, Setback};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::StoredEntry;
-use hopcache_core::limits::BACKOFF_KEYS_MAX;
+use hopcache_core::limits::{BACKOFF_KEYS_MAX, PREFETCH_BACKOFF_KEYS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -19,22 +22,28 @@ use parking_lot::Mutex;
 use crate::copy::Life;
 use crate::engine::Engine;
 use crate::lead::{Errand, Landing};
-use crate::outcome::Event;
+use crate::outcome::{Cause, Event};
 use crate::ports::OriginFault;
 
 /// Setbacks by key; the least recently used are forgotten first.
 pub(crate) struct Setbacks {
     by_key: Mutex<LruCache<QueryKey, BackOff>>,
+    /// Those of prefetches.
+    ahead: Mutex<LruCache<QueryKey, BackOff>>,
 }
 
 impl Setbacks {
     pub(crate) fn new() -> Self {
-        let capacity = NonZeroUsize::new(BACKOFF_KEYS_MAX).unwrap_or(NonZeroUsize::MIN);
-        Self { by_key: Mutex::new(LruCache::new(capacity)) }
+        let table = |most| Mutex::new(LruCache::new(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN)));
+        Self { by_key: table(BACKOFF_KEYS_MAX), ahead: table(PREFETCH_BACKOFF_KEYS_MAX) }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.by_key.lock().len()
+    }
+
+    pub(crate) fn ahead_len(&self) -> usize {
+        self.ahead.lock().len()
     }
 }
 
@@ -69,6 +78,12 @@ impl Engine {
         self.setbacks.by_key.lock().get(key)?.left(self.now())
     }
 
+    /// Whether a prefetch of this key is held back: by what clients' runs came to, or earlier prefetches.
+    pub(crate) fn is_held_back_ahead(&self, key: &QueryKey) -> bool {
+        let is_held = |setback: &BackOff| setback.left(self.now()).is_some();
+        self.held_back(key).is_some() || self.setbacks.ahead.lock().get(key).is_some_and(is_held)
+    }
+
     /// Whether a run of this key has brought no answer since then, as far as is remembered here. Another node
     /// may have had an answer before it, which is what the time is for.
     pub(crate) fn has_setback_since(&self, key: &QueryKey, then: MonoTime) -> bool {
@@ -86,17 +101,24 @@ impl Engine {
 
     /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
     /// whoever is told finds the key held back.
-    pub(crate) fn note_end(&self, key: &QueryKey, began: MonoTime, fault: Option<&OriginFault>) {
+    pub(crate) fn note_end(
+        &self,
+        (key, cause): (&QueryKey, Cause),
+        began: MonoTime,
+        fault: Option<&OriginFault>,
+    ) {
         let setback = match said_by(fault) {
             Said::Nothing => return,
             Said::Answer => {
                 self.setbacks.by_key.lock().pop(key);
+                self.setbacks.ahead.lock().pop(key);
                 return;
             }
             Said::Setback(setback) => setback,
         };
         let (now, unit) = (self.now(), self.unit());
-        let mut by_key = self.setbacks.by_key.lock();
+        let table = if cause == Cause::Prefetch { &self.setbacks.ahead } else { &self.setbacks.by_key };
+        let mut by_key = table.lock();
         let before = by_key.get(key).copied();
         by_key.put(*key, BackOff::after(before, setback, began, now, unit));
     }

@@ -29,6 +29,8 @@ pub struct Sizes {
     pub too_large: usize,
     /// Keys held back, or held back before.
     pub setbacks: usize,
+    /// The same for prefetches alone.
+    pub setbacks_ahead: usize,
     /// Degrees, anchors and questions about them.
     pub degrees: usize,
     /// Copies put aside for those who wait for a run.
@@ -64,6 +66,7 @@ impl Engine {
             keys,
             too_large: self.too_large.lock().len(),
             setbacks: self.setbacks.len(),
+            setbacks_ahead: self.setbacks.ahead_len(),
             degrees: self.degrees.len(),
             spares: self.spares.len(),
             prefetches: self.prefetch.flying(),

@@ -27,7 +27,7 @@ use crate::ask::{Ask, Query};
 use crate::copy::SharedCopy;
 use crate::engine::Engine;
 use crate::here::Here;
-use crate::outcome::{Answer, Detail, Event, Outcome};
+use crate::outcome::{Answer, Cause, Detail, Event, Outcome};
 use crate::ports::{OriginFault, Scope};
 
 /// Spares of flights under way.
@@ -265,9 +265,11 @@ impl Engine {
         self.hit_outcome(ask, copy, Some(Detail::StaleIfError), self.now())
     }
 
-    /// A run of the key failed: stale answers say so until there is a newer copy.
-    pub(crate) fn mark_origin_failed(&self, key: &QueryKey, fault: &OriginFault) {
-        if fault.is_outage()
+    /// A run of the key failed: stale answers say so until there is a newer copy. A prefetch's failure is nothing that a
+    /// client is told: who asks for a stale copy has it refreshed, and that refresh says how the origin is.
+    pub(crate) fn mark_origin_failed(&self, (key, cause): (&QueryKey, Cause), fault: &OriginFault) {
+        if cause != Cause::Prefetch
+            && fault.is_outage()
             && let Some(copy) = self.own_copy(key)
         {
             copy.origin_failed();

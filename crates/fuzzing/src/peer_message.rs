@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::learning::OriginTag;
+use hopcache_core::learning::tellers::Teller;
+use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
@@ -86,9 +89,10 @@ fn check_question(bytes: Bytes) {
 /// What is observed says the same when it is told on.
 fn check_observed(observed: &Observed) {
     let now = MonoTime(1 << 40);
-    let read = |observed: &Observed| HASHER.with(|hasher| observed.read(hasher, &[], now));
+    let teller = Teller { node: OriginTag(u64::MAX), life: Incarnation(7) };
+    let read = |observed: &Observed| HASHER.with(|hasher| observed.read(hasher, &[], |_, _| now));
     let Ok(all) = read(observed) else { return };
-    let again: Vec<_> = encode_observed(&all, now)
+    let again: Vec<_> = encode_observed(&all, teller, now)
         .into_iter()
         .flat_map(|(message, count)| {
             let Ok(Question::Observed(again)) = decode_question(&message) else {
@@ -106,6 +110,7 @@ fn check_observed(observed: &Observed) {
             (other.query.key, other.session, (other.form, other.is_miss), other.began, other.ended)
         );
         assert_eq!(one.query.identity.scope, other.query.identity.scope);
+        assert_eq!((other.teller, other.began_there), (teller, one.began));
     }
 }
 
@@ -208,6 +213,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_plans(&[(QueryKey([4; 32]), plan)])));
     seeds.push(question(encode_fields_wanted(&[QueryKey([5; 32]), QueryKey([6; 32])])));
     seeds.push(question(encode_pull(b"a digest")));
+    let teller = Teller { node: OriginTag(3), life: Incarnation(4) };
     let seen = |session| Observation {
         query: Arc::clone(&plain.query),
         session,
@@ -215,9 +221,13 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         is_miss: true,
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
+        teller,
+        began_there: MonoTime(7_000),
     };
     let seen = [seen(Some(SessionTag([3; 16]))), seen(None)];
-    seeds.extend(encode_observed(&seen, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)));
+    seeds.extend(
+        encode_observed(&seen, teller, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)),
+    );
     let moved = Moved { left_ms: Millis(9), plan, entry: Bytes::from_static(b"sealed") };
     seeds.push([vec![1], encode_moved(Some(&moved)).to_vec()].concat());
     seeds.extend(replies().iter().map(|reply| [vec![1], encode_reply(reply).to_vec()].concat()));

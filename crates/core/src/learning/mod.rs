@@ -27,6 +27,7 @@ mod slots;
 mod source;
 mod space_saving;
 mod successors;
+pub mod tellers;
 pub mod templates;
 mod wire;
 

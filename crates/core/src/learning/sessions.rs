@@ -1,17 +1,27 @@
 //! The last queries of each session, in the order in which they began, and what followed what.
 //!
 //! Decides which steps there were: `next` follows what had ended when it began, within a time window; of two that ran
-//! at the same time neither follows the other. An observation is held for a moment, since the entry nodes of one
-//! session tell of it at different times, and becomes `next` once. It never decides what a step teaches.
+//! at the same time neither follows the other. An observation is held for a moment, since the entry nodes of one session
+//! tell of it at different times, and becomes `next` once. It never decides what a step teaches.
+//!
+//! Two requests through one node are told apart exactly, by that node's own clock. Of two nodes the times agree to a
+//! skew of [`SESSION_SKEW_MS`] at the most (`tellers`), and an edge needs both of
+//!
+//! - `next.began ≥ before.ended − skew`: what overlaps by more than twice the skew is no step, however late it is told;
+//! - `next.began > before.began + skew`: what was sent at once is no step in either order, however soon it was answered.
+//!
+//! What did follow is a step if it began more than twice the skew after the other began. Requests sent apart that overlap by
+//! less than twice the skew may be counted or not: that is chance, and what comes by chance has no probability to speak of.
 //!
 //! Bounded: sessions (the least recently heard of gives way), what waits in each and altogether, bytes, idle life.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::tellers::Teller;
 use crate::key::{KeyHasher, PrincipalScope, QueryKey};
 use crate::limits::{
-    SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_WAITING_MAX, SESSION_WINDOW_MS,
-    SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS, SESSION_WAITING_MAX,
+    SESSION_WINDOW_MS, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use crate::time::{Millis, MonoTime};
 
@@ -42,6 +52,10 @@ pub struct Seen<Q> {
     pub began: MonoTime,
     /// When it was answered.
     pub ended: MonoTime,
+    /// The node that it came to.
+    pub teller: Teller,
+    /// When it came, by that node's clock.
+    pub began_there: MonoTime,
     /// Bytes that `query` keeps alive.
     pub weight_bytes: usize,
     /// What is known of it.
@@ -64,7 +78,7 @@ pub struct Step<Q> {
 pub enum Observed {
     /// It waits to settle.
     Taken,
-    /// The same query of the same session that began at the same time is here already.
+    /// The same query of the same session, that came to the same node at the same time, is here already.
     Repeated,
     /// It began before all that is remembered of its session, which is as much as is kept. What it followed is
     /// forgotten, and so is whether it was here before.
@@ -116,7 +130,12 @@ struct Session<Q> {
 }
 
 impl<Q> Seen<Q> {
-    /// Tells the observations of a session apart, in the order in which they began.
+    /// Of one node and its own clock: the same request, however often it is told of.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.teller, self.began_there, self.key) == (other.teller, other.began_there, other.key)
+    }
+
+    /// The order in which the observations of a session began.
     fn place(&self) -> (MonoTime, QueryKey) {
         (self.began, self.key)
     }
@@ -126,11 +145,18 @@ impl<Q> Seen<Q> {
     }
 
     /// Whether this had ended when `next` began, not too long before. Of two that began in the same instant nobody
-    /// knows which was first, even if they took no time.
+    /// knows which was first, even if they took no time. See the top of this file.
     fn is_before(&self, next: &Self) -> bool {
-        self.began < next.began
-            && self.end() <= next.began
-            && next.began.since(self.end()) <= Millis(SESSION_WINDOW_MS)
+        let (began, ended, next_began, skew) = if self.teller == next.teller {
+            let took_us = self.end().0 - self.began.0;
+            let ended_there = MonoTime(self.began_there.0.saturating_add(took_us));
+            (self.began_there, ended_there, next.began_there, Millis::ZERO)
+        } else {
+            (self.began, self.end(), next.began, Millis(SESSION_SKEW_MS))
+        };
+        began + skew < next_began
+            && ended <= next_began + skew
+            && next_began.since(ended) <= Millis(SESSION_WINDOW_MS)
     }
 }
 
@@ -144,7 +170,7 @@ impl<Q: Clone> Session<Q> {
     }
 
     fn refuses(&self, seen: &Seen<Q>) -> Option<Observed> {
-        if self.all().any(|other| other.place() == seen.place()) {
+        if self.all().any(|other| other.is_same(seen)) {
             return Some(Observed::Repeated);
         }
         let is_full = self.settled.len() >= SESSION_BEFORE_MAX;

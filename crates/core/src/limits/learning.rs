@@ -146,6 +146,16 @@ pub const TEMPLATE_TRIES_MAX: usize = 64;
 /// Integers from zero below this are in most results by chance: nothing is learned from one being there.
 pub const TRIVIAL_INT_BELOW: i64 = 10;
 
+/// How far the times of two entry nodes may be apart in the eyes of a session's owner, once transit is taken off
+/// (`learning/tellers.rs`): the least transit of one and not of the other, scheduling, and clocks that run apart for a
+/// minute at 20 parts in a million. So of two requests through different nodes, one that ended less than this after the
+/// other began may still follow it, and two that began no more than this apart never do.
+pub const SESSION_SKEW_MS: u64 = 3;
+/// The least transit from another node is that of the last one or two of such times: long enough to have met a quick
+/// message, short enough for two clocks to stay together.
+pub const TELLER_WINDOW_MS: u64 = 30_000;
+/// What seems to have been under way for longer was not: the clock is another one. Who tells gives up after half of it.
+pub const TELLER_TRANSIT_MS_MAX: u64 = 1_000;
 /// Sessions that one node remembers the last queries of; it owns its share of all.
 pub const SESSIONS_MAX: usize = 4_096;
 /// Bytes of observed queries that one node remembers: 4 KiB for each session.
@@ -174,6 +184,9 @@ pub const PREFETCH_RUNS_UNSLOTTED: usize = 3;
 /// Launched entries that wait to be used, of one node: at 0.2 launches for each of 200 misses a second and a life of
 /// 90 s (TTL 60 s, grace 0.5) 3,600. Each is about 300 bytes beside its copy, 1.2 MiB. Beyond it nothing is launched.
 pub const PREFETCH_TICKETS_MAX: usize = 4_096;
+/// Keys whose last prefetch brought no answer: as many as fail in a minute with 30 of them in flight and runs of two
+/// seconds. Each is about 100 bytes.
+pub const PREFETCH_BACKOFF_KEYS_MAX: usize = 1_024;
 /// An entry about to expire is one with no more than this percentage of its TTL left; with more, another read of it would
 /// bring nothing.
 pub const PREFETCH_OVERLAP_LEFT_PERCENT: u64 = 20;

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::learning::OriginTag;
 use hopcache_core::learning::sessions::{Observed, Seen, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_core::learning::tellers::{Teller, Tellers};
 use hopcache_core::limits::{
-    SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_WAITING_MAX, SESSION_WINDOW_MS,
+    MEMBERS_MAX, SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS,
+    SESSION_WAITING_MAX, SESSION_WINDOW_MS, TELLER_TRANSIT_MS_MAX, TELLER_WINDOW_MS,
 };
+use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
 use proptest::prelude::*;
 
@@ -20,11 +24,15 @@ fn at_ms(ms: u64) -> MonoTime {
     MonoTime(ms * 1_000)
 }
 
+const TELLER: Teller = Teller { node: OriginTag(1), life: Incarnation(1) };
+
 fn seen(name: u8, began_ms: u64, ended_ms: u64) -> Seen<u8> {
     Seen {
         key: QueryKey([name; 32]),
         began: at_ms(began_ms),
         ended: at_ms(ended_ms),
+        teller: TELLER,
+        began_there: at_ms(began_ms),
         weight_bytes: 100,
         query: name,
     }
@@ -177,6 +185,56 @@ fn keys_are_of_database_and_principal() {
     assert_eq!(keys[0].on_ring().0, keys[0].0);
 }
 
+fn teller(node: u64) -> Teller {
+    Teller { node: OriginTag(node), ..TELLER }
+}
+
+/// Must show 1 of issue 7: clicks without a pause through different nodes are steps, though the messages about them took
+/// different times. Of a clock only differences count, and one that begins anew is another one.
+#[test]
+fn a_message_is_as_old_as_what_it_took_beyond_the_quickest() {
+    let mut tellers = Tellers::new();
+    let mut sent_at =
+        |node, reading_us, now_us| tellers.sent_at(teller(node), MonoTime(reading_us), MonoTime(now_us)).0;
+    assert_eq!(sent_at(1, 1_000, 50_900_000), 50_900_000, "nothing is known of it");
+    assert_eq!(sent_at(1, 101_000, 50_999_700), 50_999_700, "quicker than before");
+    assert_eq!(sent_at(1, 201_000, 51_108_700), 51_099_700, "9 ms slower");
+    assert_eq!(sent_at(2, u64::MAX - 7, 51_200_000), 51_200_000, "a clock that is about to begin anew");
+    assert_eq!(sent_at(2, 92, 51_204_100), 51_200_100);
+    let stood = 51_204_100 + TELLER_TRANSIT_MS_MAX * 1_000 + 1_000;
+    assert_eq!(sent_at(2, 92, stood), stood, "it stood still");
+    // Two clocks that run apart: what was the least is forgotten.
+    let later = stood + 2 * TELLER_WINDOW_MS * 1_000;
+    let drift_us = 4_000;
+    assert_eq!(sent_at(2, later - stood + 92 - drift_us, later), later - drift_us);
+    let last = later + TELLER_WINDOW_MS * 1_000;
+    assert_eq!(sent_at(2, last - stood + 92 - drift_us, last), last);
+    for node in 10..10 + 2 * MEMBERS_MAX as u64 {
+        tellers.sent_at(teller(node), MonoTime(0), MonoTime(node));
+    }
+    assert_eq!(tellers.len(), MEMBERS_MAX);
+}
+
+/// A request of a session as it was, in microseconds: through which node, from when to when; and how wrong its times are
+/// where the session is kept.
+type True = (u64, u64, u64, u64);
+
+/// The steps that are seen where each node's times are off by so much.
+fn seen_with_skew(requests: &[True]) -> Vec<Step<u8>> {
+    let mut sessions = Sessions::new(SessionBounds::default());
+    for (name, (node, began, took, off)) in (0_u8..).zip(requests) {
+        let seen = Seen {
+            began: MonoTime(1_000_000 + began + off),
+            ended: MonoTime(1_000_000 + began + off + took),
+            teller: teller(*node),
+            began_there: MonoTime(77 + began),
+            ..seen(name, 0, 0)
+        };
+        assert_eq!(sessions.observe(session(1), seen, at_ms(1_000)), Observed::Taken);
+    }
+    sessions.settle(at_ms(9_000))
+}
+
 /// An observation and when it arrives, all in milliseconds.
 #[derive(Debug, Clone)]
 struct Arrival {
@@ -320,12 +378,45 @@ proptest! {
         let mut counts = (0, 0);
         for (number, name, began, ended, now, weight_bytes) in all {
             let times = (MonoTime(began), MonoTime(ended));
-            let seen = Seen { began: times.0, ended: times.1, weight_bytes: weight_bytes >> (name % 64), ..seen(name, 0, 0) };
+            let seen = Seen { began: times.0, ended: times.1, began_there: times.0, weight_bytes: weight_bytes >> (name % 64), ..seen(name, 0, 0) };
             counts.0 += usize::from(sessions.observe(session(number), seen, MonoTime(now)) == Observed::Taken);
             counts.1 += sessions.settle(MonoTime(now >> 1)).len();
         }
         counts.1 += sessions.settle(MonoTime(u64::MAX)).len();
         prop_assert!(counts.1 as u64 + sessions.dropped() == counts.0 as u64);
         prop_assert!(sessions.bytes() <= SessionBounds::default().bytes);
+    }
+
+    /// THEORY "Learning and prefetch", DESIGN "Prefetch": concurrent requests are no steps; what followed is. Through one
+    /// node that is exact. Through different nodes, whose times are wrong by the skew at the most: what was sent at once or
+    /// overlaps by more than twice the skew never is a step, and what began more than that after a request that had ended is.
+    #[test]
+    fn concurrent_requests_make_no_edges_whatever_the_messages_took(
+        requests in prop::collection::vec((0..3_u64, 0..60_000_u64, 0..30_000_u64, 0..=SESSION_SKEW_MS * 1_000), 2..6),
+        at_once in any::<bool>(),
+    ) {
+        let mut requests = requests;
+        if at_once {
+            requests.iter_mut().for_each(|request| request.1 = 5_000);
+        }
+        let twice_us = 2 * SESSION_SKEW_MS * 1_000;
+        let steps = seen_with_skew(&requests);
+        for step in &steps {
+            let next = requests[usize::from(step.next.query)];
+            let before: Vec<u8> = step.before.iter().map(|seen| seen.query).collect();
+            for (name, other) in (0_u8..).zip(&requests).filter(|(name, _)| *name != step.next.query) {
+                let (began, ended) = (other.1, other.1 + other.2);
+                let is_edge = before.contains(&name);
+                if other.0 == next.0 {
+                    prop_assert_eq!(is_edge, began < next.1 && ended <= next.1, "{:?} {:?}", other, next);
+                    continue;
+                }
+                let is_concurrent = next.1 <= began || ended > next.1 + twice_us;
+                prop_assert!(!(is_edge && is_concurrent), "{:?} before {:?}", other, next);
+                let has_followed = ended <= next.1 && next.1 > began + twice_us;
+                prop_assert!(is_edge || !has_followed, "{:?} not before {:?}", other, next);
+            }
+        }
+        prop_assert_eq!(steps.len(), requests.len());
     }
 }

@@ -1,6 +1,6 @@
 //! What the entry nodes of a session's requests tell the session's owner: which queries were answered, in which session,
-//! and how long ago each began and ended. Ages travel, never readings of a clock: two nodes' clocks have nothing to do
-//! with each other.
+//! and how long ago each began and ended. Ages travel, and one reading of the sender's clock, which is compared with other
+//! readings of it and with no other clock (`hopcache_core::learning::tellers`).
 //!
 //! A query, and whoever asks, stands in a message once, however often it was asked.
 
@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::learning::OriginTag;
+use hopcache_core::learning::tellers::Teller;
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
+use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
 use hopcache_packstream::{Reader, Token, Writer};
 
@@ -37,23 +40,27 @@ pub struct Observation {
     pub began: MonoTime,
     /// When it was answered.
     pub ended: MonoTime,
+    /// The node that it came to.
+    pub teller: Teller,
+    /// When it came, by that node's clock.
+    pub began_there: MonoTime,
 }
 
-/// Writes observations, as ages at `now`: as many messages as it takes.
+/// Writes what `teller` has observed, as ages at `now`: as many messages as it takes.
 #[must_use]
-pub fn encode_observed(observations: &[Observation], now: MonoTime) -> Vec<(Bytes, usize)> {
+pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<(Bytes, usize)> {
     let mut messages = Vec::new();
     let mut page = Page::default();
     for seen in observations {
         if page.count >= OBSERVED_IN_MESSAGE_MAX
             || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
         {
-            messages.push(std::mem::take(&mut page).message());
+            messages.push(std::mem::take(&mut page).message(teller, now));
         }
         page.add(seen, now);
     }
     if page.count > 0 {
-        messages.push(page.message());
+        messages.push(page.message(teller, now));
     }
     messages
 }
@@ -134,8 +141,11 @@ impl Page {
         number(next)
     }
 
-    fn message(self) -> (Bytes, usize) {
+    fn message(self, teller: Teller, now: MonoTime) -> (Bytes, usize) {
         let mut writer = Writer::new();
+        for number in [teller.node.0, teller.life.0, now.0] {
+            writer.int(number.cast_signed());
+        }
         let count = self.count;
         let parts = [
             (self.identity_places.len(), self.identities),
@@ -166,7 +176,8 @@ pub(super) fn read_observed(rest: Bytes) -> Result<Observed, BadMessage> {
 }
 
 impl Observed {
-    /// Reads them, their times counted back from `now` on this node's clock.
+    /// Reads them. Their times are counted back from when they were sent, by this node's clock; `sent_at` says when that was,
+    /// from who sent them and what its clock read then.
     ///
     /// # Errors
     /// [`BadMessage`].
@@ -174,13 +185,17 @@ impl Observed {
         &self,
         hasher: &KeyHasher,
         procedures: &[String],
-        now: MonoTime,
+        sent_at: impl FnOnce(Teller, MonoTime) -> MonoTime,
     ) -> Result<Vec<Observation>, BadMessage> {
         let mut reader = Reader::new(&self.0);
+        let mut head = || Ok::<_, BadMessage>(read_int(&mut reader, "teller")?.cast_unsigned());
+        let teller = Teller { node: OriginTag(head()?), life: Incarnation(head()?) };
+        let sent = Sent { teller, at: MonoTime::default(), reading: MonoTime(head()?) };
         let identities = read_list(&mut reader, |reader| Ok(Arc::new(read_identity(reader)?)))?;
         let queries =
             read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
-        let observations = read_list(&mut reader, |reader| read_one(reader, &queries, now))?;
+        let sent = Sent { at: sent_at(teller, sent.reading), ..sent };
+        let observations = read_list(&mut reader, |reader| read_one(reader, &queries, &sent))?;
         if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
     }
 
@@ -207,11 +222,14 @@ impl Observed {
     }
 }
 
-fn read_one(
-    reader: &mut Reader<'_>,
-    queries: &[Arc<Query>],
-    now: MonoTime,
-) -> Result<Observation, BadMessage> {
+/// Who sent a message, and when: by the reader's clock, and by its own.
+struct Sent {
+    teller: Teller,
+    at: MonoTime,
+    reading: MonoTime,
+}
+
+fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Result<Observation, BadMessage> {
     let place = read_number(reader, "query")?;
     let query = usize::try_from(place).ok().and_then(|place| queries.get(place));
     let query = Arc::clone(query.ok_or(BadMessage::Form("query"))?);
@@ -223,17 +241,29 @@ fn read_one(
     let form = u8::try_from(read_number(reader, "rendering")?).unwrap_or(u8::MAX);
     let form = form_of_byte(form)?;
     let is_miss = reader.value()?.as_bool().ok_or(BadMessage::Form("miss"))?;
-    let mut back = || Ok::<_, BadMessage>(MonoTime(now.0.saturating_sub(read_number(reader, "age")?)));
-    let (began, ended) = (back()?, back()?);
-    if ended < began {
+    let (age_began, age_ended) = (read_number(reader, "age")?, read_number(reader, "age")?);
+    if age_ended > age_began {
         return Err(BadMessage::Form("age"));
     }
-    Ok(Observation { query, session, form, is_miss, began, ended })
+    let before = |time: MonoTime, age: u64| MonoTime(time.0.saturating_sub(age));
+    Ok(Observation {
+        query,
+        session,
+        form,
+        is_miss,
+        began: before(sent.at, age_began),
+        ended: before(sent.at, age_ended),
+        teller: sent.teller,
+        began_there: before(sent.reading, age_began),
+    })
+}
+
+fn read_int(reader: &mut Reader<'_>, what: &'static str) -> Result<i64, BadMessage> {
+    reader.value()?.as_int().ok_or(BadMessage::Form(what))
 }
 
 fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMessage> {
-    let number = reader.value()?.as_int().ok_or(BadMessage::Form(what))?;
-    u64::try_from(number).map_err(|_| BadMessage::Form(what))
+    u64::try_from(read_int(reader, what)?).map_err(|_| BadMessage::Form(what))
 }
 
 /// As many as are said, each at least a byte long.

@@ -8,6 +8,11 @@
 //! - A lease that somebody else holds: not waited for. A store that does not answer: no run without a lease.
 //! - No slot free at once, a failed run, a statement that the server does not call a read (I6), or refuses.
 //!
+//! Nor does a client hear of it afterwards: a failed prefetch holds back no run of the key (`setbacks.rs`), marks no copy
+//! (`spares.rs`) and does not count as shed (`restraint.rs`). The origin's breaker hears of it as of any call: it decides by what
+//! it sees of the server whether anybody is sent there, a run that only takes too long is nothing to it but a reason to
+//! probe, and it opens for what a client would have met in that moment too.
+//!
 //! Former owners are not asked for a value (`handover.rs`): what they give for a prediction would be taken for used.
 
 use std::sync::Arc;
@@ -153,7 +158,7 @@ impl Engine {
         if self.flights.followers(&query.key).is_some() || self.refreshes.followers(&query.key).is_some() {
             return Err(Skip::InFlight);
         }
-        if self.held_back(&query.key).is_some() {
+        if self.is_held_back_ahead(&query.key) {
             return Err(Skip::HeldBack);
         }
         if self.too_large.lock().peek(&query.key).is_some_and(|until| *until > self.now()) {
@@ -283,6 +288,9 @@ impl Engine {
         let held = Held::new(self, errand.query.key, token);
         self.has_origin_room(order)?;
         errand.ticket = Some(place.open(order));
+        // Who joins waits for it: given up once it takes longer than its pattern ever does, it costs them no more than that.
+        let run_ms_max = self.history.lock().run_ms_max(&order.query);
+        errand.until = Some(self.now() + run_ms_max);
         Ok(self.run_leased(errand, held.handed_on(), lease_ms).await)
     }
 

@@ -15,6 +15,7 @@ use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::learning::form::{Form, RealmTag};
 use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_core::learning::tellers::Tellers;
 use hopcache_core::learning::templates::{QuerySeen, templates_of};
 use hopcache_core::learning::{PatternTag, QueryTag, SourceId, Successors};
 use hopcache_core::limits::{
@@ -80,6 +81,7 @@ pub(crate) struct Lessons {
     /// The queue's end, until the task that learns takes it.
     taught: Mutex<Option<mpsc::Receiver<Observation>>>,
     sessions: Mutex<Sessions<Arc<ObservedQuery>>>,
+    tellers: Mutex<Tellers>,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
     /// Of which patterns exact queries are, for people.
@@ -100,6 +102,7 @@ impl Lessons {
             queue,
             taught: Mutex::new(Some(taught)),
             sessions: Mutex::new(Sessions::new(bounds)),
+            tellers: Mutex::default(),
             anchors: Mutex::new(Anchors::new()),
             fields: KnownFields::new(),
             patterns: Mutex::new(LruCache::new(
@@ -134,7 +137,10 @@ impl Engine {
     /// first messages go astray, and are learned from all the same.
     pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
         if self.policy.prefetch.is_on {
-            self.take_lessons(observed.read(&self.hasher, &self.policy.procedures, self.now())?);
+            let now = self.now();
+            let sent_at =
+                |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
+            self.take_lessons(observed.read(&self.hasher, &self.policy.procedures, sent_at)?);
         }
         Ok(Bytes::new())
     }
@@ -191,6 +197,8 @@ impl Engine {
                     key: lesson.query.key,
                     began: seen.began,
                     ended: seen.ended,
+                    teller: seen.teller,
+                    began_there: seen.began_there,
                     weight_bytes: lesson.weight_bytes(),
                     query: Arc::clone(&lesson),
                 };

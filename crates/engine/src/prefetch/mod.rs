@@ -42,6 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hopcache_core::key::KeyHasher;
 pub use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::learning::tellers::Teller;
 use hopcache_core::learning::{Bounds, OriginTag, Successors};
 pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_core::node::Holder;
@@ -63,6 +64,8 @@ use observe::Observing;
 
 /// What a node has seen, and what it knows.
 pub(crate) struct Learning {
+    /// This node, as the owners of sessions know it.
+    me: Teller,
     observing: Observing,
     lessons: Lessons,
     considering: Considering,
@@ -85,6 +88,7 @@ impl Learning {
         let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), clock.now());
         let model = Arc::new(Mutex::new(model));
         Self {
+            me: Teller { node: tag, life: me.incarnation },
             observing: Observing::new(),
             lessons: Lessons::new(),
             considering: Considering::new(),

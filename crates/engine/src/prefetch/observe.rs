@@ -64,8 +64,17 @@ impl Engine {
             return self.note(Event::Observed(ObservationWord::TooLong, 1));
         }
         let ended = self.now();
-        let (query, session) = (Arc::clone(&ask.query), ask.session);
-        let seen = Observation { query, session, form: ask.form, is_miss, began: started.min(ended), ended };
+        let began = started.min(ended);
+        let seen = Observation {
+            query: Arc::clone(&ask.query),
+            session: ask.session,
+            form: ask.form,
+            is_miss,
+            began,
+            ended,
+            teller: self.learning.me,
+            began_there: began,
+        };
         if self.learning.observing.queue.try_send(seen).is_err() {
             self.note(Event::Observed(ObservationWord::Dropped, 1));
         }
@@ -115,7 +124,7 @@ impl Engine {
                 self.note_observed(ObservationWord::Sent, theirs.len());
                 self.take_lessons(theirs);
             } else {
-                for (message, count) in encode_observed(&theirs, self.now()) {
+                for (message, count) in encode_observed(&theirs, self.learning.me, self.now()) {
                     self.tell_owner(owner.clone(), message, count);
                 }
             }

@@ -63,9 +63,10 @@ async fn a_leaving_node_drops_its_prefetches() {
     let scene = Scene::new(2, 64);
     scene.earn(0, 1).await;
     let ask = scene.read_of(0);
-    scene.world.origin.set_delay_ms(5_000);
+    // Within the time after which a prefetch is given up.
+    scene.world.origin.set_delay_ms(900);
     scene.launch(0, order(&ask));
-    scene.world.pass(1_000).await;
+    scene.world.pass(500).await;
     let joined = scene.world.send(0, &ask);
     scene.world.pass(10).await;
     for node in &scene.world.nodes {

@@ -1,7 +1,8 @@
 //! What becomes of a launch: used, late or wasted, once.
 
-use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS};
+use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS, LEASE_MS_MIN};
 use hopcache_engine::ask::{Freshness, Hints};
+use hopcache_engine::outcome::{Detail, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::origin::Mood;
 
@@ -172,6 +173,71 @@ async fn a_failed_run_is_shown_to_nobody() {
         assert_eq!(scene.node(0).engine.leases_held(), 0);
         assert_eq!(version(&scene.ask(0, &alone).await), 1, "{mood:?}");
     }
+}
+
+/// Issue 7, FAULTS F25: whatever a prefetch came to, the next client's answer is as if it had not been. Only prefetches of
+/// the key wait.
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_is_never_felt() {
+    let cut = OriginFault::Cut("the server closed the connection".into());
+    let away = OriginFault::Unreachable("refused".into());
+    // After how many of them further prefetches wait: as clients' runs do (`hopcache_core::backoff`).
+    let faults = [(OriginFault::TimedOut, Some(1)), (cut, Some(2)), (away, None)];
+    for (seed, (fault, held_back_after)) in (70..).zip(faults) {
+        let scene = Scene::alone(seed, 4).await;
+        let ask = scene.read(1);
+        scene.world.origin.set_mood(Mood::Fault(fault));
+        let failures = held_back_after.unwrap_or(2);
+        for round in 1..=failures {
+            assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
+            scene.world.pass(RUN_MS + 1).await;
+            assert_eq!(scene.balanced(0), [round, 0, 0, round]);
+        }
+        if held_back_after.is_some() {
+            assert_eq!(scene.launch(0, order(&ask)), Launch::Skipped(Skip::HeldBack));
+        }
+        scene.world.origin.set_mood(Mood::Well);
+        let outcome = scene.ask(0, &ask).await;
+        assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.answer);
+        assert!(matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }), "{:?}", outcome.how);
+        let sizes = scene.node(0).engine.sizes();
+        assert_eq!((sizes.setbacks, sizes.setbacks_ahead), (0, 0), "the answer ended it");
+    }
+}
+
+/// The same where there is a stale copy: it is served as stale, not as what an outage has left.
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_marks_no_stale_copy() {
+    let scene = Scene::alone(74, 4).await;
+    let ask = scene.read(1);
+    scene.ask(0, &ask).await;
+    scene.world.pass(TTL_MS * 12 / 10).await;
+    scene.world.origin.set_mood(Mood::Fault(OriginFault::Cut("reset".into())));
+    assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
+    scene.world.origin.set_mood(Mood::Well);
+    let outcome = scene.ask(0, &ask).await;
+    assert_eq!(outcome.how.detail, Some(Detail::Stale), "{:?}", outcome.how);
+}
+
+/// Who joined a prefetch that hangs waits no longer for it than runs of its pattern ever take.
+#[tokio::test(start_paused = true)]
+async fn a_hanging_run_is_given_up_for_those_who_joined() {
+    let scene = Scene::alone(75, 4).await;
+    let ask = scene.read(1);
+    scene.world.origin.set_delay_ms(1_000_000);
+    assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
+    scene.world.pass(50).await;
+    let began = sim_now();
+    let sent = scene.world.send(0, &ask);
+    scene.world.pass(50).await;
+    scene.world.origin.set_delay_ms(RUN_MS);
+    let outcome = sent.await.unwrap();
+    assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.answer);
+    let waited = sim_now().since(began);
+    assert!(waited <= Millis(LEASE_MS_MIN + 2 * RUN_MS), "{waited:?}");
+    assert_eq!(scene.balanced(0)[2], 1);
 }
 
 /// I6, I11: a run that changed data after all is kept by nobody, and never done again by a prediction.
