@@ -137,7 +137,7 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
     .await;
     assert!(pupil("RETURN $k AS right_second", 0).await.is_hit());
     let books = balanced(&nodes).await;
-    assert!(books.used >= 1.0, "{books:?}");
+    assert!(books.used + books.late >= 1.0, "{books:?}");
     say(&format!(
         "issue 7, partition: one ring {joined:?} after healing, the same counts {known:?} after it; {books:?}"
     ));
