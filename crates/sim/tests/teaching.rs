@@ -165,6 +165,27 @@ async fn lost_pieces_are_pulled() {
     }
 }
 
+/// Must show 1 of issue 7: a form that is too long for a piece of gossip can be run at every node within two seconds all the
+/// same, by a pull from whoever counted it; with a second's pulls from random nodes alone it takes up to several.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_for_gossip_is_pulled_at_once() {
+    for seed in 80..90 {
+        let world = learning_world(5, seed, &policy());
+        // Everybody has pulled once.
+        world.pass(5_000).await;
+        let long = format!("MATCH (b) WHERE b.name <> '{}' RETURN b", "x".repeat(1_500));
+        ask(&world, 0, &of_session(&world, 1, "alice", ("neo4j", FIRST))).await;
+        world.pass(1_000).await;
+        ask(&world, 1, &of_session(&world, 1, "alice", ("neo4j", &long))).await;
+        world.pass(2_000).await;
+        for node in &world.nodes {
+            let view = node.engine.successors_view(8);
+            let known = view.iter().flat_map(|pattern| &pattern.successors);
+            assert!(known.filter(|each| each.form.is_some()).count() >= 1, "{seed}: {view:?}");
+        }
+    }
+}
+
 /// I5: nothing that one principal teaches, or teaches in one database, is known of another.
 #[tokio::test(start_paused = true)]
 async fn nothing_crosses_principals_or_databases() {

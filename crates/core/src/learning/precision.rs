@@ -12,18 +12,23 @@ use crate::limits::{
 };
 
 /// K of one pattern: how many candidates a request of it may launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// Launches of a pattern end at the owners of many keys, each of which knows its own share. So it is told sums that all nodes
+/// count in (`Successors::precision`), and thinks over what has come to them since the last time. The sums decay; where
+/// one is less than it was, the count begins anew.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Width {
     launches_max: u32,
-    resolved: u32,
-    used: u32,
+    /// The sums when K was last thought over.
+    ended: f64,
+    used: f64,
 }
 
 impl Width {
     /// Of a pattern that nothing is known of yet: half of what the operator allows, but one where that is not zero.
     #[must_use]
     pub fn new(queries_max: u32) -> Self {
-        Self { launches_max: queries_max.div_ceil(2), resolved: 0, used: 0 }
+        Self { launches_max: queries_max.div_ceil(2), ended: 0.0, used: 0.0 }
     }
 
     /// K; zero is off, but for trials.
@@ -32,23 +37,26 @@ impl Width {
         self.launches_max
     }
 
-    /// A launch of the pattern was used (late counts as used) or wasted; `queries_max` is the operator's bound.
-    pub fn resolved(&mut self, is_used: bool, queries_max: u32) {
-        self.resolved += 1;
-        self.used += u32::from(is_used);
-        if self.resolved < PREFETCH_WINDOW {
+    /// As much of the pattern was launched and has ended, and was used (late counts as used); `queries_max` is the operator's
+    /// bound.
+    pub fn told(&mut self, ended: f64, used: f64, queries_max: u32) {
+        if ended < self.ended || used < self.used {
+            (self.ended, self.used) = (ended, used);
+        }
+        let new = ended - self.ended;
+        if new < f64::from(PREFETCH_WINDOW) {
             return;
         }
-        let percent = self.used * 100 / self.resolved;
-        if percent > PREFETCH_ACCURACY_HIGH_PERCENT {
+        let percent = (used - self.used) / new * 100.0;
+        if percent > f64::from(PREFETCH_ACCURACY_HIGH_PERCENT) {
             self.launches_max += 1;
-        } else if percent < PREFETCH_ACCURACY_LOW_PERCENT {
+        } else if percent < f64::from(PREFETCH_ACCURACY_LOW_PERCENT) {
             self.launches_max /= 2;
         } else if self.launches_max == 0 {
             // Trials that went well enough.
             self.launches_max = 1;
         }
-        *self = Self { launches_max: self.launches_max.min(queries_max), resolved: 0, used: 0 };
+        *self = Self { launches_max: self.launches_max.min(queries_max), ended, used };
     }
 }
 
@@ -126,28 +134,57 @@ mod tests {
     use super::super::gain::Prices;
     use super::*;
 
-    fn window(width: &mut Width, used: u32) {
-        (0..PREFETCH_WINDOW).for_each(|each| width.resolved(each < used, 4));
+    /// Launches of a pattern, as all nodes have counted them.
+    #[derive(Default)]
+    struct Sums {
+        ended: f64,
+        used: f64,
+    }
+
+    impl Sums {
+        /// A window's worth more, of which so many were used; told one by one.
+        fn window(&mut self, width: &mut Width, used: u32, queries_max: u32) {
+            for each in 0..PREFETCH_WINDOW {
+                self.ended += 1.0;
+                self.used += f64::from(u8::from(each < used));
+                width.told(self.ended, self.used, queries_max);
+            }
+        }
     }
 
     /// HPCA 2007, section 4: the two bounds, and nothing between them.
     #[test]
     fn accuracy_moves_the_width_by_the_bounds() {
-        let mut width = Width::new(4);
+        let (mut width, mut sums) = (Width::new(4), Sums::default());
         assert_eq!(width.launches_max(), 2);
         for (used, expected) in [(12, 2), (13, 3), (16, 4), (16, 4), (7, 4), (6, 2), (0, 1), (0, 0), (6, 0)] {
-            window(&mut width, used);
+            sums.window(&mut width, used, 4);
             assert_eq!(width.launches_max(), expected, "{used} of 16 used");
         }
-        window(&mut width, 8);
+        sums.window(&mut width, 8, 4);
         assert_eq!(width.launches_max(), 1, "trials that go well turn it on again");
+    }
+
+    /// Sums that halve with an epoch are no bad launches, and no good ones.
+    #[test]
+    fn what_decays_says_nothing() {
+        let (mut width, mut sums) = (Width::new(4), Sums::default());
+        (0..4).for_each(|_| sums.window(&mut width, 16, 4));
+        assert_eq!(width.launches_max(), 4);
+        for _ in 0..6 {
+            (sums.ended, sums.used) = (sums.ended / 2.0, sums.used / 2.0);
+            width.told(sums.ended, sums.used, 4);
+            assert_eq!(width.launches_max(), 4);
+        }
+        sums.window(&mut width, 0, 4);
+        assert_eq!(width.launches_max(), 2, "and then it goes on as before");
     }
 
     #[test]
     fn an_operator_who_wants_none_gets_none() {
-        let mut width = Width::new(0);
+        let (mut width, mut sums) = (Width::new(0), Sums::default());
         for _ in 0..3 {
-            (0..PREFETCH_WINDOW).for_each(|_| width.resolved(true, 0));
+            sums.window(&mut width, 16, 0);
             assert_eq!(width.launches_max(), 0);
         }
     }

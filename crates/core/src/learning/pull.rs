@@ -4,10 +4,13 @@
 //! sum of the slots in each range, from where the last page ended on, and the definitions that are missing. Whoever
 //! answers sends all slots of the ranges whose sums differ. Decides what a digest is; never what is in an answer.
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
 use super::definitions::Name;
 use super::delta::{put_source, read_source};
 use super::wire::{Reader, put_number, put_tag};
-use super::{FormId, PatternTag, SourceId};
+use super::{FormId, PatternTag, QueryTag, SourceId};
 use crate::limits::{PULL_BUCKETS_MAX, PULL_DIGEST_BYTES_MAX, PULL_WANTS_MAX};
 
 /// Version of what is written here.
@@ -16,6 +19,59 @@ const VERSION: u8 = 1;
 const SOURCES_PER_BUCKET: usize = 4;
 /// Fewest bits that tell ranges apart, so that shifting by the others is always defined.
 const BITS_MIN: u32 = 1;
+
+/// Bits that tell the finest ranges apart.
+const BITS_MAX: u32 = PULL_BUCKETS_MAX.ilog2();
+const _: () = assert!(1 << BITS_MAX == PULL_BUCKETS_MAX);
+
+/// The sums of the finest ranges, kept up to date source by source, and the sources whose slots have changed since: they are
+/// summed up again a bounded number at a time, so that no answer takes long. Until then their ranges differ from
+/// others', which costs some slots that are sent though they are known.
+#[derive(Debug)]
+pub(super) struct Prints {
+    /// Patterns', then queries'.
+    sums: Vec<u64>,
+    pub(super) stale: BTreeSet<SourceId>,
+}
+
+impl Prints {
+    pub(super) fn new() -> Self {
+        Self { sums: vec![0; 2 * PULL_BUCKETS_MAX], stale: BTreeSet::new() }
+    }
+
+    fn sum(&mut self, source: SourceId) -> Option<&mut u64> {
+        let range = (source.tag() >> (64 - BITS_MAX)) as usize;
+        self.sums.get_mut(if source.is_pattern() { range } else { range + PULL_BUCKETS_MAX })
+    }
+
+    /// A source's slots are about to change, or have; `print` is what is in the sum of it.
+    pub(super) fn changed(&mut self, source: SourceId, print: &mut Option<u64>) {
+        if let Some(print) = print.take() {
+            self.take(source, print);
+            self.stale.insert(source);
+        }
+    }
+
+    /// A source is gone.
+    pub(super) fn gone(&mut self, source: SourceId, print: Option<u64>) {
+        match print {
+            Some(print) => self.take(source, print),
+            None => drop(self.stale.remove(&source)),
+        }
+    }
+
+    pub(super) fn add(&mut self, source: SourceId, print: u64) {
+        if let Some(sum) = self.sum(source) {
+            *sum = sum.wrapping_add(print);
+        }
+    }
+
+    fn take(&mut self, source: SourceId, print: u64) {
+        if let Some(sum) = self.sum(source) {
+            *sum = sum.wrapping_sub(print);
+        }
+    }
+}
 
 /// What a node knows, summed up by ranges of sources, and the definitions that it lacks. Opaque to the caller: made by
 /// `Successors::digest`, sent as bytes, answered by `Successors::answer_pull`.
@@ -46,23 +102,32 @@ impl Digest {
         Self::with_bits(self.bits)
     }
 
-    fn bucket(&self, source: SourceId) -> usize {
-        let range = (source.tag() >> (64 - self.bits)) as usize;
-        if source.is_pattern() { range } else { range + (1 << self.bits) }
-    }
-
-    /// Adds a source's sum to its range.
-    pub(super) fn add(&mut self, source: SourceId, print: u64) {
-        let bucket = self.bucket(source);
-        if let Some(sum) = self.sums.get_mut(bucket) {
-            *sum = sum.wrapping_add(print);
+    /// Takes over the sums of the finest ranges.
+    pub(super) fn sum_up(&mut self, prints: &Prints) {
+        let finer = BITS_MAX - self.bits;
+        self.sums.fill(0);
+        for (range, sum) in prints.sums.iter().enumerate() {
+            if let Some(mine) = self.sums.get_mut(range >> finer) {
+                *mine = mine.wrapping_add(*sum);
+            }
         }
     }
 
-    /// Whether `other`, with the same ranges, has something else in the range of `source`.
-    pub(super) fn differs(&self, other: &Self, source: SourceId) -> bool {
-        let bucket = self.bucket(source);
-        self.sums.get(bucket) != other.sums.get(bucket)
+    /// The sources of each range in which `other`, with the same ranges, has something else, in their order.
+    pub(super) fn differing<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = RangeInclusive<SourceId>> + 'a {
+        let sums = self.sums.iter().zip(&other.sums).enumerate();
+        sums.filter(|(_, (mine, theirs))| mine != theirs).map(|(range, _)| {
+            let first = ((range % (1 << self.bits)) as u64) << (64 - self.bits);
+            let last = first | (u64::MAX >> self.bits);
+            if range < 1 << self.bits {
+                SourceId::Pattern(PatternTag(first))..=SourceId::Pattern(PatternTag(last))
+            } else {
+                SourceId::Query(QueryTag(first))..=SourceId::Query(QueryTag(last))
+            }
+        })
     }
 
     /// As bytes, at most [`PULL_DIGEST_BYTES_MAX`].
@@ -92,7 +157,7 @@ impl Digest {
         let mut from = Reader(bytes);
         from.byte().filter(|version| *version == VERSION)?;
         let after = read_source(&mut from)?;
-        let bits = from.up_to(PULL_BUCKETS_MAX.ilog2() as usize)? as u32;
+        let bits = from.up_to(BITS_MAX as usize)? as u32;
         if bits < BITS_MIN {
             return None;
         }

@@ -14,7 +14,7 @@ use crate::time::MonoTime;
 pub struct Tally {
     /// How often the form followed the source; in the row of `FormId::ANY`, how often the source was seen.
     pub seen: u32,
-    /// How often a prefetch of it was launched.
+    /// How many prefetches of it were launched and have ended.
     pub launched: u32,
     /// How many of those were used, late ones included.
     pub used: u32,

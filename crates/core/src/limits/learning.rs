@@ -85,6 +85,9 @@ pub const DELTA_SOURCES_CONSIDERED_MAX: usize = 4_096;
 pub const DELTA_PIECE_BYTES_MAX: usize = GOSSIP_SPREAD_BYTES_MAX;
 /// How often a node pulls from another one what it missed.
 pub const PULL_EVERY_MS: u64 = 1_000;
+/// A form that was named and is not defined here is pulled after so long, and no more often: its definition may be in
+/// the next piece, and what one session teaches is to be predicted everywhere within two seconds.
+pub const PULL_SOON_MS: u64 = 300;
 /// Longest answer to a pull, in bytes.
 pub const PULL_PAGE_BYTES_MAX: usize = 64 << 10;
 /// Pages that a joining node pulls in a row before it waits for the next round: 16 MiB.
@@ -93,6 +96,9 @@ pub const PULL_PAGES_MAX: usize = 256;
 pub const PULL_DEFINITIONS_PERCENT: usize = 50;
 /// A digest sums up what a node knows in twice (patterns, exact queries) so many sums of 8 bytes.
 pub const PULL_BUCKETS_MAX: usize = 1 << 10;
+/// Sources that have changed and are summed up again with each digest, answer and round of pieces: a few milliseconds under
+/// the model's lock, and 40,000 a second. Of more the ranges seem to differ until they had their turn.
+pub const PULL_PRINTS_PER_CALL: usize = 8_192;
 /// Definitions that one digest asks for.
 pub const PULL_WANTS_MAX: usize = 512;
 /// Longest digest, in bytes: head, sums and wants, each of 9 bytes.
@@ -102,8 +108,11 @@ pub const LEARNING_SWEEP_MS: u64 = 10_000;
 /// Sources that are looked at for slots that have decayed, with each digest and each round of pieces. Such a slot counts for nothing
 /// before; it only takes room.
 pub const SWEEP_SOURCES_PER_ROUND: usize = 1_024;
-/// The same with each sighting, so that sweeping keeps pace with counting.
-pub const SWEEP_SOURCES_PER_SIGHTING: usize = 1;
+/// Some more are looked at every so many sightings, so that sweeping keeps pace with counting. In one go: to find the next
+/// one among 100,000 costs as much as a sighting itself.
+pub const SWEEP_EVERY_SIGHTINGS: u32 = 64;
+/// As many as there were sightings.
+pub const SWEEP_SOURCES_OF_SIGHTINGS: usize = SWEEP_EVERY_SIGHTINGS as usize;
 
 /// Rows of a result whose fields are looked at: who looks at a list opens one of the first few.
 pub const FIELDS_ROWS_MAX: u8 = 8;

@@ -231,17 +231,19 @@ impl Engine {
         ranked.truncate(CANDIDATES_MAX);
         let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
         let queries_max = usize::try_from(self.policy.prefetch.queries_max).unwrap_or(usize::MAX);
-        let mut launches: BTreeMap<SourceId, usize> = BTreeMap::new();
+        // What each source may still launch.
+        let mut left: BTreeMap<SourceId, usize> = BTreeMap::new();
         let mut chosen = Vec::new();
         for Ranked { candidate, pays, .. } in ranked {
             let query = (Arc::clone(&candidate.statement), candidate.params.clone());
             if chosen.len() >= queries_max || seen.contains(&query) {
                 continue;
             }
-            let launched = launches.entry(candidate.source).or_default();
-            let has_room = *launched < self.learning.feedback.launches_max(candidate.source);
-            if pays && has_room || self.learning.feedback.is_tried() {
-                *launched += 1;
+            let feedback = &self.learning.feedback;
+            let left =
+                left.entry(candidate.source).or_insert_with(|| feedback.launches_max(candidate.source));
+            if pays && *left > 0 || feedback.is_tried() {
+                *left = left.saturating_sub(1);
                 seen.push(query);
                 chosen.push(candidate);
             }

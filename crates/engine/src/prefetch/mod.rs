@@ -47,6 +47,7 @@ use hopcache_core::learning::{Bounds, OriginTag, Successors};
 pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_core::node::Holder;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 pub use flush::Flushed;
 pub use learned::{LearningSizes, PatternView, SuccessorView};
@@ -73,6 +74,8 @@ pub(crate) struct Learning {
     pub(crate) feedback: Arc<Feedback>,
     /// What follows what. Locked for single calls.
     pub(crate) model: Arc<Mutex<Successors>>,
+    /// Woken when a form was named that cannot be run here.
+    lacking: Notify,
     has_ended: AtomicBool,
 }
 
@@ -94,6 +97,7 @@ impl Learning {
             considering: Considering::new(),
             feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
             model,
+            lacking: Notify::new(),
             has_ended: AtomicBool::new(false),
         }
     }

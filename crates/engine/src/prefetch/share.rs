@@ -2,8 +2,9 @@
 //! told, and what a count means, is `hopcache_core::learning`'s.
 //!
 //! News go out at once, in pieces that gossip passes on as well as it can. What is lost on the way is pulled: each node asks
-//! a random one every [`PULL_EVERY_MS`] for what differs, and a node that has just come asks page after page. Counts are
-//! absolute and merge by max, so nothing here has to be once, in order, or at all.
+//! a random one every [`PULL_EVERY_MS`] for what differs, and a node that has just come asks page after page. A form that
+//! is too long for a piece, or has not had its turn, is heard of before it can be run: then whoever counted it is asked soon.
+//! Counts are absolute and merge by max, so nothing here has to be once, in order, or at all.
 //!
 //! The model stands behind one lock that is held for single calls and never across an await.
 
@@ -12,9 +13,10 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged};
+use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag};
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_PAGES_MAX,
+    PULL_SOON_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -62,8 +64,8 @@ impl Engine {
 
     /// Takes in what another node spread. Called by whoever hears it; never blocks for longer than a piece takes to merge.
     pub fn heard_spread(&self, piece: &Bytes) {
-        if self.is_sharing() {
-            self.take_lesson(piece);
+        if self.is_sharing() && self.take_lesson(piece).lacks.is_some() {
+            self.learning.lacking.notify_one();
         }
     }
 
@@ -75,11 +77,38 @@ impl Engine {
         loop {
             // Whoever has just come has everything to learn, and may not know anybody yet.
             let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
-            self.ports.clock.sleep(Millis(pause_ms)).await;
+            let due = self.now() + Millis(pause_ms);
+            while self.now() < due {
+                tokio::select! {
+                    biased;
+                    () = self.ports.clock.sleep(due.since(self.now()).max(Millis(1))) => {}
+                    () = self.learning.lacking.notified() => self.pull_what_lacks().await,
+                }
+            }
             if let Some(node) = self.random_peer() {
                 has_pulled |= self.pull_from(&node).await;
             }
         }
+    }
+
+    /// Asks the node that counted a form for its definition, unless that has come in the meantime: the piece behind the one
+    /// that named it often has it.
+    async fn pull_what_lacks(&self) {
+        self.ports.clock.sleep(Millis(PULL_SOON_MS)).await;
+        let (lacks, by) = {
+            let mut model = self.learning.model.lock();
+            (model.lacks_definitions(), model.take_lacking())
+        };
+        let node = by.filter(|_| lacks).and_then(|by| self.reachable_origin(by));
+        if let Some(node) = node {
+            self.pull_from(&node).await;
+        }
+    }
+
+    fn reachable_origin(&self, by: OriginTag) -> Option<NodeName> {
+        let view = self.ports.routing.view();
+        let mut peers = view.members().iter().filter(|node| **node != self.me.node);
+        peers.find(|node| OriginTag::of(&self.hasher, node) == by).cloned()
     }
 
     fn random_peer(&self) -> Option<NodeName> {

@@ -12,7 +12,7 @@ use crate::learning::delta::Writer;
 use crate::learning::epochs::Lives;
 use crate::learning::slots::Row;
 use crate::learning::{Digest, SourceId};
-use crate::limits::{PULL_DEFINITIONS_PERCENT, PULL_PAGE_BYTES_MAX, PULL_WANTS_MAX};
+use crate::limits::{PULL_DEFINITIONS_PERCENT, PULL_PAGE_BYTES_MAX, PULL_PRINTS_PER_CALL, PULL_WANTS_MAX};
 use crate::time::MonoTime;
 
 impl Successors {
@@ -30,13 +30,21 @@ impl Successors {
     }
 
     fn summed(&mut self, mut digest: Digest, now: MonoTime) -> Digest {
-        let lives = &self.table.lives;
-        for (source, held) in &mut self.table.sources {
-            let print = held.print.unwrap_or_else(|| print(*source, held, lives, now));
-            held.print = Some(print);
-            digest.add(*source, print);
-        }
+        self.sum_up_changed(now);
+        digest.sum_up(&self.table.prints);
         digest
+    }
+
+    /// Sums up some of the sources that have changed.
+    pub(super) fn sum_up_changed(&mut self, now: MonoTime) {
+        let table = &mut self.table;
+        for _ in 0..PULL_PRINTS_PER_CALL {
+            let Some(source) = table.prints.stale.pop_first() else { break };
+            let Some(held) = table.sources.get_mut(&source) else { continue };
+            let print = print(source, held, &table.lives, now);
+            held.print = Some(print);
+            table.prints.add(source, print);
+        }
     }
 
     /// The answer to a pull: slots that differ and definitions that are missing, at most
@@ -57,10 +65,13 @@ impl Successors {
                 Name::Pattern(tag) => page.text(*tag, bytes),
             };
         }
-        let from = digest.from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
-        let sources = self.table.sources.range((from, std::ops::Bound::Unbounded));
+        let rest = mine.differing(digest).filter_map(|range| {
+            let (first, last) = range.into_inner();
+            let first = digest.from.map_or(first, |from| first.max(from));
+            (first <= last).then_some(first..=last)
+        });
         let mut any_went_in = false;
-        for (source, held) in sources.filter(|(source, _)| mine.differs(digest, **source)) {
+        for (source, held) in rest.flat_map(|range| self.table.sources.range(range)) {
             let went_in = held.rows().all(|row| put_row(&mut page, *source, row, &self.table.lives, now));
             // What alone is too much for a page is sent as far as it goes, so that the next page gets on.
             if !went_in && any_went_in {

@@ -9,7 +9,7 @@ use crate::learning::definitions::{Defined, Name};
 use crate::learning::delta::{ToldRow, ToldSlot};
 use crate::learning::epochs::{Disbelief, LifeId};
 use crate::learning::slots::weight;
-use crate::learning::{Definition, FormId, Lesson, SourceId};
+use crate::learning::{Definition, FormId, Lesson, OriginTag, SourceId};
 use crate::time::MonoTime;
 
 /// What became of a lesson's slots and definitions; each is counted once.
@@ -34,6 +34,10 @@ pub struct Merged {
     /// For an answer to a pull that brought something: the sender had more that differs, or may have definitions that
     /// are missing. Pull from it again at once (within [`crate::limits::PULL_PAGES_MAX`]).
     pub more: bool,
+    /// A node that has counted a form whose definition is not here, where a slot of this lesson is the first word of it. It
+    /// told the definition apart, or never will where it is too long for gossip: soon after, ask
+    /// [`Successors::lacks_definitions`], and pull from it.
+    pub lacks: Option<OriginTag>,
 }
 
 /// A life of a lesson, once one of its slots was looked at.
@@ -65,6 +69,7 @@ impl Successors {
             let has_news = merged.taken + merged.defined > 0;
             merged.more |= has_news && self.table.definitions.lacks_some();
         }
+        self.lacking = merged.lacks.or(self.lacking);
         merged
     }
 
@@ -163,6 +168,12 @@ impl Successors {
             match self.table.put(source, form, *slot, now) {
                 Put::Taken(seen) => {
                     merged.taken += 1;
+                    if !is_known
+                        && merged.lacks.is_none()
+                        && self.table.definitions.get(Name::Form(form)).is_none()
+                    {
+                        merged.lacks = self.table.lives.origin(slot.life).filter(|_| form != FormId::ANY);
+                    }
                     more += weight(slot.age) * f64::from(seen);
                 }
                 Put::Known => merged.known += 1,

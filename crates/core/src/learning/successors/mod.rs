@@ -25,7 +25,7 @@ use crate::limits::{
     DEFINITION_BYTES_MAX, DEFINITION_BYTES_MIN, DEFINITION_BYTES_PER_PATTERN, FORM_BYTES_MAX,
     FORMS_PER_PATTERN_MAX, FORMS_PER_QUERY_MAX, LEARNING_SWEEP_MS, LIVES_MAX, PATTERN_TEXT_BYTES_MAX,
     PATTERNS_MAX, QUERIES_LEARNED_MAX, QUERIES_PER_PATTERN, SLOTS_MAX, SLOTS_PER_SOURCE,
-    SWEEP_SOURCES_PER_ROUND, SWEEP_SOURCES_PER_SIGHTING,
+    SWEEP_EVERY_SIGHTINGS, SWEEP_SOURCES_OF_SIGHTINGS, SWEEP_SOURCES_PER_ROUND,
 };
 use crate::node::Incarnation;
 use crate::time::MonoTime;
@@ -115,6 +115,9 @@ pub struct Successors {
     pull_from: Option<SourceId>,
     wanted_from: u64,
     swept_at: MonoTime,
+    sightings: u32,
+    /// Who counted the form that was named last and is not defined here.
+    lacking: Option<OriginTag>,
 }
 
 impl Successors {
@@ -130,6 +133,8 @@ impl Successors {
             pull_from: None,
             wanted_from: me.0,
             swept_at: now,
+            sightings: 0,
+            lacking: None,
         }
     }
 
@@ -140,7 +145,10 @@ impl Successors {
 
     /// An observation of `source` has settled. Counts whether something followed or not.
     pub fn saw(&mut self, source: SourceId, now: MonoTime) {
-        self.table.sweep(SWEEP_SOURCES_PER_SIGHTING, now);
+        self.sightings = self.sightings.wrapping_add(1);
+        if self.sightings % SWEEP_EVERY_SIGHTINGS == 0 {
+            self.table.sweep(SWEEP_SOURCES_OF_SIGHTINGS, now);
+        }
         self.add(source, FormId::ANY, Event::Seen, now);
     }
 
@@ -149,7 +157,8 @@ impl Successors {
         self.add(source, form, Event::Seen, now);
     }
 
-    /// A prefetch of `form` was launched because of `source`.
+    /// A prefetch of `form` that was launched because of `source` has ended; [`FormId::ANY`] for one of no form. Not counted
+    /// before it ended: what is still to be asked for would count as unused, and launching would lower precision.
     pub fn launched(&mut self, source: SourceId, form: FormId, now: MonoTime) {
         self.add(source, form, Event::Launched, now);
     }
@@ -181,6 +190,17 @@ impl Successors {
     #[must_use]
     pub fn form(&self, id: FormId) -> Option<Bytes> {
         self.table.definitions.get(Name::Form(id)).cloned()
+    }
+
+    /// Whether something is referred to whose definition is not here.
+    #[must_use]
+    pub fn lacks_definitions(&self) -> bool {
+        self.table.definitions.lacks_some()
+    }
+
+    /// The node that [`Merged::lacks`] named last, once.
+    pub fn take_lacking(&mut self) -> Option<OriginTag> {
+        self.lacking.take()
     }
 
     /// Keeps the text of a pattern, cut to [`PATTERN_TEXT_BYTES_MAX`].

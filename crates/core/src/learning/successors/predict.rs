@@ -31,7 +31,7 @@ pub struct SourceView {
     pub source: SourceId,
     /// Text of the pattern, where it is known.
     pub text: Option<String>,
-    /// Counts of the source itself, decayed (`seen` only).
+    /// Counts of the source itself, decayed; what was launched and used of it is what is no form (neighbours, overlaps).
     pub tally: Decayed,
     /// Its successors, as [`Successors::predictions`].
     pub successors: Vec<Prediction>,
@@ -77,13 +77,15 @@ impl Successors {
         shares
     }
 
-    /// Launched and used of all forms of `source` together, decayed (`seen` is the source's own).
+    /// Launched and used of all that was launched because of `source`, as all nodes have counted it, decayed (`seen` is the
+    /// source's own): its forms, and in its own row what is no form.
     #[must_use]
     pub fn precision(&self, source: SourceId, now: MonoTime) -> Decayed {
         let Some(held) = self.table.sources.get(&source) else { return Decayed::default() };
-        let mut sum = Decayed::default();
+        let own = held.any.value(&self.table.lives, now);
+        let mut sum = own;
         held.forms.iter().for_each(|row| sum.join(row.value(&self.table.lives, now)));
-        Decayed { seen: held.any.value(&self.table.lives, now).seen, ..sum }
+        Decayed { seen: own.seen, ..sum }
     }
 
     /// All pattern sources, the most seen first, at most `max`.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::Bounds;
 use crate::learning::definitions::{Definitions, Name};
 use crate::learning::epochs::{LifeId, Lives};
+use crate::learning::pull::Prints;
 use crate::learning::slots::{Event, Row, Slot, Tally, weight};
 use crate::learning::space_saving::{Offered, SpaceSaving};
 use crate::learning::{FormId, SourceId};
@@ -25,7 +26,7 @@ const EVICTIONS_PER_SLOT: usize = 4;
 pub(super) struct Source {
     pub(super) any: Row,
     pub(super) forms: Vec<Row>,
-    /// Sum over its slots for digests; `None` since it changed.
+    /// Sum over its slots for digests; `None` since it changed ([`Prints`]).
     pub(super) print: Option<u64>,
 }
 
@@ -87,6 +88,7 @@ pub(super) struct Table {
     patterns: SpaceSaving<SourceId>,
     queries: SpaceSaving<SourceId>,
     pub(super) definitions: Definitions,
+    pub(super) prints: Prints,
     slots: usize,
     rows: usize,
     /// When one sighting weighs 1.
@@ -103,6 +105,7 @@ impl Table {
             patterns: SpaceSaving::new(bounds.patterns),
             queries: SpaceSaving::new(bounds.queries),
             definitions: Definitions::new(bounds.definition_bytes),
+            prints: Prints::new(),
             slots: 0,
             rows: 0,
             base: now,
@@ -144,7 +147,7 @@ impl Table {
     /// known takes nobody's place.
     pub(super) fn count(&mut self, source: SourceId, form: FormId, event: Event, now: MonoTime) -> bool {
         let amount = self.amount(now);
-        let sighting = if form == FormId::ANY { amount } else { 0.0 };
+        let sighting = if form == FormId::ANY && event == Event::Seen { amount } else { 0.0 };
         let is_known = self.sources.contains_key(&source);
         if !is_known && event != Event::Seen && !self.ranks(source).has_room() {
             return false;
@@ -167,7 +170,7 @@ impl Table {
     /// Counts in a slot that is there; whether it is.
     fn add_to(&mut self, source: SourceId, form: FormId, event: Event, epoch: u32, amount: f64) -> bool {
         let Some(held) = self.sources.get_mut(&source) else { return false };
-        held.print = None;
+        self.prints.changed(source, &mut held.print);
         let Some(row) = held.row_mut(form) else { return false };
         let Some(slot) = row.slot_mut(Lives::ME, epoch) else { return false };
         slot.tally.add(event);
@@ -190,11 +193,13 @@ impl Table {
         }
         self.rows += 1;
         self.sources.insert(source, Source::new());
+        self.prints.stale.insert(source);
         true
     }
 
     fn drop_source(&mut self, source: SourceId) {
         let Some(held) = self.sources.remove(&source) else { return };
+        self.prints.gone(source, held.print);
         self.slots = self.slots.saturating_sub(held.slots());
         self.rows = self.rows.saturating_sub(1 + held.forms.len());
         held.rows().flat_map(|row| &row.slots).for_each(|slot| self.lives.dropped(slot.life));
@@ -266,7 +271,7 @@ impl Table {
             }
             let more = merged.seen - slot.tally.seen;
             slot.tally = merged;
-            held.print = None;
+            self.prints.changed(source, &mut held.print);
             more
         } else {
             let has_room = self.has_slot_room(source, false);
@@ -303,7 +308,7 @@ impl Table {
         let Some(held) = self.sources.get_mut(&source) else { return 0.0 };
         let Some(at) = held.forms.iter().position(|row| row.form == form) else { return 0.0 };
         let row = held.forms.swap_remove(at);
-        held.print = None;
+        self.prints.changed(source, &mut held.print);
         self.rows = self.rows.saturating_sub(1);
         self.slots = self.slots.saturating_sub(row.slots.len());
         row.slots.iter().for_each(|slot| self.lives.dropped(slot.life));
@@ -334,7 +339,7 @@ impl Table {
             self.slots = self.slots.saturating_sub(1);
         }
         row.slots.push(slot);
-        held.print = None;
+        self.prints.changed(source, &mut held.print);
         self.slots += 1;
         self.lives.kept(slot.life);
         true
@@ -384,7 +389,7 @@ impl Table {
         {
             return;
         }
-        held.print = None;
+        self.prints.changed(source, &mut held.print);
         self.slots = self.slots.saturating_sub(before - after);
         let empty: Vec<_> =
             held.forms.iter().filter(|row| row.slots.is_empty()).map(|row| row.form).collect();

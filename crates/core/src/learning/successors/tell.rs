@@ -69,6 +69,7 @@ impl Successors {
     /// change is told once: gossip repeats it, pulls mend what is lost.
     pub fn next_pieces(&mut self, budget_bytes: usize, now: MonoTime) -> Vec<Vec<u8>> {
         self.sweep(now);
+        self.sum_up_changed(now);
         let mut pieces = Pieces::new(budget_bytes);
         // Those whose rows were told in earlier rounds.
         for name in self.table.definitions.untold(budget_bytes / DEFINITION_BYTES_SMALL) {
