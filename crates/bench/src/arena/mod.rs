@@ -28,6 +28,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::load::{Answer, Connection};
+use crate::metrics;
 use crate::process::{Process, get, hopcache_binary};
 use history::History;
 use origin::{Origin, RunTime};
@@ -314,12 +315,7 @@ impl Node {
     /// Sum of a metric's series whose labels hold `label`.
     pub(crate) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let text = get(self.admin, "/metrics").await?;
-        let series = text.lines().filter_map(|line| {
-            let (series, value) = line.rsplit_once(' ')?;
-            let (known, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
-            (known == name && labels.contains(label)).then(|| value.parse::<u64>().ok())?
-        });
-        Ok(series.sum())
+        Ok(metrics::sum(&text, name, label).unwrap_or(0))
     }
 }
 
