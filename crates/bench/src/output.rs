@@ -16,7 +16,12 @@ pub(crate) struct Output {
 
 impl Output {
     /// Fails before anything is measured, where the plots' font or the directory is missing.
-    pub(crate) fn open(out: Option<&Path>, font: Option<&Path>, name: &str, title: &str) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        out: Option<&Path>,
+        font: Option<&Path>,
+        name: &str,
+        title: &str,
+    ) -> anyhow::Result<Self> {
         plot::register_font(font)?;
         let dir = match out {
             Some(dir) => dir.to_owned(),

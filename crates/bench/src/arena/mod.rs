@@ -58,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) has_cuts: bool,
     /// More lines of `[entry]`.
     pub(crate) entry: &'static str,
+    /// Lines of `[prefetch]`.
+    pub(crate) prefetch: &'static str,
 }
 
 impl Default for Plan {
@@ -72,6 +74,7 @@ impl Default for Plan {
             seed: 1,
             has_cuts: false,
             entry: "",
+            prefetch: "enabled = false\n",
         }
     }
 }
@@ -336,11 +339,12 @@ fn config(plan: &Plan, parties: &[Party], origin: SocketAddr, store: SocketAddr)
     let seeds: Vec<String> =
         parties.iter().take(plan.seeded).map(|party| format!("\"{}\"", party.peer)).collect();
     format!(
-        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\nenabled = false\n[log]\nlevel = \"warn\"\n",
+        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\n{}[log]\nlevel = \"warn\"\n",
         seeds.join(", "),
         plan.timeout.as_millis(),
         plan.ttl.as_millis(),
         plan.entry,
+        plan.prefetch,
     )
 }
 

@@ -18,8 +18,8 @@ use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use super::told::Kind;
 use super::{Common, turns};
-use crate::output::Output;
 use crate::load::post;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the hot key.

@@ -97,7 +97,12 @@ pub(crate) struct Seen {
 impl OpenLoop<'_> {
     /// Blocks until all is answered.
     pub(crate) fn run(&self) -> anyhow::Result<Seen> {
-        let (start, next) = (Instant::now() + Duration::from_millis(200), AtomicUsize::new(0));
+        self.run_from(Instant::now() + Duration::from_millis(200))
+    }
+
+    /// The same from a time on that leaves the threads some to start.
+    pub(crate) fn run_from(&self, start: Instant) -> anyhow::Result<Seen> {
+        let next = AtomicUsize::new(0);
         let mut samples: Vec<Sample> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..self.threads.max(1) {

@@ -14,8 +14,8 @@ use crate::bolt_origin::BoltOrigin;
 use crate::bolt_proxy::BoltProxy;
 use crate::hit::tempdir;
 use crate::load::{Connection, post};
-use crate::{metrics, neo4j};
 use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
+use crate::{metrics, neo4j};
 
 /// Nodes of a measurement that does not say otherwise.
 pub(crate) const NODES: usize = 3;
@@ -106,11 +106,12 @@ impl Scene {
 
     /// All nodes' metrics, one behind the other: a [`metrics::sum`] over it is one over the nodes.
     pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
-        let mut text = String::new();
-        for (_, addrs) in &self.nodes {
-            text.push_str(&get(addrs.admin, "/metrics").await?);
-        }
-        Ok(text)
+        metrics_of(&self.admins()).await
+    }
+
+    /// Where operators ask.
+    pub(crate) fn admins(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|(_, addrs)| addrs.admin).collect()
     }
 
     /// A counter's sum over its labels and the nodes; none where no node has it.
@@ -137,6 +138,15 @@ impl Scene {
     pub(crate) async fn rows(&self, origin: Origin, statement: &str) -> anyhow::Result<Vec<Value>> {
         ask(self.nodes[0].1.client, &post(statement, &json!({}), &login(origin)?)).await
     }
+}
+
+/// All these nodes' metrics, one behind the other.
+pub(crate) async fn metrics_of(admins: &[SocketAddr]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for admin in admins {
+        text.push_str(&get(*admin, "/metrics").await?);
+    }
+    Ok(text)
 }
 
 fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {

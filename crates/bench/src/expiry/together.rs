@@ -18,9 +18,9 @@ use super::proxy::MARK;
 use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use super::{Common, turns};
-use crate::output::Output;
 use crate::bolt_proxy::RunSeen;
 use crate::load::post;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the keys loaded together.

@@ -16,8 +16,8 @@ use super::scene::{NODES, Origin, Plan, Scene};
 use super::strategy::Strategy;
 use super::told::Kind;
 use super::{Common, turns};
-use crate::output::Output;
 use crate::bolt_proxy::RunSeen;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the Zipf mix.
