@@ -1,7 +1,7 @@
 //! What people look at, in memory, in the order in which the queries of [`pages`](super::pages) answer it: walks are
 //! drawn from this, so that they are the same in every arm. Decides nothing about who looks when.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Rows of a list that one click shows: the limit of every query.
 pub(super) const ROWS_MAX: usize = 10;
@@ -55,18 +55,21 @@ pub(super) struct Tag {
 }
 
 impl Edges {
-    /// Without what no click can reach: posts beyond their author's list, and what belongs to them.
+    /// Posts with tags only: in LDBC's data the others are photos of albums, to which nobody replies. And without
+    /// what no click can reach: posts beyond their author's list, and what belongs to them.
     pub(super) fn within_reach(mut self) -> Self {
+        let texts: HashSet<i64> = self.tagged.iter().map(|(post, _)| *post).collect();
+        self.posted.retain(|(_, post)| texts.contains(post));
         let mut by_author: HashMap<i64, Vec<i64>> = HashMap::new();
         self.posted.iter().for_each(|(author, post)| by_author.entry(*author).or_default().push(*post));
-        let mut kept: HashMap<i64, ()> = HashMap::new();
+        let mut kept: HashSet<i64> = HashSet::new();
         for posts in by_author.values_mut() {
             posts.sort_unstable_by(|one, other| other.cmp(one));
-            kept.extend(posts.iter().take(ROWS_MAX).map(|post| (*post, ())));
+            kept.extend(posts.iter().take(ROWS_MAX));
         }
-        self.posted.retain(|(_, post)| kept.contains_key(post));
-        self.tagged.retain(|(post, _)| kept.contains_key(post));
-        self.replied.retain(|(_, post, _)| kept.contains_key(post));
+        self.posted.retain(|(_, post)| kept.contains(post));
+        self.tagged.retain(|(post, _)| kept.contains(post));
+        self.replied.retain(|(_, post, _)| kept.contains(post));
         self.replied.sort_unstable_by_key(|(_, post, at)| (*post, *at));
         let mut rows: HashMap<i64, usize> = HashMap::new();
         self.replied.retain(|(_, post, _)| {
@@ -136,10 +139,9 @@ impl Graph {
     }
 
     fn tag(&mut self, edges: &Edges, posts: &HashMap<i64, usize>) {
-        let names: BTreeMap<&str, usize> =
-            edges.tagged.iter().map(|(_, name)| (name.as_str(), 0)).collect::<BTreeMap<_, _>>();
-        let places: HashMap<&str, usize> = names.keys().copied().zip(0..).collect();
-        self.tags = names.keys().map(|name| Tag { name: (*name).to_owned(), posts: Vec::new() }).collect();
+        let names: BTreeSet<&str> = edges.tagged.iter().map(|(_, name)| name.as_str()).collect();
+        let places: HashMap<&str, usize> = names.iter().copied().zip(0..).collect();
+        self.tags = names.iter().map(|name| Tag { name: (*name).to_owned(), posts: Vec::new() }).collect();
         let mut tagged: Vec<(i64, usize)> = edges
             .tagged
             .iter()
@@ -208,12 +210,17 @@ mod tests {
             persons: vec![1],
             posted: (0..30).map(|post| (1, post)).collect(),
             replied: (0..30).map(|at| (1, 29, 100 - at)).chain([(1, 3, 1)]).collect(),
-            tagged: vec![(29, "tea".to_owned()), (0, "bees".to_owned())],
+            tagged: (0..30).map(|post| (post, if post < 5 { "bees" } else { "tea" }.to_owned())).collect(),
             ..Edges::default()
         };
         let kept = edges.clone().within_reach();
-        assert_eq!((kept.posted.len(), kept.replied.len(), kept.tagged.len()), (ROWS_MAX, ROWS_MAX, 1));
+        assert_eq!(
+            (kept.posted.len(), kept.replied.len(), kept.tagged.len()),
+            (ROWS_MAX, ROWS_MAX, ROWS_MAX)
+        );
         // Nothing that a walk sees changes, but the tag that only an unreachable post had.
         assert_eq!(Graph::of(&kept).persons, Graph::of(&edges).persons);
+        let photos = Edges { tagged: Vec::new(), ..edges };
+        assert_eq!(photos.within_reach().posted, []);
     }
 }

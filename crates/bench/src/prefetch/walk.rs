@@ -7,8 +7,8 @@
 //!
 //! | from | to |
 //! |---|---|
-//! | profile that was jumped to | its friends 70 %, its posts 30 % |
-//! | profile that was chosen from a list | its posts 70 %, its friends 30 % |
+//! | profile that was jumped to | its friends with probability `usual`, else its posts |
+//! | profile that was chosen from a list | its posts with probability `usual`, else its friends |
 //! | friends | the profile of one of them |
 //! | posts of a person or with a tag | who replied to one of them 60 %, its tags 40 % |
 //! | who replied | the profile of one of them 70 %, the post's tags 30 % |
@@ -26,8 +26,6 @@ use crate::expiry::open_loop::{Arrivals, schedule};
 /// Which of a list's rows is clicked: shares in percent of all clicks by rank in AOL's published search log of 2006
 /// (Pass, Chowdhury, Torgeson, InfoScale 2006), of those that exist.
 const CLICKS_BY_RANK: [f64; 10] = [42.13, 11.90, 8.50, 6.06, 4.92, 4.05, 3.41, 3.01, 2.85, 2.99];
-/// Of 100 follows from a profile, those that do the usual: friends of who was jumped to, posts of who was chosen.
-const USUAL: usize = 70;
 /// Of 100 follows from a post, those to who replied.
 const REPLIES: usize = 60;
 /// Of 100 follows from replies, those to a person.
@@ -45,6 +43,8 @@ pub(super) struct Traffic {
     pub(super) think: Duration,
     /// Share of clicks that follow from an earlier result.
     pub(super) follow: f64,
+    /// Share of follows from a profile that do the usual.
+    pub(super) usual: f64,
     /// Exponent of the popularity of persons.
     pub(super) exponent: f64,
     pub(super) arrivals: Arrivals,
@@ -80,8 +80,9 @@ pub(super) fn walks(graph: &Graph, traffic: &Traffic) -> Vec<Click> {
         let mut seen: Vec<Seen> = Vec::with_capacity(clicks);
         for _ in 0..clicks {
             let wants_follow = dice.unit() <= traffic.follow;
-            let followed =
-                wants_follow.then(|| seen.iter().rev().find_map(|from| follow(graph, *from, dice))).flatten();
+            let followed = wants_follow
+                .then(|| seen.iter().rev().find_map(|from| follow(graph, *from, traffic.usual, dice)))
+                .flatten();
             seen.push(followed.unwrap_or_else(|| Seen {
                 page: Page::Profile,
                 place: zipf.draw(dice),
@@ -144,7 +145,7 @@ fn arrivals(traffic: &Traffic, dice: &mut Dice) -> Vec<u64> {
 }
 
 /// What the next click shows, if there is something to click at.
-fn follow(graph: &Graph, from: Seen, dice: &mut Dice) -> Option<Seen> {
+fn follow(graph: &Graph, from: Seen, usual: f64, dice: &mut Dice) -> Option<Seen> {
     let of_post = |post: usize, dice: &mut Dice| {
         let page = if dice.below(100) < REPLIES { Page::Replies } else { Page::Tags };
         (page, post)
@@ -152,7 +153,7 @@ fn follow(graph: &Graph, from: Seen, dice: &mut Dice) -> Option<Seen> {
     let place = from.place;
     let (page, place) = match from.page {
         Page::Profile => {
-            let is_usual = dice.below(100) < USUAL;
+            let is_usual = dice.unit() <= usual;
             (if is_usual == from.is_jump { Page::Friends } else { Page::Posts }, place)
         }
         Page::Friends => (Page::Profile, chosen(&graph.persons[place].friends, dice)?),
@@ -194,6 +195,7 @@ mod tests {
             clicks: 24,
             think: Duration::from_secs(1),
             follow: 0.7,
+            usual: 0.9,
             exponent: 0.99,
             arrivals: Arrivals::Poisson,
             seed: 3,

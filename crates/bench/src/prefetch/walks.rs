@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 20)]
     pub(super) origin_ms: u64,
     /// Clicks per second, of all sessions together.
-    #[arg(long, default_value_t = 200.0)]
+    #[arg(long, default_value_t = 300.0)]
     pub(super) rate: f64,
     /// Seconds that are measured.
     #[arg(long, default_value_t = 60)]
@@ -48,8 +48,9 @@ pub(crate) struct Options {
     /// Seconds before them: sessions begin one by one, caches are empty, nothing is learned.
     #[arg(long, default_value_t = 20)]
     pub(super) warm: u64,
-    /// TTL in seconds. 10 s at 200 clicks/s are 2,000 requests, as in THEORY's simulation.
-    #[arg(long, default_value_t = 10)]
+    /// TTL in seconds. 20 s at 300 clicks/s are 6,000 clicks: less than half of them find what they ask for the first
+    /// time, and of the queries that there are a third is ever held.
+    #[arg(long, default_value_t = 20)]
     pub(super) ttl: u64,
     /// Clicks of a session.
     #[arg(long, default_value_t = 24)]
@@ -60,6 +61,10 @@ pub(crate) struct Options {
     /// Share of clicks that follow from an earlier result.
     #[arg(long, default_value_t = 0.7)]
     pub(super) follow: f64,
+    /// Of follows from a profile, the share that does the usual: the friends of who was jumped to, the posts of who was
+    /// chosen from a list.
+    #[arg(long, default_value_t = 0.9)]
+    pub(super) usual: f64,
     /// Exponent of the popularity of persons that are jumped to.
     #[arg(long, default_value_t = 0.99)]
     pub(super) exponent: f64,
@@ -168,6 +173,7 @@ fn clicks(options: &Options, source: &Source, span: Duration, seed: u64) -> Vec<
         clicks: options.clicks,
         think: Duration::from_secs_f64(options.think),
         follow: options.follow,
+        usual: options.usual,
         exponent: options.exponent,
         arrivals: options.common.arrivals,
         seed,
