@@ -33,6 +33,8 @@ pub struct Plan {
     pub upstream: Option<SocketAddr>,
     /// More lines of `[cluster]` for nodes that are not started at first.
     pub late_cluster: &'static str,
+    /// Lines of `[prefetch]`; none for a cluster that does not prefetch.
+    pub prefetch: Option<&'static str>,
     /// Where the first node finds the store, if not where the others do.
     pub first_store: Option<SocketAddr>,
 }
@@ -47,6 +49,7 @@ impl Default for Plan {
             upstream: None,
             drain: "10s",
             late_cluster: "",
+            prefetch: None,
             first_store: None,
         }
     }
@@ -104,7 +107,11 @@ impl Cluster {
             let own_store = plan.first_store.filter(|_| place == 0).map(|addr| format!("redis://{addr}"));
             let cluster = if place < plan.started { "" } else { plan.late_cluster };
             let config = config(cluster, own_store.as_deref().unwrap_or(store));
-            NodeProcess::new(dir.path(), &name(place), *addrs, &config)
+            let config =
+                config + &plan.prefetch.map_or(String::new(), |lines| format!("[prefetch]\n{lines}\n"));
+            let mut node = NodeProcess::new(dir.path(), &name(place), *addrs, &config);
+            node.prefetches = plan.prefetch.is_some();
+            node
         });
         let mut cluster = Self { nodes: nodes.collect(), redis, proxy, _dir: dir, _turn: turn };
         cluster.nodes.iter_mut().take(plan.started).for_each(NodeProcess::start);

@@ -77,6 +77,8 @@ pub struct NodeProcess {
     pub open_files: Option<u32>,
     /// A library that is loaded before all others, and a variable for it.
     pub preload: Option<(PathBuf, (String, PathBuf))>,
+    /// Whether it prefetches as its configuration says. Else it does not: most tests count runs.
+    pub prefetches: bool,
     /// Where its stderr goes, if not into its log.
     pub stderr: Option<std::fs::File>,
 }
@@ -98,6 +100,7 @@ impl NodeProcess {
             log,
             open_files: None,
             preload: None,
+            prefetches: false,
             stderr: None,
         }
     }
@@ -117,6 +120,9 @@ impl NodeProcess {
         };
         if let Some((library, (name, value))) = &self.preload {
             command.env("LD_PRELOAD", library).env(name, value);
+        }
+        if !self.prefetches {
+            command.env("HOPCACHE_PREFETCH__ENABLED", "false");
         }
         let child = command
             .arg("serve")

@@ -50,6 +50,7 @@ pub struct KeyHasher {
     scope: [u8; 32],
     database: [u8; 32],
     anchor: [u8; 32],
+    learning: [u8; 32],
 }
 
 impl KeyHasher {
@@ -62,6 +63,7 @@ impl KeyHasher {
             scope: blake3::derive_key("hopcache 2026-11-21 principal scope", secret),
             database: blake3::derive_key("hopcache 2026-11-21 database tag", secret),
             anchor: blake3::derive_key("hopcache 2026-11-21 anchor tag", secret),
+            learning: blake3::derive_key("hopcache 2026-11-21 learning tag", secret),
         }
     }
 
@@ -74,6 +76,34 @@ impl KeyHasher {
         #[cfg(hopcache_seeded)]
         let parts = seeded_parts(parts);
         QueryKey(digest(&self.query, &parts))
+    }
+
+    /// A 64-bit tag of what learning tells apart: `kind` says of what, so that two kinds never share one.
+    pub(crate) fn learning_tag(&self, kind: &[u8], parts: [&[u8]; 3]) -> u64 {
+        let [first, second, third] = parts;
+        first_quarter(digest(&self.learning, &[kind, first, second, third]))
+    }
+
+    /// [`Self::learning_tag`] of something in a database as a principal sees it: nothing learned crosses either (I5).
+    pub(crate) fn scoped_learning_tag(
+        &self,
+        kind: &[u8],
+        database: &str,
+        scope: PrincipalScope,
+        of: &[u8],
+    ) -> u64 {
+        #[cfg(hopcache_seeded)]
+        let scope = if crate::seeded::has(crate::seeded::Bug::PrefetchCrossesPrincipals) {
+            PrincipalScope([0; 32])
+        } else {
+            scope
+        };
+        self.learning_tag(kind, [database_name(database).as_bytes(), &scope.0, of])
+    }
+
+    /// The digest of a session's id in a database, of a principal; 256 bits, since it has a place on the ring.
+    pub(crate) fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
+        digest(&self.learning, &[b"session", database_name(database).as_bytes(), &scope.0, id])
     }
 }
 
@@ -107,9 +137,7 @@ impl DatabaseTag {
     /// The tag of a database, named in any case.
     #[must_use]
     pub fn of(hasher: &KeyHasher, database: &str) -> Self {
-        let digest = digest(&hasher.database, &[database_name(database).as_bytes()]);
-        let (head, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        Self(u64::from_le_bytes(*head))
+        Self(first_quarter(digest(&hasher.database, &[database_name(database).as_bytes()])))
     }
 }
 
@@ -141,6 +169,11 @@ impl AnchorTag {
 /// and Unicode's tables differ between releases of Rust, so only ASCII is lowered.
 fn database_name(database: &str) -> String {
     database.to_ascii_lowercase()
+}
+
+fn first_quarter(digest: [u8; 32]) -> u64 {
+    let (head, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+    u64::from_le_bytes(*head)
 }
 
 fn digest(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {

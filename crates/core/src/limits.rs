@@ -31,11 +31,15 @@
 mod freshness;
 mod gossip;
 mod handover;
+mod learning;
+mod observing;
 mod probes;
 
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
+pub use learning::*;
+pub use observing::*;
 pub use probes::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.

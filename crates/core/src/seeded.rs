@@ -56,11 +56,19 @@ pub enum Bug {
     FetchedCommitted,
     /// A node that leaves keeps its leases.
     LeasesKeptAtLeave,
+    /// Gossip about successors tells what came since the last message, not what was counted so far.
+    IncrementsGossiped,
+    /// A node that started again counts successors in the same life as before.
+    LifeReused,
+    /// What one principal's sessions teach is found by another's.
+    PrefetchCrossesPrincipals,
+    /// A prefetch is observed like a request, and brings about another one.
+    PrefetchRecursive,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::ReleaseGetThenDel,
         Self::FenceByOrder,
         Self::FenceNotAtomic,
@@ -85,6 +93,10 @@ impl Bug {
         Self::GossipAdmits,
         Self::FetchedCommitted,
         Self::LeasesKeptAtLeave,
+        Self::IncrementsGossiped,
+        Self::LifeReused,
+        Self::PrefetchCrossesPrincipals,
+        Self::PrefetchRecursive,
     ];
 }
 

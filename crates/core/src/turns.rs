@@ -6,7 +6,8 @@
 //! most P − 1 others have started, however many runs the others queue (F37).
 //!
 //! Misses and bypasses have a line each and take turns, so that neither is shed for the other's queue. Refreshes
-//! come after both: somebody has an answer already where a refresh waits, and nobody where a miss does (F42).
+//! come after both: somebody has an answer already where a refresh waits, and nobody where a miss does (F42). Prefetches
+//! have no line: what nobody has asked for takes a slot that nobody wants, and does not wait (F40).
 //!
 //! **What is shed before it waits.** A run that would wait for longer than it may, by what the runs before it
 //! have taken, is told so at once ([`Asked::WouldBeLate`]): queued it would cost a place and come to the same.
@@ -42,6 +43,8 @@ pub enum RunClass {
     Bypass,
     /// Nobody waits: a value is there already. What is asked in the background counts as one.
     Refresh,
+    /// Nobody has asked. It runs in a slot that is free at once, or not at all, so it is shed before all others.
+    Prefetch,
 }
 
 /// A run that waits.
@@ -207,7 +210,8 @@ impl<P: Ord + Clone> Turns<P> {
         match class {
             RunClass::Miss => &self.misses,
             RunClass::Bypass => &self.bypasses,
-            RunClass::Refresh => &self.refreshes,
+            // Never in it: see `judge`.
+            RunClass::Refresh | RunClass::Prefetch => &self.refreshes,
         }
     }
 
@@ -215,13 +219,16 @@ impl<P: Ord + Clone> Turns<P> {
         match class {
             RunClass::Miss => &mut self.misses,
             RunClass::Bypass => &mut self.bypasses,
-            RunClass::Refresh => &mut self.refreshes,
+            RunClass::Refresh | RunClass::Prefetch => &mut self.refreshes,
         }
     }
 
     /// Why this run had better not wait. Behind fewer runs than there are slots it always may: what the last runs took
     /// says too little of the next one.
     fn judge(&self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Option<Asked> {
+        if class == RunClass::Prefetch {
+            return Some(Asked::WouldBeLate);
+        }
         let is_shared = self.seen.has_other(principal, now);
         let (held_ms, slots) = (self.held_ms?, self.bounds.slots);
         // Runs that are called before it: those of its own line, of the other clients' line every second one, and of both
@@ -229,7 +236,7 @@ impl<P: Ord + Clone> Turns<P> {
         let before = |in_line: usize| match class {
             RunClass::Miss => in_line + self.bypasses.waiting.min(in_line + 1),
             RunClass::Bypass => in_line + self.misses.waiting.min(in_line + 1),
-            RunClass::Refresh => in_line + self.misses.waiting + self.bypasses.waiting,
+            RunClass::Refresh | RunClass::Prefetch => in_line + self.misses.waiting + self.bypasses.waiting,
         };
         #[expect(clippy::cast_precision_loss, reason = "runs, slots and milliseconds are far below 2^53")]
         let is_late = |before: usize| {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
+use hopcache_core::turns::RunClass;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -17,7 +18,7 @@ use crate::ask::{Query, RunBounds};
 use crate::engine::Engine;
 use crate::flight::{Seat, Wait};
 use crate::outcome::Reason;
-use crate::ports::{OriginError, OriginFault};
+use crate::ports::{OriginError, OriginFault, OriginRun};
 
 /// Where a statement goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,11 @@ impl Engine {
 
     /// What the server says, asked once for each statement text, however many keys of it are cold, and
     /// then remembered.
-    pub(crate) async fn server_word(&self, query: &Query) -> Result<StatementKind, OriginError> {
+    pub(crate) async fn server_word_for(
+        &self,
+        query: &Query,
+        class: RunClass,
+    ) -> Result<StatementKind, OriginError> {
         if let Some(kind) = self.words.get(query) {
             return Ok(kind);
         }
@@ -90,7 +95,7 @@ impl Engine {
             match self.questions.join(&word_key(query)) {
                 Seat::Full => break,
                 Seat::Lead(leader) => {
-                    let word = self.ask_server(query).await;
+                    let word = self.ask_server(query, class).await;
                     leader.land(word.clone());
                     return word;
                 }
@@ -108,12 +113,13 @@ impl Engine {
                 },
             }
         }
-        self.ask_server(query).await
+        self.ask_server(query, class).await
     }
 
-    async fn ask_server(&self, query: &Query) -> Result<StatementKind, OriginError> {
+    async fn ask_server(&self, query: &Query, class: RunClass) -> Result<StatementKind, OriginError> {
         let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: 0 };
-        let kind = self.ports.origin.kind(&query.reading(bounds, None)).await?;
+        let run = OriginRun { class, ..query.reading(bounds, None) };
+        let kind = self.ports.origin.kind(&run).await?;
         self.words.set(query, kind);
         Ok(kind)
     }

@@ -16,6 +16,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 
 use crate::ask::Freshness;
+use crate::prefetch::Ticket;
 use crate::refresh::Pace;
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
@@ -47,6 +48,8 @@ pub struct MemoryCopy {
     pub(crate) pace: Pace,
     /// How often it is asked for.
     pub heat: Heat,
+    /// Of a prefetch that brought it. With its last holder it ends as wasted, unless somebody was answered with it.
+    ticket: Option<Arc<Ticket>>,
 }
 
 /// What a copy is rendered from.
@@ -160,6 +163,7 @@ impl MemoryCopy {
             left_at: AtomicU64::new(0),
             pace: Pace::default(),
             heat: Heat::new(times.read_started, None),
+            ticket: None,
         }
     }
 
@@ -171,7 +175,8 @@ impl MemoryCopy {
             Content::Passing(result) => Content::Passing(result.clone()),
             Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
-        Self { owner: self.owner, ..Self::of(content, times, None, self.database_tag) }
+        let ticket = self.ticket.clone();
+        Self { owner: self.owner, ticket, ..Self::of(content, times, None, self.database_tag) }
     }
 
     /// The same copy, known to be this principal's.
@@ -184,6 +189,24 @@ impl MemoryCopy {
     #[must_use]
     pub fn with_heat(self, heat: Heat) -> Self {
         Self { heat, ..self }
+    }
+
+    /// The same copy, brought by a prefetch if by one.
+    #[must_use]
+    pub(crate) fn with_ticket(self, ticket: Option<Arc<Ticket>>) -> Self {
+        Self { ticket, ..self }
+    }
+
+    /// Of the prefetch that brought it.
+    pub(crate) fn ticket(&self) -> Option<&Ticket> {
+        self.ticket.as_deref()
+    }
+
+    /// A demand request is answered with it, or a new owner gets it for one.
+    pub(crate) fn serves_demand(&self) {
+        if let Some(ticket) = &self.ticket {
+            ticket.used();
+        }
     }
 
     /// Its soft TTL, jitter included.
@@ -336,7 +359,8 @@ impl MemoryCopy {
         };
         let renderings = self.renderings.iter().filter_map(OnceLock::get);
         let renderings: usize = renderings.map(|body| allocated_bytes(body.len())).sum();
-        allocated_bytes(content) + renderings + COPY_OVERHEAD_BYTES
+        let ticket = self.ticket.as_ref().map_or(0, |_| allocated_bytes(size_of::<Ticket>()));
+        allocated_bytes(content) + renderings + ticket + COPY_OVERHEAD_BYTES
     }
 }
 

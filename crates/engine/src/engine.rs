@@ -29,7 +29,10 @@ use crate::leaving::Leaving;
 use crate::outcome::Event;
 use crate::pause::Awake;
 use crate::peer_breakers::PeerBreakers;
-use crate::ports::{Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Store, StoreError};
+use crate::ports::{
+    Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Spread, Store, StoreError,
+};
+use crate::prefetch::{Learner, Learning, PrefetchPolicy, Tickets};
 use crate::refresh::Queue;
 use crate::restraint::Restraint;
 use crate::route::SharedHop;
@@ -49,6 +52,8 @@ pub struct Ports {
     pub origin: Arc<dyn Origin>,
     /// The other nodes.
     pub peers: Arc<dyn Peers>,
+    /// What is told to all nodes at once.
+    pub spread: Arc<dyn Spread>,
     /// Who owns what.
     pub routing: Arc<dyn Routing>,
     /// Copies in this node's memory.
@@ -90,6 +95,8 @@ pub struct Policy {
     pub collapses: bool,
     /// Early refresh.
     pub refresh: RefreshPolicy,
+    /// Prefetch of what sessions ask next.
+    pub prefetch: PrefetchPolicy,
     /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
     /// [`limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
@@ -148,6 +155,8 @@ pub struct Engine {
     pub(crate) refusals: Semaphore,
     pub(crate) peer_breakers: PeerBreakers,
     pub(crate) restraint: Restraint,
+    pub(crate) learning: Learning,
+    pub(crate) prefetch: Arc<Tickets>,
     store_trouble: Mutex<StoreTrouble>,
 }
 
@@ -181,6 +190,9 @@ impl Engine {
         let bounds = FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
         let handover = Handover::new(ports.routing.view());
         let began = ports.clock.now();
+        let learning = Learning::new(&me, &secrets.hasher, &policy.prefetch, &ports.clock);
+        let prefetch = Tickets::new(Arc::clone(&ports.observer));
+        prefetch.teach(Arc::clone(&learning.feedback) as Arc<dyn Learner>);
         Arc::new(Self {
             ports,
             policy,
@@ -209,6 +221,8 @@ impl Engine {
             refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
             peer_breakers: PeerBreakers::default(),
             restraint: Restraint::default(),
+            learning,
+            prefetch,
             store_trouble: Mutex::default(),
         })
     }
@@ -268,6 +282,8 @@ impl Engine {
         self.queue.end();
         self.tasks.close();
         self.tasks.wait().await;
+        // What nobody has used until now stays pending.
+        self.prefetch.end();
         self.give_back_leases().await;
     }
 

@@ -72,7 +72,7 @@ impl Engine {
             Some(node) if *node != self.me.node => self.inspect_at(node, &query.key).await,
             _ => Some(self.inspect_here(&query.key)),
         };
-        let outlook = owner.map(|seen| seen.outlook).unwrap_or_default();
+        let outlook = owner.as_ref().map(|seen| seen.outlook).unwrap_or_default();
         let refresh = self.refresh_view(query, hints, outlook);
         Explanation { verdict: self.verdict(query), order, entry, store_error, owner, lease, refresh }
     }

@@ -275,7 +275,12 @@ impl Engine {
         self.look_after_pause().await;
         let has_read_as_much = log == LogCursor::default() || log == self.handover.log_read();
         let copy = self.ports.memory.get(key).filter(|copy| has_read_as_much && copy.near_hits().is_none());
-        let moved = copy.and_then(|copy| self.moved(key, &copy));
+        let moved = copy.and_then(|copy| {
+            let moved = self.moved(key, &copy)?;
+            // The new owner asks for a request, not for a prediction (`prefetch/launch.rs`).
+            copy.serves_demand();
+            Some(moved)
+        });
         if moved.is_some() {
             self.note(Event::Handover(HandoverWord::Given));
         }

@@ -18,6 +18,7 @@ use crate::outcome::{
     Answer, Cause, Class, Detail, Event, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use crate::ports::OriginFault;
+use crate::prefetch::Resolution;
 use crate::span::scaled;
 
 /// What this node makes of a request.
@@ -108,6 +109,7 @@ impl Engine {
                 Seat::Full => break,
                 Seat::Follow(follower) => {
                     self.note(Event::Joined);
+                    self.prefetch.joined(&ask.query.key);
                     (follower, Role::Joined)
                 }
                 Seat::Lead(leader) => {
@@ -327,6 +329,12 @@ impl Engine {
                 self.stale_outcome(ask, copy, now)
             }
             Landing::Ran { copy, live, kept, detail } => {
+                if role == Role::Joined
+                    && let Some(ticket) = copy.ticket()
+                {
+                    // It landed between this request's joining and its being seen to have: see `Tickets::joined`.
+                    ticket.settle(Resolution::Late);
+                }
                 let answer = match live {
                     Some((form, body)) if *form == ask.form => Answer::Body(body.clone()),
                     _ => answer_of(copy, ask),
@@ -355,6 +363,7 @@ impl Engine {
         detail: Option<Detail>,
         now: MonoTime,
     ) -> Outcome {
+        copy.serves_demand();
         let detail = detail.or(self.is_for_want_of_a_store(copy).then_some(Detail::Degraded));
         let is_new_form = !copy.has_rendering(ask.form);
         let answer = answer_of(copy, ask);

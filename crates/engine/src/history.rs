@@ -108,6 +108,11 @@ impl History {
         known.volatility = known.volatility.or(volatility);
     }
 
+    /// What a run of a pattern takes on average.
+    pub(crate) fn mean_ms(&self, pattern: PatternId) -> Option<f64> {
+        Some(self.patterns.peek(&pattern)?.cost.cost()?.mean_ms)
+    }
+
     /// Requests per second of a key, as last seen.
     pub(crate) fn rate_per_s(&self, key: &QueryKey) -> Option<f32> {
         self.keys.peek(key)?.rate_per_s

@@ -18,6 +18,7 @@ use crate::handover::Brought;
 use crate::holdings::Held;
 use crate::outcome::{Cause, Detail, Event, Kept, Reason};
 use crate::ports::{OriginError, OriginFault};
+use crate::prefetch::Ticket;
 use crate::win::Win;
 
 /// What a flight tells its leader and its followers alike.
@@ -71,6 +72,8 @@ pub(crate) struct Errand {
     pub(crate) stale_use: StaleUse,
     /// By when a refresh has ended; a request's own deadline bounds its wait, and not the run.
     pub(crate) until: Option<MonoTime>,
+    /// Of a prefetch, once its run begins: what it brings has it too.
+    pub(crate) ticket: Option<Arc<Ticket>>,
 }
 
 impl Errand {
@@ -87,6 +90,7 @@ impl Errand {
                 Freshness { stale_max_ms, .. } => StaleUse::Serve { past_max_ms: stale_max_ms },
             },
             until: None,
+            ticket: None,
         }
     }
 }
@@ -129,7 +133,7 @@ impl From<Landing> for Flown<'_> {
     }
 }
 
-type KeyLeader = Leader<QueryKey, Arc<Landed>>;
+pub(crate) type KeyLeader = Leader<QueryKey, Arc<Landed>>;
 
 impl Engine {
     /// Starts the leader's task.

@@ -33,6 +33,7 @@ mod pause;
 mod peer_breakers;
 mod peer_side;
 pub mod ports;
+pub mod prefetch;
 pub mod purge;
 mod refresh;
 mod restraint;

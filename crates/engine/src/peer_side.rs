@@ -14,9 +14,10 @@ use crate::lead::Errand;
 use crate::message::{BadMessage, ForwardedAsk, Question, Reply, decode_question, encode_reply};
 use crate::outcome::{Answer, Cause, Class, Detail, Outcome};
 use crate::outlook::{self, Outlook};
+use crate::prefetch::{PrefetchedView, Ticket, view};
 
 /// What memory and flights of a node hold under a key.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inspection {
     /// Age of the memory copy, in milliseconds.
     pub memory_age_ms: Option<u64>,
@@ -24,6 +25,8 @@ pub struct Inspection {
     pub flight_followers: Option<u32>,
     /// Its next refresh.
     pub outlook: Outlook,
+    /// The prefetch that brought the copy.
+    pub prefetched: Option<PrefetchedView>,
 }
 
 impl Engine {
@@ -42,6 +45,14 @@ impl Engine {
             }
             Question::Wanted { key, log } => Ok(self.give(&key, log).await),
             Question::Plans(plans) => Ok(self.learn_all(&plans)),
+            Question::Fields(keys) => Ok(self.give_fields(&keys)),
+            Question::Pull(digest) => self.answer_pull(&digest),
+            Question::Observed(observed) => Ok(self.take_observed(&observed)?),
+            Question::Prefetch(sent) => {
+                let order = sent.read(&self.hasher, &self.policy.procedures)?;
+                Ok(Bytes::copy_from_slice(&[self.launch_prefetch(order).to_byte()]))
+            }
+            Question::FlushWaste => Ok(self.serve_flush()),
             Question::Inspect(key) => Ok(encode_inspection(&self.inspect_here(&key))),
         }
     }
@@ -88,6 +99,7 @@ impl Engine {
         let detail = self.is_for_want_of_a_store(&copy).then_some(Detail::Degraded);
         let how = how(&copy, Class::Hit, detail, now);
         let body = copy.rendering(forwarded.form).ok()?;
+        copy.serves_demand();
         let near_ms = match forwarded.near_hits {
             Some(_) => self.near_ms_for_others((&forwarded.key, &copy), body.len(), now),
             None => Millis::ZERO,
@@ -104,6 +116,7 @@ impl Engine {
             memory_age_ms: self.own_copy(key).map(|copy| copy.age_ms(self.now()).0),
             flight_followers: self.flights.followers(key),
             outlook: self.outlook_here(key),
+            prefetched: self.own_copy(key).and_then(|copy| copy.ticket().map(Ticket::view)),
         }
     }
 }
@@ -113,6 +126,7 @@ fn encode_inspection(seen: &Inspection) -> Bytes {
     writer.int(seen.memory_age_ms.and_then(|age| i64::try_from(age).ok()).unwrap_or(-1));
     writer.int(seen.flight_followers.map_or(-1, i64::from));
     outlook::write(&seen.outlook, &mut writer);
+    view::write(seen.prefetched.as_ref(), &mut writer);
     writer.into_bytes().into()
 }
 
@@ -124,5 +138,6 @@ pub(crate) fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
         memory_age_ms: u64::try_from(age).ok(),
         flight_followers: u32::try_from(followers).ok(),
         outlook: outlook::read(&mut reader),
+        prefetched: view::read(&mut reader),
     })
 }

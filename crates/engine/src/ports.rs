@@ -315,6 +315,23 @@ pub trait Peers: Send + Sync + 'static {
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError>;
 }
 
+/// What this node spreads to all others beside their membership, as well as it goes: lost, late, twice, in any order.
+/// What the others spread comes to [`Engine::heard_spread`](crate::Engine::heard_spread).
+pub trait Spread: Send + Sync + 'static {
+    /// Spreads a piece of at most `GOSSIP_SPREAD_BYTES_MAX` bytes; false where it is known to be lost. Never blocks.
+    fn spread(&self, piece: Bytes) -> bool;
+}
+
+/// Spreads nothing: for a node whose peers only ever ask.
+#[derive(Debug, Clone, Copy)]
+pub struct SpreadsNothing;
+
+impl Spread for SpreadsNothing {
+    fn spread(&self, _: Bytes) -> bool {
+        false
+    }
+}
+
 /// Who owns which key, and who can be asked at all.
 pub trait Routing: Send + Sync + 'static {
     /// The view in force; an immutable snapshot.

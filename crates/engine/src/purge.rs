@@ -161,7 +161,7 @@ impl Engine {
     ///
     /// Not only those on the ring: one that drains, or joins, has near copies; and former owners are asked for what they
     /// left (`handover.rs`), whether they drain or this node alone has lost sight of them.
-    fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
+    pub(crate) fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
         let view = self.ports.routing.view();
         let ring: Vec<NodeName> = match scope {
             Scope::Key(key) => view.order(key).cloned().collect(),
@@ -228,6 +228,7 @@ impl Engine {
             let page = self.ports.store.invalidations_since(cursor).await;
             self.saw_store(&page);
             let mut is_more = false;
+            self.sweep_prefetches();
             if let Ok(page) = page {
                 is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
                 // A first look that came late may have missed what concerns copies kept meanwhile.

@@ -30,6 +30,7 @@ pub(crate) const fn class_of(cause: Cause) -> RunClass {
         Cause::Miss => RunClass::Miss,
         Cause::Refresh => RunClass::Refresh,
         Cause::Write | Cause::Bypass => RunClass::Bypass,
+        Cause::Prefetch => RunClass::Prefetch,
     }
 }
 
@@ -57,8 +58,8 @@ impl Engine {
             return;
         }
         self.note(Event::Shed(class));
-        // That refreshes give way is meant, and nobody lacks an answer for it.
-        if class != RunClass::Refresh {
+        // That refreshes and prefetches give way is meant, and nobody lacks an answer for it.
+        if !matches!(class, RunClass::Refresh | RunClass::Prefetch) {
             self.restraint.shed_at.store(self.now().0.max(1), Ordering::Relaxed);
         }
     }

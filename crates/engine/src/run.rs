@@ -20,7 +20,7 @@ use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
 use crate::engine::Engine;
 use crate::holdings::Held;
 use crate::lead::{Errand, Landing};
-use crate::outcome::{Detail, Event, FaultWord, Kept, Reason};
+use crate::outcome::{Cause, Detail, Event, FaultWord, Kept, Reason};
 use crate::ports::{OriginError, OriginFault, StoreError};
 use crate::restraint::class_of;
 use crate::span::{jittered_ttl, scaled};
@@ -57,7 +57,7 @@ impl Engine {
         let query = &errand.query;
         let token = lease.map(|lease| lease.token);
         let asked_at = self.now();
-        let word = self.server_word(query).await;
+        let word = self.server_word_for(query, class_of(errand.cause)).await;
         // Only now: whoever asked for the word may have used up a refresh's time.
         let timeout_ms = self.policy.run_timeout_ms;
         let timeout_ms = errand.until.map_or(timeout_ms, |until| timeout_ms.min(until.since(self.now())));
@@ -72,6 +72,10 @@ impl Engine {
             }
             Ok(StatementKind::Read) => {}
             Ok(_) => return self.land_without(query, token, Landing::NotARead(Reason::Write)).await,
+            // Nobody asked for its failure (I6: nobody vouches for a read either).
+            Err(OriginError { kind: OriginFault::Failed(_), .. }) if errand.cause == Cause::Prefetch => {
+                return self.land_without(query, token, Landing::NotARead(Reason::Unknown)).await;
+            }
             // A text that cannot be planned fails when it is run, with its own positions in the
             // message; access mode READ keeps that harmless.
             Err(OriginError { kind: OriginFault::Failed(_), .. }) => {
@@ -85,7 +89,9 @@ impl Engine {
                 self.note_end(&query.key, asked_at, Some(&error.kind));
                 self.note_shed(class_of(errand.cause), &error.kind, error.was_sent);
                 self.note(Event::OriginFault(FaultWord::from(&error.kind)));
-                self.mark_origin_failed(&query.key, &error.kind);
+                if errand.cause != Cause::Prefetch {
+                    self.mark_origin_failed(&query.key, &error.kind);
+                }
                 return self.land_without(query, token, Landing::Failed(error)).await;
             }
         }
@@ -169,7 +175,7 @@ impl Engine {
         }
         let copy = MemoryCopy::new(&result, times, token, query.database_tag);
         let copy = copy.of_principal(query.identity.scope).with_heat(self.heat_of(&query.key));
-        let copy = Arc::new(copy);
+        let copy = Arc::new(copy.with_ticket(errand.ticket.clone()));
         drop(result);
         let (kept, detail) = match lease {
             None if !self.policy.collapses => (Kept::Skipped, None),
@@ -340,6 +346,9 @@ impl UnderWay<'_> {
         let took_ms = engine.now().since(read_started);
         if was_sent {
             engine.note(Event::OriginRun { cause: errand.cause, took_ms });
+            if errand.cause == Cause::Miss {
+                engine.prefetch.demand_miss();
+            }
         }
         // A refresh may have less time than a request's run, which is not held back for it. What it took to come here
         // is no matter.
@@ -351,7 +360,10 @@ impl UnderWay<'_> {
         if let Some(fault) = fault {
             engine.note_shed(class_of(errand.cause), fault, was_sent);
             engine.note(Event::OriginFault(FaultWord::from(fault)));
-            engine.mark_origin_failed(&errand.query.key, fault);
+            // That nobody gave a prefetch a slot says nothing of what is there.
+            if was_sent || errand.cause != Cause::Prefetch {
+                engine.mark_origin_failed(&errand.query.key, fault);
+            }
         }
         took_ms
     }

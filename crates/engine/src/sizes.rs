@@ -33,6 +33,10 @@ pub struct Sizes {
     pub degrees: usize,
     /// Copies put aside for those who wait for a run.
     pub spares: usize,
+    /// Prefetches under way.
+    pub prefetches: usize,
+    /// Launched entries that wait to be used.
+    pub tickets: usize,
     /// Copies in memory.
     pub copies: u64,
 }
@@ -62,6 +66,8 @@ impl Engine {
             setbacks: self.setbacks.len(),
             degrees: self.degrees.len(),
             spares: self.spares.len(),
+            prefetches: self.prefetch.flying(),
+            tickets: self.prefetch.pending(),
             copies: self.ports.memory.size().0,
         }
     }

@@ -10,8 +10,10 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    ForwardedAsk, KeyPlan, Moved, Question, Reply, decode_moved, decode_question, decode_reply, encode_ask,
-    encode_inspect, encode_moved, encode_plans, encode_purge, encode_reply, encode_wanted,
+    ForwardedAsk, KeyPlan, Moved, Observation, Observed, Question, Reply, decode_fields, decode_moved,
+    decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted, encode_flush_waste,
+    encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
+    encode_reply, encode_wanted,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
@@ -57,13 +59,53 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Purge(scope)) => assert!(bytes.starts_with(&encode_purge(&scope))),
         Ok(Question::Inspect(key)) => assert!(bytes.starts_with(&encode_inspect(&key))),
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
+        Ok(Question::Prefetch(head)) => {
+            let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
+            assert_eq!(order.query.key, head.key, "what is run is the query of the key it came with");
+            let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
+                panic!("what is written is read")
+            };
+            let again = HASHER.with(|hasher| again.read(hasher, &[]).expect("what is written is read"));
+            assert_eq!((again.source, again.form, again.kind), (order.source, order.form, order.kind));
+            assert_eq!(again.query.statement, order.query.statement);
+        }
+        Ok(Question::FlushWaste) => assert_eq!(bytes, encode_flush_waste()),
         Ok(Question::Plans(plans)) => {
             let Ok(Question::Plans(again)) = decode_question(&encode_plans(&plans)) else {
                 panic!("what is written is read")
             };
             assert_eq!(again, plans, "a number that is believed is believed again");
         }
+        Ok(Question::Observed(observed)) => check_observed(&observed),
+        Ok(Question::Fields(keys)) => assert_eq!(bytes, encode_fields_wanted(&keys)),
+        Ok(Question::Pull(digest)) => assert_eq!(bytes, encode_pull(&digest)),
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// What is observed says the same when it is told on.
+fn check_observed(observed: &Observed) {
+    let now = MonoTime(1 << 40);
+    let read = |observed: &Observed| HASHER.with(|hasher| observed.read(hasher, &[], now));
+    let Ok(all) = read(observed) else { return };
+    let again: Vec<_> = encode_observed(&all, now)
+        .into_iter()
+        .flat_map(|(message, count)| {
+            let Ok(Question::Observed(again)) = decode_question(&message) else {
+                panic!("what is written is read")
+            };
+            let again = read(&again).expect("what is written is read");
+            assert_eq!(again.len(), count);
+            again
+        })
+        .collect();
+    assert_eq!(again.len(), all.len());
+    for (one, other) in all.iter().zip(&again) {
+        assert_eq!(
+            (one.query.key, one.session, one.form, one.began, one.ended),
+            (other.query.key, other.session, other.form, other.began, other.ended)
+        );
+        assert_eq!(one.query.identity.scope, other.query.identity.scope);
     }
 }
 
@@ -75,6 +117,10 @@ fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
 fn check_reply(bytes: &Bytes) {
     if let Ok(Some(moved)) = decode_moved(bytes) {
         assert_eq!(decode_moved(&encode_moved(Some(&moved))), Ok(Some(moved)));
+    }
+    if let Ok(fields) = decode_fields(bytes, 2) {
+        let written = encode_fields(fields.iter().cloned().map(|fields| fields.map(Arc::new)));
+        assert_eq!(decode_fields(&written, 2), Ok(fields));
     }
     let Ok(reply) = decode_reply(bytes) else { return };
     if let Reply::Near(outcome, _) = &reply {
@@ -160,6 +206,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let cost = Cost { mean_ms: 80.0, tail_ms: 240.0 };
     let plan = KeyPlan { cost, rate_per_s: Some(12.5), degree: None, volatility: Some(1.5) };
     seeds.push(question(encode_plans(&[(QueryKey([4; 32]), plan)])));
+    seeds.push(question(encode_fields_wanted(&[QueryKey([5; 32]), QueryKey([6; 32])])));
+    seeds.push(question(encode_pull(b"a digest")));
+    let seen = |session| Observation {
+        query: Arc::clone(&plain.query),
+        session,
+        form: plain.form,
+        began: MonoTime(7_000),
+        ended: MonoTime(9_000),
+    };
+    let seen = [seen(Some(SessionTag([3; 16]))), seen(None)];
+    seeds.extend(encode_observed(&seen, MonoTime(12_000)).into_iter().map(|(bytes, _)| question(bytes)));
     let moved = Moved { left_ms: Millis(9), plan, entry: Bytes::from_static(b"sealed") };
     seeds.push([vec![1], encode_moved(Some(&moved)).to_vec()].concat());
     seeds.extend(replies().iter().map(|reply| [vec![1], encode_reply(reply).to_vec()].concat()));

@@ -99,6 +99,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
             crowded: MINUTE,
         },
         head_bytes_max: 16 << 10,
+        says_addresses: false,
     };
     let refusals = Refusals { words: |_| None, noted: Arc::new(|_| {}) };
     let (connections, stop) = (TaskTracker::new(), CancellationToken::new());

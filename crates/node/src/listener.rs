@@ -8,6 +8,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +42,14 @@ pub struct ListenerBounds {
     pub patience: Patience,
     /// Bytes of a request's head at the most.
     pub head_bytes_max: usize,
+    /// Whether each request says from which address it came ([`ClientAddr`]).
+    pub says_addresses: bool,
 }
+
+/// The address at the other end of a request's connection: the client's, or that of whatever stands before us. No header
+/// changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddr(pub IpAddr);
 
 /// What a listener says to those whom no service answers, and who hears of them.
 #[derive(Clone)]
@@ -140,6 +148,7 @@ pub async fn serve<S, B>(
         };
         let Some(stream) = accepted else { continue };
         let (house, service) = (house.clone(), service.clone());
+        let service = of_client(service, house.bounds, &stream);
         if let Some(place) = house.room.enter() {
             is_full &= house.room.is_crowded();
             connections.spawn(async move {
@@ -161,8 +170,24 @@ pub async fn serve<S, B>(
         }
     }
     for stream in connected(listener) {
-        connections.spawn(converse(stream, service.clone(), house.clone()));
+        let service = of_client(service.clone(), house.bounds, &stream);
+        connections.spawn(converse(stream, service, house.clone()));
     }
+}
+
+/// The service as one connection's requests meet it.
+fn of_client<S, B>(service: S, bounds: ListenerBounds, stream: &TcpStream) -> impl Answers<B> + use<S, B>
+where
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
+    let addr = bounds.says_addresses.then(|| stream.peer_addr().ok()).flatten();
+    service_fn(move |mut request: Request<Incoming>| {
+        if let Some(addr) = addr {
+            request.extensions_mut().insert(ClientAddr(addr.ip()));
+        }
+        service.call(request)
+    })
 }
 
 /// Connections that the kernel made and nobody has accepted: closing the listener would reset them, and

@@ -10,8 +10,8 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
-    RefreshWord, Role,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, ObservationWord, Outcome,
+    PrefetchWord, Reason, RefreshWord, Role, ShareWord,
 };
 use hopcache_engine::ports::Observer;
 use metrics::Counter;
@@ -47,6 +47,8 @@ pub struct Meters {
     near_hits: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ words::DEGREES.len() }>,
+    observations: Family<{ words::OBSERVATIONS.len() }>,
+    shared: Family<{ words::SHARED.len() }>,
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
     forwards: Family<{ words::FORWARDS.len() }>,
@@ -55,6 +57,7 @@ pub struct Meters {
     grants: Family<{ words::GRANTS.len() }>,
     contention: Counter,
     refresh: Refreshes,
+    prefetch: Prefetches,
     breaker: Family<{ words::BREAKER_STATES.len() }>,
     origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
     peer_breaker: Family<{ words::BREAKER_STATES.len() }>,
@@ -80,6 +83,14 @@ struct Refreshes {
     retried: Counter,
     dropped: Counter,
     late: Counter,
+}
+
+struct Prefetches {
+    launched: Counter,
+    used: Counter,
+    late: Counter,
+    wasted: Counter,
+    skipped: Family<{ words::SKIPS.len() }>,
 }
 
 struct Times {
@@ -130,6 +141,7 @@ impl Meters {
             stampede_followers,
             gauges: Gauges::register(),
             refresh: Refreshes::register(),
+            prefetch: Prefetches::register(),
             times: Times::register(),
             hits: BusyCounter::new(defined::HITS.counter()),
             misses: defined::MISSES.counter(),
@@ -140,6 +152,8 @@ impl Meters {
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &words::DEGREES),
+            observations: Family::new(defined::OBSERVATIONS, "outcome", &words::OBSERVATIONS),
+            shared: Family::new(defined::SHARED, "outcome", &words::SHARED),
             runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
             run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
             forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
@@ -327,6 +341,28 @@ impl Refreshes {
     }
 }
 
+impl Prefetches {
+    fn register() -> Self {
+        Self {
+            launched: defined::PREFETCHES.counter(),
+            used: defined::PREFETCHES_USED.counter(),
+            late: defined::PREFETCHES_LATE.counter(),
+            wasted: defined::PREFETCHES_WASTED.counter(),
+            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
+        }
+    }
+
+    fn count(&self, word: PrefetchWord) {
+        match word {
+            PrefetchWord::Launched => self.launched.increment(1),
+            PrefetchWord::Used => self.used.increment(1),
+            PrefetchWord::Late => self.late.increment(1),
+            PrefetchWord::Wasted => self.wasted.increment(1),
+            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
+        }
+    }
+}
+
 impl Times {
     fn register() -> Self {
         let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
@@ -384,6 +420,9 @@ impl Observer for Meters {
                 self.handovers.add_many(place, count.into());
             }
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
+            Event::Observed(word, count) => self.observations.add_many(observation_place(word), count.into()),
+            Event::Shared(word, count) => self.shared.add_many(share_place(word), count.into()),
+            Event::Prefetch(word) => self.prefetch.count(word),
         }
     }
 }
@@ -401,6 +440,7 @@ const fn class_place(class: RunClass) -> usize {
         RunClass::Miss => 0,
         RunClass::Bypass => 1,
         RunClass::Refresh => 2,
+        RunClass::Prefetch => 3,
     }
 }
 
@@ -410,6 +450,7 @@ const fn cause_place(cause: Cause) -> usize {
         Cause::Refresh => 1,
         Cause::Write => 2,
         Cause::Bypass => 3,
+        Cause::Prefetch => 4,
     }
 }
 
@@ -450,6 +491,31 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::TimedOut => 2,
         ForwardWord::Refused => 3,
         ForwardWord::LeftOut => 4,
+    }
+}
+
+const fn observation_place(word: ObservationWord) -> usize {
+    match word {
+        ObservationWord::Sent => 0,
+        ObservationWord::Dropped => 1,
+        ObservationWord::TooLong => 2,
+        ObservationWord::Crowded => 3,
+        ObservationWord::Unreached => 4,
+        ObservationWord::Taken => 5,
+        ObservationWord::Refused => 6,
+        ObservationWord::Learned => 7,
+    }
+}
+
+const fn share_place(word: ShareWord) -> usize {
+    match word {
+        ShareWord::Spread => 0,
+        ShareWord::Unspread => 1,
+        ShareWord::Merged => 2,
+        ShareWord::Known => 3,
+        ShareWord::Refused => 4,
+        ShareWord::Pulled => 5,
+        ShareWord::Unreached => 6,
     }
 }
 

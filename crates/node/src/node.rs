@@ -22,6 +22,7 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
+use hopcache_engine::prefetch::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, RingChange, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -33,7 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{RefreshMode, RefreshSection, Report, Secret, Settings};
+use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
@@ -161,12 +162,14 @@ impl Node {
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
         let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
+        let (gossip, talk) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
             store: backends.store,
             origin: Arc::clone(&backends.origin),
             peers: Arc::new(PeerClient::new(Arc::clone(&link), Arc::clone(&members))),
+            spread: Arc::new(gossip.clone()),
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
@@ -187,7 +190,6 @@ impl Node {
         let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
         let join_timeout = settings.cluster.join_timeout_ms.duration();
         let prober = Prober::new(Arc::clone(&members), Arc::clone(&link), &seeds);
-        let (gossip, talk) = gossip(socket, keys.clone(), members, Arc::clone(&standing.meters));
         let node = Self {
             client_addr: listeners.client.local_addr()?,
             standing,
@@ -203,7 +205,8 @@ impl Node {
             serve_on: settings.node.serve_on_ms.duration(),
         };
         node.start_background(prober);
-        node.spawn("gossip", talk.run());
+        let engine = Arc::clone(&node.standing.engine);
+        node.spawn("gossip", talk.telling(Box::new(move |piece| engine.heard_spread(piece))).run());
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
@@ -227,6 +230,12 @@ impl Node {
         self.spawn("invalidations", async move { match engine.follow_invalidations().await {} });
         let engine = Arc::clone(&self.standing.engine);
         self.spawn("peers", async move { match engine.look_after_peers().await {} });
+        let engine = Arc::clone(&self.standing.engine);
+        self.spawn("observations", async move { match engine.tell_observations().await {} });
+        let engine = Arc::clone(&self.standing.engine);
+        self.spawn("lessons", async move { match engine.learn_lessons().await {} });
+        let engine = Arc::clone(&self.standing.engine);
+        self.spawn("sharing", async move { match engine.share_lessons().await {} });
         let standing = Arc::clone(&self.standing);
         self.spawn("the ring", async move { watch_ring(&standing).await });
         let standing = Arc::clone(&self.standing);
@@ -244,12 +253,16 @@ impl Node {
     fn start_listeners(&self, listeners: Listeners, settings: &Settings, keys: Keyring, clock: SystemClock) {
         let clients_max =
             usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
+        let says_addresses = settings.prefetch.enabled && settings.prefetch.fallback_sessions;
         let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
             parting(front.service(), Arc::clone(&self.is_leaving)),
-            (bounds(clients_max), self.refusals(0, crate::front::answer::unserved)),
+            (
+                ListenerBounds { says_addresses, ..bounds(clients_max) },
+                self.refusals(0, crate::front::answer::unserved),
+            ),
             self.clients.clone(),
             stop,
         );
@@ -331,6 +344,7 @@ fn policy(settings: &Settings) -> Policy {
         stale_if_error_ms: settings.entry.stale_if_error,
         collapses: settings.entry.collapse,
         refresh: refresh_policy(&settings.refresh),
+        prefetch: prefetch_policy(&settings.prefetch),
         // Sharing off is a cache without all that hopcache adds, to measure against.
         near_rate_per_s_min: if settings.entry.collapse {
             limits::NEAR_RATE_PER_S_MIN
@@ -361,6 +375,23 @@ fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
     }
 }
 
+fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
+    let has = |kind| prefetch.kinds.contains(&kind);
+    PrefetchPolicy {
+        is_on: prefetch.enabled,
+        queries_max: prefetch.max_queries,
+        depth: prefetch.depth,
+        patterns_max: prefetch.max_patterns,
+        is_gossiped: prefetch.gossip,
+        kinds: Kinds {
+            exact: has(PrefetchKind::Exact),
+            template: has(PrefetchKind::Template),
+            neighbour: has(PrefetchKind::Neighbour),
+            overlap: has(PrefetchKind::Overlap),
+        },
+    }
+}
+
 /// The service; once the node leaves, each answer is its connection's last. Who keeps connections open
 /// goes elsewhere then, before idle ones are closed: a request could cross that closing on its way.
 fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> impl Answers<FrontBody> {
@@ -387,6 +418,7 @@ fn bounds(connections_max: usize) -> ListenerBounds {
             crowded: Duration::from_millis(limits::IDLE_CROWDED_TIMEOUT_MS),
         },
         head_bytes_max: limits::HEAD_BYTES_MAX,
+        says_addresses: false,
     }
 }
 

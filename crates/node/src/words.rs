@@ -6,6 +6,7 @@ use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
 use hopcache_engine::outlook::Timing;
+use hopcache_engine::prefetch::Skip;
 use hopcache_queryapi::headers::cache_status;
 
 use crate::farewell::Unserved;
@@ -13,7 +14,7 @@ use crate::farewell::Unserved;
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
 /// Labels of `hopcache_origin_runs_total`.
-pub const CAUSES: [&str; 4] = ["miss", "refresh", "write", "bypass"];
+pub const CAUSES: [&str; 5] = ["miss", "refresh", "write", "bypass", "prefetch"];
 /// Labels of `hopcache_origin_errors_total`.
 pub const FAULTS: [&str; 9] = [
     "failed",
@@ -29,18 +30,33 @@ pub const FAULTS: [&str; 9] = [
 /// Labels of `hopcache_forwards_total`.
 pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
 /// Labels of `hopcache_shed_total`, in the order in which they are shed least.
-pub const SHED: [&str; 3] = ["miss", "bypass", "refresh"];
+pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
 /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
 pub const PARTS: [&str; 5] = ["store", "origin", "peer", "load", "retries"];
 /// Labels of `hopcache_handover_total`.
 pub const HANDOVERS: [&str; 7] =
     ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
+/// Labels of `hopcache_observations_total`.
+pub const OBSERVATIONS: [&str; 8] =
+    ["sent", "dropped", "too_long", "crowded", "unreached", "taken", "refused", "learned"];
+/// Labels of `hopcache_learning_shared_total`.
+pub const SHARED: [&str; 7] = ["spread", "unspread", "merged", "known", "refused", "pulled", "unreached"];
 /// Labels of `hopcache_commits_total`.
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.
 pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
 /// Labels of `hopcache_degree_queries_total`.
 pub const DEGREES: [&str; 2] = ["known", "unknown"];
+/// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].
+pub const SKIPS: [&str; Skip::ALL.len()] = {
+    let mut words = [""; Skip::ALL.len()];
+    let mut place = 0;
+    while place < words.len() {
+        words[place] = Skip::ALL[place].as_str();
+        place += 1;
+    }
+    words
+};
 /// Labels of `hopcache_peer_unauthenticated_total`.
 pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept, Outcome,
-    Reason, RefreshWord, Role,
+    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept,
+    ObservationWord, Outcome, PrefetchWord, Reason, RefreshWord, Role, ShareWord,
 };
 
 /// How often each word occurred.
@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 92] = [
+pub const OUTCOMES: [&str; 98] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -59,6 +59,7 @@ pub const OUTCOMES: [&str; 92] = [
     "run refresh",
     "run write",
     "run bypass",
+    "run prefetch",
     "fault failed",
     "fault unauthorized",
     "fault transient",
@@ -107,6 +108,11 @@ pub const OUTCOMES: [&str; 92] = [
     "late",
     "near hit",
     "degree asked",
+    "prefetch launched",
+    "prefetch used",
+    "prefetch late",
+    "prefetch wasted",
+    "prefetch skipped",
     "answered by another node",
     "answered here",
     "body",
@@ -157,7 +163,7 @@ pub const FAULTS: [&str; 38] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 4] = [
+pub const EXCLUDED: [(&str, &str); 10] = [
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
     (
@@ -165,7 +171,16 @@ pub const EXCLUDED: [(&str, &str); 4] = [
         "a node of a seed has no hundred second tries in ten seconds: tests/living/degraded/peers.rs",
     ),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
+    ("run prefetch", NO_PREFETCH),
+    ("prefetch launched", NO_PREFETCH),
+    ("prefetch used", NO_PREFETCH),
+    ("prefetch late", NO_PREFETCH),
+    ("prefetch wasted", NO_PREFETCH),
+    ("prefetch skipped", NO_PREFETCH),
 ];
+
+const NO_PREFETCH: &str =
+    "no seed orders a prefetch: tests/prefetch has schedules of its own, random ones among them";
 
 impl Coverage {
     /// Counts one more.
@@ -238,6 +253,7 @@ impl Coverage {
                 Cause::Refresh => "run refresh",
                 Cause::Write => "run write",
                 Cause::Bypass => "run bypass",
+                Cause::Prefetch => "run prefetch",
             },
             Event::OriginFault(fault) => word_of_fault(*fault),
             Event::Commit(kept) => match kept {
@@ -274,6 +290,25 @@ impl Coverage {
                 HandoverWord::Learned(_) => "handover learned",
                 HandoverWord::HandedOn => "handover handed on",
             },
+            Event::Observed(word, _) => match word {
+                ObservationWord::Sent => "observation sent",
+                ObservationWord::Dropped => "observation dropped",
+                ObservationWord::TooLong => "observation too long",
+                ObservationWord::Crowded => "observation crowded",
+                ObservationWord::Unreached => "observation unreached",
+                ObservationWord::Taken => "observation taken",
+                ObservationWord::Refused => "observation refused",
+                ObservationWord::Learned => "observation learned",
+            },
+            Event::Shared(word, _) => match word {
+                ShareWord::Spread => "lesson spread",
+                ShareWord::Unspread => "lesson unspread",
+                ShareWord::Merged => "lesson merged",
+                ShareWord::Known => "lesson known",
+                ShareWord::Refused => "lesson refused",
+                ShareWord::Pulled => "lesson pulled",
+                ShareWord::Unreached => "lesson unreached",
+            },
             Event::Joined => "joined",
             Event::Landed { followers: 0 | 1 } => "landed alone",
             Event::Landed { .. } => "landed with followers",
@@ -291,6 +326,13 @@ impl Coverage {
             Event::Late => "late",
             Event::NearHit => "near hit",
             Event::DegreeAsked { .. } => "degree asked",
+            Event::Prefetch(word) => match word {
+                PrefetchWord::Launched => "prefetch launched",
+                PrefetchWord::Used => "prefetch used",
+                PrefetchWord::Late => "prefetch late",
+                PrefetchWord::Wasted => "prefetch wasted",
+                PrefetchWord::Skipped(_) => "prefetch skipped",
+            },
         });
     }
 }

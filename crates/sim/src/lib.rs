@@ -21,6 +21,7 @@ pub mod origin;
 pub mod profile;
 pub mod record;
 pub mod simulate;
+mod spread;
 pub mod store;
 pub mod storm;
 pub mod subject;

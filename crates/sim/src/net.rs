@@ -140,6 +140,13 @@ impl Net {
         self.hosts.lock().get(node).cloned()
     }
 
+    /// Every node but one, as it lives now.
+    pub(crate) fn others(&self, than: usize) -> Vec<(usize, Switch, Weak<Engine>)> {
+        let hosts = self.hosts.lock();
+        let others = hosts.values().filter(|host| host.life.node != than && !host.is_cut_off);
+        others.map(|host| (host.life.node, host.switch.clone(), Weak::clone(&host.engine))).collect()
+    }
+
     fn weather(&self) -> NetWeather {
         *self.weather.lock()
     }

@@ -115,6 +115,18 @@ impl Udp {
         }
     }
 
+    /// Whether the weather loses what is sent now.
+    pub(crate) fn loses(&self) -> bool {
+        let weather = self.state.lock().weather;
+        self.dice.chance(weather.lost)
+    }
+
+    /// How long what is sent now takes, at most `usual_ms` in fair weather.
+    pub(crate) fn late_ms(&self, usual_ms: u64) -> u64 {
+        let weather = self.state.lock().weather;
+        DELAY_MS + self.dice.below(usual_ms + weather.delay_ms_max + 1)
+    }
+
     fn arrive(&self, to: usize, datagram: Datagram) {
         let mut state = self.state.lock();
         let latest = state.arrived.entry((datagram.from, to)).or_default();

@@ -18,6 +18,7 @@ use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::{Event, Outcome, RefreshWord};
 use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
+use hopcache_engine::prefetch::PrefetchPolicy;
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
@@ -29,6 +30,7 @@ use crate::members::{RoutingPort, SimRouting};
 use crate::net::{Net, PeersPort};
 use crate::origin::{OriginPort, ScriptedOrigin, seeded_panic};
 use crate::record::{Life, Record};
+use crate::spread::SpreadPort;
 use crate::store::{SlotStore, StorePort};
 use crate::switch::Switch;
 use crate::talk::Word;
@@ -196,6 +198,7 @@ impl World {
             store: Arc::new(store),
             origin: Arc::new(origin),
             peers: Arc::new(peers.clone()),
+            spread: Arc::new(SpreadPort { net: Arc::clone(&self.net), by: life, switch: switch.clone() }),
             routing: Arc::new(RoutingPort(Arc::clone(&routing))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             observer: Arc::clone(&events) as Arc<dyn Observer>,
@@ -298,6 +301,7 @@ pub fn default_policy() -> Policy {
             retry_factor: 2.0,
         },
         near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
+        prefetch: PrefetchPolicy::OFF,
     }
 }
 
@@ -377,6 +381,11 @@ pub struct EventLog {
 }
 
 impl EventLog {
+    /// Shows each of them, in order.
+    pub fn each(&self, show: impl FnMut(&Event)) {
+        self.events.lock().iter().for_each(show);
+    }
+
     /// How many of them are such.
     #[must_use]
     pub fn count(&self, such: impl Fn(&Event) -> bool) -> usize {

@@ -47,6 +47,17 @@ impl Anchor {
     /// The anchor of `text` with these parameters (one PackStream map), if it surely has one.
     #[must_use]
     pub fn of(text: &str, params: &[u8]) -> Option<Self> {
+        Self::found(text, params).map(|found| found.anchor)
+    }
+
+    /// The anchor, and the name of the parameter that is its value; none where the text has the value itself.
+    #[must_use]
+    pub fn with_param(text: &str, params: &[u8]) -> Option<(Self, String)> {
+        let found = Self::found(text, params)?;
+        found.param.map(|param| (found.anchor, param.text))
+    }
+
+    fn found(text: &str, params: &[u8]) -> Option<Found> {
         if text.len() > ANCHOR_TEXT_BYTES_MAX {
             return None;
         }
@@ -83,6 +94,25 @@ impl Anchor {
     }
 }
 
+/// An anchor, and the parameter that its value came from.
+struct Found {
+    anchor: Anchor,
+    param: Option<Name>,
+}
+
+/// A scalar in the text.
+struct Scalar {
+    value: Vec<u8>,
+    /// The parameter that it came from.
+    param: Option<Name>,
+}
+
+impl Scalar {
+    fn found(self, label: Name, key: Name) -> Found {
+        Found { anchor: Anchor { label, key, value: self.value }, param: self.param }
+    }
+}
+
 /// A labelled node of the first `MATCH`, for what its `WHERE` says of it.
 struct Labelled {
     variable: Name,
@@ -91,7 +121,7 @@ struct Labelled {
 
 /// What a node pattern turned out to be.
 enum Node {
-    Anchor(Anchor),
+    Anchor(Found),
     Labelled(Labelled),
     Other,
 }
@@ -103,15 +133,16 @@ const CLAUSES: [&str; 9] =
 /// Words that stand between or before operands.
 const OPERATORS: [&str; 9] = ["WHERE", "AND", "NOT", "IN", "STARTS", "ENDS", "WITH", "CONTAINS", "IS"];
 
-struct Reading<'a> {
-    text: &'a str,
-    tokens: &'a [Token],
-    params: &'a [u8],
+/// A text that is being read.
+pub(super) struct Reading<'a> {
+    pub(super) text: &'a str,
+    pub(super) tokens: &'a [Token],
+    pub(super) params: &'a [u8],
 }
 
 impl Reading<'_> {
     /// The patterns of the first `MATCH`, left to right, then its `WHERE`.
-    fn first_match(&self, from: usize) -> Option<Anchor> {
+    fn first_match(&self, from: usize) -> Option<Found> {
         let mut at = from;
         let mut labelled = Vec::new();
         loop {
@@ -161,7 +192,7 @@ impl Reading<'_> {
         }
         if self.is(at, '{') {
             if let Some((key, value)) = self.property(at + 1) {
-                return Some(Node::Anchor(Anchor { label, key, value }));
+                return Some(Node::Anchor(value.found(label, key)));
             }
             at = self.behind_bracket(at)?;
         }
@@ -170,7 +201,7 @@ impl Reading<'_> {
     }
 
     /// The first entry of a map whose value is a scalar.
-    fn property(&self, from: usize) -> Option<(Name, Vec<u8>)> {
+    fn property(&self, from: usize) -> Option<(Name, Scalar)> {
         let mut at = from;
         loop {
             let key = self.name(at)?;
@@ -199,7 +230,7 @@ impl Reading<'_> {
     }
 
     /// Behind the relationship at `at`: `-`, `--`, `-[…]-`, with an arrow at either end.
-    fn relationship(&self, at: usize) -> Option<usize> {
+    pub(super) fn relationship(&self, at: usize) -> Option<usize> {
         let mut at = at + usize::from(self.is(at, '<'));
         if !self.is(at, '-') {
             return None;
@@ -216,7 +247,7 @@ impl Reading<'_> {
     }
 
     /// An equality that the `WHERE` from here on demands in any case: one part of an `AND` at its top.
-    fn conditions(&self, from: usize, labelled: &[Labelled]) -> Option<Anchor> {
+    fn conditions(&self, from: usize, labelled: &[Labelled]) -> Option<Found> {
         if !self.is_without_or(from) {
             return None;
         }
@@ -237,7 +268,7 @@ impl Reading<'_> {
     }
 
     /// Whether a clause begins at `at`, also one that this does not know: two operands never stand side by side.
-    fn begins_clause(&self, at: usize) -> bool {
+    pub(super) fn begins_clause(&self, at: usize) -> bool {
         let is_any = |at, words: &[&str]| words.iter().any(|word| self.is_keyword(at, word));
         let Some(before) = at.checked_sub(1) else { return true };
         if is_any(at, &CLAUSES) {
@@ -264,7 +295,7 @@ impl Reading<'_> {
     }
 
     /// `variable.key = value` or the other way round, with nothing on either side.
-    fn equality(&self, at: usize, labelled: &[Labelled]) -> Option<Anchor> {
+    fn equality(&self, at: usize, labelled: &[Labelled]) -> Option<Found> {
         let (place, value, behind) = match self.value(at) {
             Some((value, behind)) if self.is(behind, '=') => (behind + 1, value, behind + 4),
             _ => {
@@ -277,7 +308,7 @@ impl Reading<'_> {
             return None;
         }
         let node = labelled.iter().find(|node| node.variable.text == variable.text)?;
-        Some(Anchor { label: node.label.clone(), key, value })
+        Some(value.found(node.label.clone(), key))
     }
 
     fn ends_operand(&self, at: usize) -> bool {
@@ -286,9 +317,13 @@ impl Reading<'_> {
     }
 
     /// The scalar at `at` as PackStream, and where it ends.
-    fn value(&self, at: usize) -> Option<(Vec<u8>, usize)> {
+    fn value(&self, at: usize) -> Option<(Scalar, usize)> {
+        let mut param = None;
         let (value, behind) = if self.is(at, '$') {
-            (self.parameter(&self.name(at + 1)?.text)?, at + 2)
+            let name = self.name(at + 1)?;
+            let value = self.parameter(&name.text)?;
+            param = Some(name);
+            (value, at + 2)
         } else if self.is(at, '-') {
             (integer("-", self.literal(at + 1, TokenKind::Number)?)?, at + 2)
         } else if let Some(digits) = self.literal(at, TokenKind::Number) {
@@ -302,7 +337,7 @@ impl Reading<'_> {
             }
             (packed(|writer| writer.bool(is_true)), at + 1)
         };
-        (value.len() <= ANCHOR_VALUE_BYTES_MAX).then_some((value, behind))
+        (value.len() <= ANCHOR_VALUE_BYTES_MAX).then_some((Scalar { value, param }, behind))
     }
 
     fn parameter(&self, name: &str) -> Option<Vec<u8>> {
@@ -324,21 +359,21 @@ impl Reading<'_> {
         self.tokens.get(at).filter(|token| token.kind == kind).map(|token| token.text(self.text))
     }
 
-    fn is(&self, at: usize, punct: char) -> bool {
+    pub(super) fn is(&self, at: usize, punct: char) -> bool {
         self.tokens.get(at).is_some_and(|token| token.is(punct))
     }
 
-    fn is_word(&self, at: usize, word: &str) -> bool {
+    pub(super) fn is_word(&self, at: usize, word: &str) -> bool {
         self.literal(at, TokenKind::Word).is_some_and(|text| text.eq_ignore_ascii_case(word))
     }
 
     /// That word, where it cannot be the name of a property, a label or a parameter.
-    fn is_keyword(&self, at: usize, word: &str) -> bool {
+    pub(super) fn is_keyword(&self, at: usize, word: &str) -> bool {
         let is_name = at > 0 && ['.', ':', '$'].iter().any(|punct| self.is(at - 1, *punct));
         self.is_word(at, word) && !is_name
     }
 
-    fn name(&self, at: usize) -> Option<Name> {
+    pub(super) fn name(&self, at: usize) -> Option<Name> {
         if let Some(word) = self.literal(at, TokenKind::Word) {
             return Some(Name { text: word.to_owned(), is_quoted: false });
         }
@@ -353,7 +388,7 @@ impl Reading<'_> {
 
     /// Behind the token at `at`, or behind its bracket where it opens one. A bracket that closes none of ours ends
     /// the reading.
-    fn behind(&self, at: usize) -> Option<usize> {
+    pub(super) fn behind(&self, at: usize) -> Option<usize> {
         if self.closes(at) || self.tokens.get(at).is_none() {
             return None;
         }

@@ -2,6 +2,7 @@
 //! certainly is no cacheable read. The authority on reads and writes is the server, never this.
 
 pub mod anchor;
+pub mod columns;
 pub mod lexer;
 pub mod normal;
 pub mod pattern;

@@ -13,7 +13,10 @@
 //!
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
+mod learned;
 mod moved;
+mod observed;
+mod prefetch;
 mod reply;
 
 use std::sync::Arc;
@@ -29,7 +32,10 @@ use crate::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use crate::identity::{Credentials, Identity};
 use crate::ports::{AccessMode, LogCursor, Scope};
 
+pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
+pub use observed::{Observation, Observed, encode_observed};
+pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
@@ -40,6 +46,11 @@ const KIND_PURGE: u8 = 2;
 const KIND_INSPECT: u8 = 3;
 const KIND_WANTED: u8 = 4;
 const KIND_PLANS: u8 = 5;
+const KIND_OBSERVED: u8 = 7;
+const KIND_FIELDS: u8 = 8;
+const KIND_PULL: u8 = 9;
+const KIND_PREFETCH: u8 = 6;
+const KIND_FLUSH_WASTE: u8 = 10;
 
 /// Freshness of a question, as its head says it: not the plain rules.
 const OWN_ASK: u8 = 0;
@@ -86,6 +97,16 @@ pub enum Question {
     },
     /// What a node that leaves knows of keys that the asked one will own.
     Plans(Vec<(QueryKey, KeyPlan)>),
+    /// Answered requests of sessions that the asked node owns.
+    Observed(Observed),
+    /// The fields of the results of these keys.
+    Fields(Vec<QueryKey>),
+    /// What differs from this digest of what was learned.
+    Pull(Bytes),
+    /// A prefetch, for the owner of its key.
+    Prefetch(SentOrder),
+    /// Drop what was prefetched and not used.
+    FlushWaste,
 }
 
 /// The head of a forwarded request, and the rest of it unread.
@@ -192,6 +213,11 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
         KIND_INSPECT => Ok(Question::Inspect(QueryKey(head.take()?))),
         KIND_WANTED => moved::read_wanted(&mut head).map(|(key, log)| Question::Wanted { key, log }),
         KIND_PLANS => moved::read_plans(&mut head).map(Question::Plans),
+        KIND_FIELDS => learned::read_fields_wanted(&mut head).map(Question::Fields),
+        KIND_PULL => learned::read_pull(bytes.slice_ref(head.0)).map(Question::Pull),
+        KIND_OBSERVED => observed::read_observed(bytes.slice_ref(head.0)).map(Question::Observed),
+        KIND_PREFETCH => prefetch::read_order(&mut head, bytes).map(Question::Prefetch),
+        KIND_FLUSH_WASTE => head.end().map(|()| Question::FlushWaste),
         _ => Err(BadMessage::Form("unknown kind")),
     }
 }

@@ -41,7 +41,7 @@ impl Replaced {
     /// run brought for younger than a − d − c at the latest. With a − c as the limit the next one always counts, and
     /// the copy's own entry does not as long as d < c. (Where it does all the same it is known by its token.)
     /// Two milliseconds are for what is cut off spans on their way.
-    fn age_max_ms(&self, now: MonoTime) -> Millis {
+    pub(super) fn age_max_ms(&self, now: MonoTime) -> Millis {
         now.since(self.read_started).saturating_sub(self.cost_ms.saturating_sub(Millis(2)))
     }
 

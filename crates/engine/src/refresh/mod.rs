@@ -34,6 +34,11 @@ use attempt::{Replaced, Ticket};
 pub(crate) use pace::Pace;
 pub(crate) use queue::Queue;
 
+/// Of what age at the most an entry is newer than this copy.
+pub(crate) fn older_than(copy: &MemoryCopy, now: MonoTime) -> Millis {
+    Replaced::of(copy).age_max_ms(now)
+}
+
 impl Engine {
     /// Takes note of `hits` requests that `copy` has answered, or is about to, and begins its refresh if they bring
     /// it about. `errand` makes what the run is done by from one of these requests; it is called

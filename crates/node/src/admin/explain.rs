@@ -15,6 +15,7 @@ use hopcache_engine::explain::Explanation;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::Reason;
 use hopcache_engine::outlook::RefreshView;
+use hopcache_engine::prefetch::PrefetchedView;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request;
 use http::StatusCode;
@@ -86,6 +87,7 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
     let (class, reason) = class(explanation);
     let owner = explanation.order.first().map(|node| node.as_str().to_owned());
     let failover: Vec<&str> = explanation.order.iter().skip(1).map(NodeName::as_str).collect();
+    let at_owner = explanation.owner.as_ref();
     let entry = explanation.entry.as_ref().map(|entry| {
         json!({
             "state": entry.state,
@@ -95,9 +97,9 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
             "bytes": entry.bytes,
             "token": entry.token.map(|token| format!("{}-{:032x}", token.counter, token.nonce)),
             "stored_by": entry.stored_by.as_ref().map(ToString::to_string),
+            "prefetched": at_owner.and_then(|seen| seen.prefetched.as_ref()).map(prefetched),
         })
     });
-    let at_owner = explanation.owner;
     json!({
         "class": class,
         "reason": reason,
@@ -116,6 +118,17 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
         })),
         "refresh_probability": explanation.refresh.probability,
         "refresh": refresh(&explanation.refresh),
+    })
+}
+
+/// Why an entry was read before anybody asked for it.
+fn prefetched(view: &PrefetchedView) -> Value {
+    json!({
+        "because": format!("{} was asked", view.because),
+        "by": view.by.as_str(),
+        "kind": view.kind.as_str(),
+        "p": view.p,
+        "used": view.is_used,
     })
 }
 

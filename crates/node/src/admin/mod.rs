@@ -4,6 +4,7 @@
 //! except for the two probes, which say nothing but yes, no and why.
 
 mod explain;
+mod flush;
 mod problem;
 mod purge;
 mod views;
@@ -51,6 +52,7 @@ impl Admin {
             .route("/admin/v1/config", get(views::config))
             .route("/admin/v1/explain", post(explain::explain))
             .route("/admin/v1/purge", post(purge::purge))
+            .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
             .route("/admin/v1/drain", post(views::drain))
             .layer(from_fn_with_state(Arc::clone(&self), check_token))
             .layer(from_fn(refuse_web_pages));

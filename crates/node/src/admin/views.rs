@@ -36,6 +36,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
     let (entries, entry_bytes) = standing.memory.size();
     let ring = standing.engine.view();
+    let learned = standing.engine.learning_sizes();
     let text = standing.meters.render(Readings {
         ring_members: ring.members().len(),
         ring_epoch: ring.epoch().0,
@@ -45,8 +46,12 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         origin_in_flight: standing.origin.in_flight(),
         refreshes: standing.engine.refreshes_begun(),
         refreshes_waiting: standing.engine.refreshes_waiting(),
+        prefetches_pending: standing.engine.prefetches_pending(),
         leases: standing.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        learned_patterns: learned.patterns,
+        learned_forms: learned.forms,
+        sessions: learned.sessions,
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: words::PARTS.map(is_degraded),
     });

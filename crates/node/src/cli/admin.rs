@@ -65,7 +65,26 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
         body["hint"] = json!(hint);
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
-    show(&answer, output)
+    show(&answer, output)?;
+    match said_of_prefetch(&answer).filter(|_| output != Output::Json) {
+        Some(said) => print(&table::clean(&said)),
+        None => Ok(()),
+    }
+}
+
+/// That an entry was prefetched, in one sentence.
+fn said_of_prefetch(answer: &Value) -> Option<String> {
+    let prefetched = answer.get("entry")?.get("prefetched")?.as_object()?;
+    let text = |name: &str| prefetched.get(name).map(table::cell).unwrap_or_default();
+    let use_so_far =
+        if prefetched.get("used") == Some(&Value::Bool(true)) { "used since" } else { "not used yet" };
+    Some(format!(
+        "prefetched because {} by node {} ({}, probability {}; {use_so_far})",
+        text("because"),
+        text("by"),
+        text("kind"),
+        text("p"),
+    ))
 }
 
 pub(super) async fn status(args: &AdminArgs, output: Output) -> anyhow::Result<ExitCode> {

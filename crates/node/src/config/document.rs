@@ -34,7 +34,7 @@ pub struct Document {
     pub entry: EntrySection,
     /// Early refresh, and the refresh of what is stale.
     pub refresh: RefreshSection,
-    /// Prefetch of what sessions ask next. Read and checked, not in force yet.
+    /// Prefetch of what sessions ask next.
     pub prefetch: PrefetchSection,
     /// What the process says on stderr.
     pub log: LogSection,
@@ -357,12 +357,53 @@ pub struct PrefetchSection {
     /// Patterns whose successors are learned.
     #[schemars(range(min = 1, max = 65_536))]
     pub max_patterns: u32,
+    /// Whether nodes tell each other what they have learned. Without it each predicts only what it was taught itself.
+    pub gossip: bool,
+    /// Where candidates come from: `exact` queries seen before, `template`s bound to what was asked and answered,
+    /// `neighbour`s of the nodes in a result, entries that `overlap` with the query and are about to expire.
+    #[schemars(
+        length(max = 4),
+        extend("x-allowed" = "a list of exact, template, neighbour and overlap")
+    )]
+    pub kinds: Vec<PrefetchKind>,
+    /// Whether requests without `Hopcache-Session` belong to the session of their principal at their client's address,
+    /// as the connection shows it: behind a balancer that is the balancer's (`X-Forwarded-For` is not believed). The
+    /// address is kept only as a keyed hash.
+    pub fallback_sessions: bool,
 }
 
 impl Default for PrefetchSection {
     fn default() -> Self {
-        Self { enabled: true, max_queries: 4, depth: 1, max_patterns: 256 }
+        Self {
+            enabled: true,
+            max_queries: 4,
+            depth: 1,
+            max_patterns: 256,
+            gossip: true,
+            kinds: vec![
+                PrefetchKind::Exact,
+                PrefetchKind::Template,
+                PrefetchKind::Neighbour,
+                PrefetchKind::Overlap,
+            ],
+            fallback_sessions: true,
+        }
     }
+}
+
+/// Where a candidate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum PrefetchKind {
+    /// A query that followed before, with the same parameters.
+    Exact,
+    /// A query that followed before, its parameters bound anew.
+    Template,
+    /// The same query for the nodes in its result.
+    Neighbour,
+    /// An entry of the same anchor that is about to expire.
+    Overlap,
 }
 
 /// How a log line is written.

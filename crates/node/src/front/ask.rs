@@ -3,6 +3,7 @@
 //! Bodies, parameters and most headers are read by `hopcache-queryapi`; here they become the engine's
 //! words, and the sender becomes an identity.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use crate::body_room::Reserved;
 use crate::config::{OriginAuth, OriginUri, Settings};
 use crate::front::answer::Refusal;
+use crate::listener::ClientAddr;
 
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
@@ -76,6 +78,9 @@ pub struct AskReader {
     login: Login,
     fingerprint_key: [u8; 32],
     session_key: [u8; 32],
+    /// What an address stands for a session by, where it does. Not [`AskReader::session_key`]: no name that a client
+    /// thinks of is another's address.
+    fallback_key: Option<[u8; 32]>,
     patience_ms: Millis,
 }
 
@@ -99,6 +104,10 @@ impl AskReader {
             login: Login::Sender,
             fingerprint_key,
             session_key: blake3::derive_key("hopcache 2026-11-21 session tag", secret.as_bytes()),
+            fallback_key: settings
+                .prefetch
+                .fallback_sessions
+                .then(|| blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())),
             patience_ms: super::patience_ms(settings.origin.timeout_ms),
         };
         if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
@@ -185,17 +194,29 @@ impl AskReader {
         })
     }
 
-    /// The session that a request says it belongs to.
+    /// The session that a request says it belongs to, else the one of its client's address. The engine adds who asks,
+    /// and in which database.
     ///
     /// # Errors
     /// [`Refusal`] when its name is too long.
     pub fn session(&self, head: &Parts) -> Result<Option<SessionTag>, Refusal> {
-        let Some(name) = head.headers.get(SESSION) else { return Ok(None) };
+        let Some(name) = head.headers.get(SESSION) else { return Ok(self.session_of_address(head)) };
         if name.len() > SESSION_ID_BYTES_MAX {
             return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
         }
         let digest = blake3::keyed_hash(&self.session_key, name.as_bytes());
         Ok(digest.as_bytes().first_chunk().copied().map(SessionTag))
+    }
+
+    /// Neither the address nor anything that it could be tried out by without the cluster's key is kept.
+    fn session_of_address(&self, head: &Parts) -> Option<SessionTag> {
+        let key = self.fallback_key.as_ref()?;
+        let ClientAddr(addr) = head.extensions.get()?;
+        let digest = match addr.to_canonical() {
+            IpAddr::V4(addr) => blake3::keyed_hash(key, &addr.octets()),
+            IpAddr::V6(addr) => blake3::keyed_hash(key, &addr.octets()),
+        };
+        digest.as_bytes().first_chunk().copied().map(SessionTag)
     }
 
     /// The identity behind credentials. The password goes into the fingerprint, never into the scope.

@@ -136,7 +136,7 @@ impl Front {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Reply {
-        let started = Instant::now();
+        let (started, came) = (Instant::now(), self.clock.now());
         let (head, body) = request.into_parts();
         // A stranger may fill a small buffer, not a large one. What is this large is not among the
         // remembered requests either, so its sender is looked up twice; see `ask_anew`.
@@ -163,6 +163,7 @@ impl Front {
             None => Box::pin(self.engine.answer(&ask)).await,
         };
         self.take_note(&ask, &outcome);
+        self.engine.observe(&ask, &outcome, came);
         tracing::debug!(
             statement = query_text(&ask.query.statement),
             key = ?ask.query.key,

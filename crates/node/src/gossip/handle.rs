@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_LEAVE_MS, GOSSIP_ORDERS_MAX};
+use hopcache_engine::ports::Spread;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,6 +18,8 @@ use crate::peer::auth::Keyring;
 pub(super) enum Order {
     /// Say goodbye to every member; told when the datagrams are sent.
     Leave(oneshot::Sender<()>),
+    /// Spread this to every member.
+    Spread(Bytes),
 }
 
 /// Speaks to the gossip task of this node.
@@ -28,6 +32,7 @@ impl std::fmt::Debug for Order {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Leave(_) => out.write_str("Leave"),
+            Self::Spread(piece) => write!(out, "Spread({} bytes)", piece.len()),
         }
     }
 }
@@ -54,5 +59,12 @@ impl GossipHandle {
             }
         };
         let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), said).await;
+    }
+}
+
+/// An order that finds the queue full is lost, as a datagram is: what it said is pulled.
+impl Spread for GossipHandle {
+    fn spread(&self, piece: Bytes) -> bool {
+        self.orders.try_send(Order::Spread(piece)).is_ok()
     }
 }

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_BURST_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_TIMERS_MAX};
 use hopcache_core::membership::{Card, Change, Report};
 use hopcache_core::time::Millis;
@@ -27,6 +28,9 @@ use crate::membership::Cluster;
 use crate::meters::Meters;
 use crate::peer::auth::Keyring;
 
+/// Told of what other nodes spread; never blocks.
+pub type HeardSpread = Box<dyn Fn(&Bytes) + Send + Sync>;
+
 /// Gossip over one socket, for as long as [`Talk::run`] is polled.
 pub struct Talk<R> {
     socket: UdpSocket,
@@ -41,6 +45,7 @@ pub struct Talk<R> {
     orders: mpsc::Receiver<Order>,
     effects: Vec<Effect>,
     started: Instant,
+    heard_spread: HeardSpread,
 }
 
 impl<R: Send + Sync + 'static> Talk<R> {
@@ -64,7 +69,14 @@ impl<R: Send + Sync + 'static> Talk<R> {
             orders,
             effects: Vec::new(),
             started: Instant::now(),
+            heard_spread: Box::new(|_| {}),
         }
+    }
+
+    /// With somebody who is told of what other nodes spread.
+    #[must_use]
+    pub fn telling(self, heard_spread: HeardSpread) -> Self {
+        Self { heard_spread, ..self }
     }
 
     /// Talks until dropped. The caller spawns it and owns the task.
@@ -116,6 +128,11 @@ impl<R: Send + Sync + 'static> Talk<R> {
                 self.carry_out();
                 // Whoever asked may have stopped waiting.
                 let _ = done.send(());
+            }
+            Order::Spread(piece) => {
+                // Too long, or after the goodbye: as good as lost on the network.
+                let _ = self.core.spread(&piece, &mut self.effects);
+                self.carry_out();
             }
         }
     }
@@ -186,8 +203,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
                 }
                 Effect::Down(card) => self.ended(&card, Report::GossipDown(card.life)),
                 Effect::Left(card) => self.ended(&card, Report::Left(card.life)),
-                // Nothing is spread yet; a newer release may.
-                Effect::Spread(_) => {}
+                Effect::Spread(piece) => (self.heard_spread)(&piece),
                 Effect::Rejoined => {
                     self.meters.gossip_rejoin();
                     tracing::info!("gossip had declared this node dead; it has objected");

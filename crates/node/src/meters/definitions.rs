@@ -62,7 +62,7 @@ metrics! {
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
     FORWARDS = "hopcache_forwards_total": "Hops to another node; left_out is one that was not made, to a peer that had failed.";
     HANDOVERS = "hopcache_handover_total": "What was handed over when the ring changed: values from a former owner's memory, what is known of hot keys, requests of flights that a leaving node gave up.";
-    COMMITS = "hopcache_commits_total": "Results that runs of misses and refreshes brought, by what became of them.";
+    COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by what became of them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
     CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";
     STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, given by the node that had the copy; each is a hit of at least one request.";
@@ -74,7 +74,14 @@ metrics! {
     LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or, within half of its TTL and 10 s of its expiry, a run in its place; no-cache asks for that itself and does not count.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
+    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests: sent, dropped, too_long, crowded and unreached at their entry node, taken, refused and learned at the owner of their session.";
+    SHARED = "hopcache_learning_shared_total": "What this node and others told each other of what they had learned: pieces spread by gossip or not, counts and definitions merged, known before or refused, pages pulled or asked for in vain.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
+    PREFETCHES = "prefetch_attempts_total": "Prefetches of keys of this node whose run was to begin; hits + late + waste + prefetch_pending.";
+    PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one; once for each prefetch.";
+    PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
+    PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that ended otherwise: expired, evicted, purged, flushed or replaced unused, failed, refused.";
+    PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that were ordered and not launched; unreached is counted by who ordered, the others at the key's owner.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";
@@ -99,7 +106,11 @@ metrics! {
     IN_FLIGHT = "hopcache_origin_in_flight": "Runs at the origin under way.";
     QUEUE = "xfetch_refresh_queue_size": "Refreshes that wait for a worker.";
     ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
+    PREFETCHES_PENDING = "prefetch_pending": "Prefetches that run, or whose copy nobody has asked for yet.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
+    LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns of which this node knows what follows them, learned here or by others.";
+    LEARNED_FORMS = "hopcache_learned_forms": "Next queries that this node knows how to run, exact ones and templates.";
+    SESSIONS = "hopcache_sessions": "Sessions of which this node is the owner and remembers the last queries.";
     DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
 }

@@ -24,10 +24,18 @@ pub struct Readings {
     pub refreshes: usize,
     /// Refreshes that wait for a worker.
     pub refreshes_waiting: usize,
+    /// Prefetches that nobody has used yet.
+    pub prefetches_pending: usize,
     /// Leases held.
     pub leases: usize,
     /// Tasks of the process that have not ended.
     pub tasks: usize,
+    /// Patterns of which is known what follows them.
+    pub learned_patterns: usize,
+    /// Next queries that can be run.
+    pub learned_forms: usize,
+    /// Sessions that this node owns.
+    pub sessions: usize,
     /// Log lines lost so far.
     pub log_lines_dropped: u64,
     /// Which of [`words::PARTS`] are degraded.
@@ -43,8 +51,12 @@ pub(super) struct Gauges {
     origin_in_flight: Gauge,
     queue: Gauge,
     active_refreshes: Gauge,
+    prefetches_pending: Gauge,
     active_locks: Gauge,
     tasks: Gauge,
+    learned_patterns: Gauge,
+    learned_forms: Gauge,
+    sessions: Gauge,
     log_lines_dropped: Counter,
     degraded: [Gauge; words::PARTS.len()],
 }
@@ -60,8 +72,12 @@ impl Gauges {
             origin_in_flight: defined::IN_FLIGHT.gauge(),
             queue: defined::QUEUE.gauge(),
             active_refreshes: defined::ACTIVE_REFRESHES.gauge(),
+            prefetches_pending: defined::PREFETCHES_PENDING.gauge(),
             active_locks: defined::ACTIVE_LOCKS.gauge(),
             tasks: defined::TASKS.gauge(),
+            learned_patterns: defined::LEARNED_PATTERNS.gauge(),
+            learned_forms: defined::LEARNED_FORMS.gauge(),
+            sessions: defined::SESSIONS.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
@@ -77,8 +93,12 @@ impl Gauges {
         self.origin_in_flight.set(now.origin_in_flight as f64);
         self.queue.set(now.refreshes_waiting as f64);
         self.active_refreshes.set(now.refreshes as f64);
+        self.prefetches_pending.set(now.prefetches_pending as f64);
         self.active_locks.set(now.leases as f64);
         self.tasks.set(now.tasks as f64);
+        self.learned_patterns.set(now.learned_patterns as f64);
+        self.learned_forms.set(now.learned_forms as f64);
+        self.sessions.set(now.sessions as f64);
         self.log_lines_dropped.absolute(now.log_lines_dropped);
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));

@@ -60,7 +60,12 @@ fn connect() -> DuplexStream {
 }
 
 fn house(room: Room) -> House {
-    let bounds = ListenerBounds { connections_max: 1, patience: PATIENCE, head_bytes_max: HEAD_BYTES_MAX };
+    let bounds = ListenerBounds {
+        connections_max: 1,
+        patience: PATIENCE,
+        head_bytes_max: HEAD_BYTES_MAX,
+        says_addresses: false,
+    };
     let refusals = Refusals { words, noted: std::sync::Arc::new(|_| {}) };
     House { bounds, refusals, room, stop: CancellationToken::new() }
 }

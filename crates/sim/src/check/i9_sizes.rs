@@ -3,7 +3,7 @@
 
 use hopcache_core::limits::{
     BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FLIGHTS_MAX, HISTORY_KEYS_MAX, PATTERNS_COSTED_MAX,
-    UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
+    PREFETCH_TICKETS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
 };
 
 use super::{Check, NodeSeen, Seen};
@@ -44,6 +44,8 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         // An anchor and a degree for each key, and a slow property and a question for some.
         ("degrees", sizes.degrees, 3 * keys + DEGREE_QUEUE_MAX),
         ("spares", sizes.spares, FLIGHTS_MAX.min(keys)),
+        ("prefetches", sizes.prefetches, FLIGHTS_MAX.min(keys)),
+        ("tickets", sizes.tickets, PREFETCH_TICKETS_MAX),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
         // A lease, a flight and a forward without a task would have nobody to end them.
         ("leases", sizes.leases, sizes.tasks),
@@ -65,6 +67,7 @@ fn empty(node: &NodeSeen) -> Result<(), String> {
         + sizes.questions
         + sizes.leases
         + sizes.tasks
-        + sizes.spares;
+        + sizes.spares
+        + sizes.prefetches;
     if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }
 }

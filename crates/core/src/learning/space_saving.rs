@@ -1,0 +1,157 @@
+//! Which keys of a stream are kept when there are more than there is room for.
+//!
+//! Source: Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT
+//! 2005, doi 10.1007/978-3-540-30570-5_27. A key that finds no room takes the place of the one with the least weight,
+//! and that weight with it. So with m places and a stream of weight N every key is overestimated by at most N/m and
+//! none that makes up more than N/m is missing.
+//!
+//! What other nodes say is kept apart: it finds room only by more weight than the least has, and never takes the last
+//! half of the places from keys that this node saw itself (F14). Decides nothing else about the keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    weight: f64,
+    error: f64,
+    is_own: bool,
+}
+
+/// What became of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offered<K> {
+    /// It was there.
+    Kept,
+    /// There was room.
+    Added,
+    /// It took the place of this one.
+    Replaced(K),
+    /// There is no room for it.
+    Refused,
+}
+
+/// Keys with weights, at most as many as were said at first.
+#[derive(Debug)]
+pub struct SpaceSaving<K> {
+    places: usize,
+    counters: BTreeMap<K, Counter>,
+    /// The same by weight: those that this node saw, and those that it only heard of.
+    own: BTreeSet<(u64, K)>,
+    heard: BTreeSet<(u64, K)>,
+}
+
+/// Weights are finite and not negative, so their bits have their order.
+const fn order(weight: f64) -> u64 {
+    weight.to_bits()
+}
+
+impl<K: Ord + Copy> SpaceSaving<K> {
+    /// Room for `places` keys, for one at least.
+    #[must_use]
+    pub fn new(places: usize) -> Self {
+        let places = places.max(1);
+        Self { places, counters: BTreeMap::new(), own: BTreeSet::new(), heard: BTreeSet::new() }
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counters.is_empty()
+    }
+
+    /// Whether a new key finds room without taking another one's.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.counters.len() < self.places
+    }
+
+    /// A key's weight: at least what was offered of it, at most [`Self::error`] more.
+    #[must_use]
+    pub fn weight(&self, key: K) -> Option<f64> {
+        self.counters.get(&key).map(|counter| counter.weight)
+    }
+
+    /// What a key took over from the ones before it.
+    #[must_use]
+    pub fn error(&self, key: K) -> Option<f64> {
+        self.counters.get(&key).map(|counter| counter.error)
+    }
+
+    /// This node saw `key` once more. Always finds room.
+    pub fn see(&mut self, key: K, amount: f64) -> Offered<K> {
+        if let Some(counter) = self.take(key) {
+            self.put(key, Counter { weight: counter.weight + amount, is_own: true, ..counter });
+            return Offered::Kept;
+        }
+        let own = |weight, error| Counter { weight, error, is_own: true };
+        if self.has_room() {
+            self.put(key, own(amount, 0.0));
+            return Offered::Added;
+        }
+        let Some(least) = self.least(true) else { return Offered::Refused };
+        let error = self.take(least).map_or(0.0, |counter| counter.weight);
+        self.put(key, own(error + amount, error));
+        Offered::Replaced(least)
+    }
+
+    /// Another node said so much of `key`.
+    pub fn hear(&mut self, key: K, amount: f64) -> Offered<K> {
+        if let Some(counter) = self.take(key) {
+            self.put(key, Counter { weight: counter.weight + amount, ..counter });
+            return Offered::Kept;
+        }
+        let heard = Counter { weight: amount, error: 0.0, is_own: false };
+        if self.has_room() {
+            self.put(key, heard);
+            return Offered::Added;
+        }
+        let least = self.least(false).filter(|least| self.weight(*least).is_some_and(|least| least < amount));
+        let Some(least) = least else { return Offered::Refused };
+        self.take(least);
+        self.put(key, heard);
+        Offered::Replaced(least)
+    }
+
+    /// Which key has to go next: for something that this node saw any one, else none of the last half of its own.
+    #[must_use]
+    pub fn least(&self, for_own: bool) -> Option<K> {
+        let own = self.own.first().filter(|_| for_own || self.own.len() > self.places / 2);
+        let least = [own, self.heard.first()].into_iter().flatten().min();
+        least.map(|(_, key)| *key)
+    }
+
+    /// Forgets a key.
+    pub fn forget(&mut self, key: K) {
+        self.take(key);
+    }
+
+    /// Multiplies every weight, which changes no order (but of weights too small to matter).
+    pub fn scale(&mut self, factor: f64) {
+        let counters = std::mem::take(&mut self.counters);
+        self.own.clear();
+        self.heard.clear();
+        for (key, counter) in counters {
+            let (weight, error) = (counter.weight * factor, counter.error * factor);
+            self.put(key, Counter { weight, error, ..counter });
+        }
+    }
+
+    fn take(&mut self, key: K) -> Option<Counter> {
+        let counter = self.counters.remove(&key)?;
+        let order_of = if counter.is_own { &mut self.own } else { &mut self.heard };
+        order_of.remove(&(order(counter.weight), key));
+        Some(counter)
+    }
+
+    fn put(&mut self, key: K, counter: Counter) {
+        let order_of = if counter.is_own { &mut self.own } else { &mut self.heard };
+        order_of.insert((order(counter.weight), key));
+        self.counters.insert(key, counter);
+    }
+}

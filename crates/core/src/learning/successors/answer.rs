@@ -1,0 +1,101 @@
+//! What a node has, and what it answers to a pull: the slots that differ and the definitions that are missing.
+//!
+//! Decides which sums a digest has and what goes into a page of at most [`PULL_PAGE_BYTES_MAX`] bytes. A page ends where
+//! there is no more room, and says so; the next digest begins there.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Successors;
+use super::table::Source;
+use crate::learning::definitions::Name;
+use crate::learning::delta::Writer;
+use crate::learning::epochs::Lives;
+use crate::learning::slots::Row;
+use crate::learning::{Digest, SourceId};
+use crate::limits::{PULL_DEFINITIONS_PERCENT, PULL_PAGE_BYTES_MAX, PULL_WANTS_MAX};
+use crate::time::MonoTime;
+
+impl Successors {
+    /// What this node has, to be sent with a pull.
+    #[must_use]
+    pub fn digest(&mut self, now: MonoTime) -> Digest {
+        self.sweep(now);
+        let (patterns, queries) = self.table.counts();
+        let mut digest = self.summed(Digest::sized(patterns.max(queries)), now);
+        digest.from = self.pull_from;
+        // Another place to begin with each time: somebody may never have what comes first.
+        self.wanted_from = self.wanted_from.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        digest.wants = self.table.definitions.missing(PULL_WANTS_MAX, self.wanted_from);
+        digest
+    }
+
+    fn summed(&mut self, mut digest: Digest, now: MonoTime) -> Digest {
+        let lives = &self.table.lives;
+        for (source, held) in &mut self.table.sources {
+            let print = held.print.unwrap_or_else(|| print(*source, held, lives, now));
+            held.print = Some(print);
+            digest.add(*source, print);
+        }
+        digest
+    }
+
+    /// The answer to a pull: slots that differ and definitions that are missing, at most
+    /// [`PULL_PAGE_BYTES_MAX`] bytes. Read it with [`super::Lesson::decode`].
+    #[must_use]
+    pub fn answer_pull(&mut self, digest: &Digest, now: MonoTime) -> Vec<u8> {
+        self.sweep(now);
+        let mine = self.summed(digest.like(), now);
+        let mut page = Writer::new(PULL_PAGE_BYTES_MAX, true);
+        self.table.lives.claims(now).for_each(|claim| page.claim(&claim));
+        for name in &digest.wants {
+            if page.len() * 100 >= PULL_PAGE_BYTES_MAX * PULL_DEFINITIONS_PERCENT {
+                break;
+            }
+            let Some(bytes) = self.table.definitions.get(*name) else { continue };
+            match name {
+                Name::Form(id) => page.form(*id, bytes),
+                Name::Pattern(tag) => page.text(*tag, bytes),
+            };
+        }
+        let from = digest.from.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
+        let sources = self.table.sources.range((from, std::ops::Bound::Unbounded));
+        let mut any_went_in = false;
+        for (source, held) in sources.filter(|(source, _)| mine.differs(digest, **source)) {
+            let went_in = held.rows().all(|row| put_row(&mut page, *source, row, &self.table.lives, now));
+            // What alone is too much for a page is sent as far as it goes, so that the next page gets on.
+            if !went_in && any_went_in {
+                return page.finish(Some(*source));
+            }
+            any_went_in = true;
+        }
+        page.finish(None)
+    }
+}
+
+fn put_row(page: &mut Writer, source: SourceId, row: &Row, lives: &Lives, now: MonoTime) -> bool {
+    let slots = row.live(lives, now).filter_map(|(slot, _)| {
+        // The age as of the claim that is sent with it, which is what the reader counts from.
+        let claim = lives.claim(slot.life, now)?;
+        Some((claim, claim.epoch().saturating_sub(slot.epoch), slot.tally))
+    });
+    let slots: Vec<_> = slots.collect();
+    slots.is_empty() || page.row(source, row.form, slots.into_iter())
+}
+
+/// The sum of a source's slots, whatever their order: equal where the same is known.
+fn print(source: SourceId, held: &Source, lives: &Lives, now: MonoTime) -> u64 {
+    let mut sum = 0_u64;
+    for row in held.rows() {
+        for (slot, _) in row.live(lives, now) {
+            let Some(claim) = lives.claim(slot.life, now) else { continue };
+            let tally = slot.tally;
+            let words =
+                [source.tag(), row.form.0, claim.origin.0, claim.life.0].map(u64::to_le_bytes).concat();
+            let counts = [u32::from(source.is_pattern()), slot.epoch, tally.seen, tally.launched, tally.used]
+                .map(u32::to_le_bytes)
+                .concat();
+            sum = sum.wrapping_add(xxh3_64(&[words, counts].concat()));
+        }
+    }
+    sum
+}

@@ -1,0 +1,249 @@
+//! What the entry nodes of a session's requests tell the session's owner: which queries were answered, in which session,
+//! and how long ago each began and ended. Ages travel, never readings of a clock: two nodes' clocks have nothing to do
+//! with each other.
+//!
+//! A query, and whoever asks, stands in a message once, however often it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
+use hopcache_core::time::MonoTime;
+use hopcache_packstream::{Reader, Token, Writer};
+
+use hopcache_queryapi::render::Form;
+
+use super::{
+    BadMessage, KIND_OBSERVED, VERSION, form_of_byte, form_to_byte, read_identity, read_text, write_identity,
+    write_text,
+};
+use crate::ask::{Query, QueryParts, SessionTag};
+use crate::identity::Identity;
+
+/// An answered request: what learning sees of it.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// What was asked, and as whom.
+    pub query: Arc<Query>,
+    /// In which session, if any.
+    pub session: Option<SessionTag>,
+    /// In which rendering it was answered.
+    pub form: Form,
+    /// When it came, by this node's clock.
+    pub began: MonoTime,
+    /// When it was answered.
+    pub ended: MonoTime,
+}
+
+/// Writes observations, as ages at `now`: as many messages as it takes.
+#[must_use]
+pub fn encode_observed(observations: &[Observation], now: MonoTime) -> Vec<(Bytes, usize)> {
+    let mut messages = Vec::new();
+    let mut page = Page::default();
+    for seen in observations {
+        if page.count >= OBSERVED_IN_MESSAGE_MAX
+            || page.bytes() + bytes_of(&seen.query) > OBSERVED_MESSAGE_BYTES_MAX
+        {
+            messages.push(std::mem::take(&mut page).message());
+        }
+        page.add(seen, now);
+    }
+    if page.count > 0 {
+        messages.push(page.message());
+    }
+    messages
+}
+
+/// About what an observation of a query adds to a message, its sender included.
+fn bytes_of(query: &Query) -> usize {
+    let credentials = match &query.identity.credentials {
+        crate::identity::Credentials::None => 0,
+        crate::identity::Credentials::Basic { user, password } => user.len() + password.len(),
+        crate::identity::Credentials::Bearer { token } => token.len(),
+    };
+    let named = query.impersonated.as_ref().map_or(0, String::len);
+    query.statement.len() + query.params.len() + query.database.len() + named + credentials + 256
+}
+
+#[derive(Default)]
+struct Page {
+    identities: Writer,
+    queries: Writer,
+    observations: Writer,
+    identity_places: BTreeMap<[u8; 64], usize>,
+    query_places: BTreeMap<QueryKey, usize>,
+    count: usize,
+    added_bytes: usize,
+}
+
+impl Page {
+    fn bytes(&self) -> usize {
+        self.added_bytes
+    }
+
+    fn add(&mut self, seen: &Observation, now: MonoTime) {
+        let place = self.place_of(&seen.query);
+        let writer = &mut self.observations;
+        writer.int(place);
+        match seen.session {
+            None => writer.null(),
+            Some(SessionTag(tag)) => writer.bytes(&tag),
+        }
+        writer.int(form_to_byte(seen.form).into());
+        for at in [seen.began, seen.ended] {
+            writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
+        }
+        self.count += 1;
+        self.added_bytes += 48;
+    }
+
+    /// The key has the principal's scope in it, but not the password: of two that were believed the first is used.
+    fn place_of(&mut self, query: &Arc<Query>) -> i64 {
+        let next = self.query_places.len();
+        if let Some(place) = self.query_places.get(&query.key) {
+            return number(*place);
+        }
+        let identity = self.place_of_identity(&query.identity);
+        self.query_places.insert(query.key, next);
+        let writer = &mut self.queries;
+        writer.string(&query.database);
+        writer.string(&query.statement);
+        writer.bytes(&query.params);
+        write_text(writer, query.impersonated.as_deref());
+        writer.int(identity);
+        self.added_bytes += bytes_of(query);
+        number(next)
+    }
+
+    fn place_of_identity(&mut self, identity: &Identity) -> i64 {
+        let mut whose = [0; 64];
+        let (scope, fingerprint) = whose.split_at_mut(32);
+        scope.copy_from_slice(&identity.scope.0);
+        fingerprint.copy_from_slice(&identity.fingerprint);
+        let next = self.identity_places.len();
+        if let Some(place) = self.identity_places.get(&whose) {
+            return number(*place);
+        }
+        self.identity_places.insert(whose, next);
+        write_identity(&mut self.identities, identity);
+        number(next)
+    }
+
+    fn message(self) -> (Bytes, usize) {
+        let mut writer = Writer::new();
+        let count = self.count;
+        let parts = [
+            (self.identity_places.len(), self.identities),
+            (self.query_places.len(), self.queries),
+            (self.count, self.observations),
+        ];
+        for (len, part) in parts {
+            writer.list(len);
+            writer.raw(&part.into_bytes());
+        }
+        ([&[VERSION, KIND_OBSERVED][..], &writer.into_bytes()].concat().into(), count)
+    }
+}
+
+fn number(place: usize) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX)
+}
+
+/// Observations as they came: read, but not yet anybody's.
+#[derive(Debug, Clone)]
+pub struct Observed(Bytes);
+
+pub(super) fn read_observed(rest: Bytes) -> Result<Observed, BadMessage> {
+    if rest.len() > OBSERVED_MESSAGE_BYTES_MAX + (32 << 10) {
+        return Err(BadMessage::Form("too many observations"));
+    }
+    Ok(Observed(rest))
+}
+
+impl Observed {
+    /// Reads them, their times counted back from `now` on this node's clock.
+    ///
+    /// # Errors
+    /// [`BadMessage`].
+    pub fn read(
+        &self,
+        hasher: &KeyHasher,
+        procedures: &[String],
+        now: MonoTime,
+    ) -> Result<Vec<Observation>, BadMessage> {
+        let mut reader = Reader::new(&self.0);
+        let identities = read_list(&mut reader, |reader| Ok(Arc::new(read_identity(reader)?)))?;
+        let queries =
+            read_list(&mut reader, |reader| self.read_query(reader, &identities, (hasher, procedures)))?;
+        let observations = read_list(&mut reader, |reader| read_one(reader, &queries, now))?;
+        if reader.is_empty() { Ok(observations) } else { Err(BadMessage::Form("overlong")) }
+    }
+
+    fn read_query(
+        &self,
+        reader: &mut Reader<'_>,
+        identities: &[Arc<Identity>],
+        (hasher, procedures): (&KeyHasher, &[String]),
+    ) -> Result<Arc<Query>, BadMessage> {
+        let database = reader.key()?.into();
+        let statement: Arc<str> = reader.key()?.into();
+        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
+        // Of their own: a part of the message would keep all of it, for as long as the session is remembered.
+        let params = Bytes::copy_from_slice(params);
+        if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
+            return Err(BadMessage::Form("too long to be observed"));
+        }
+        let impersonated = read_text(reader)?;
+        let place = read_number(reader, "identity")?;
+        let identity = usize::try_from(place).ok().and_then(|place| identities.get(place));
+        let identity = Arc::clone(identity.ok_or(BadMessage::Form("identity"))?);
+        let parts = QueryParts { database, statement, params, impersonated, identity };
+        Ok(Arc::new(Query::read(parts, hasher, procedures)))
+    }
+}
+
+fn read_one(
+    reader: &mut Reader<'_>,
+    queries: &[Arc<Query>],
+    now: MonoTime,
+) -> Result<Observation, BadMessage> {
+    let place = read_number(reader, "query")?;
+    let query = usize::try_from(place).ok().and_then(|place| queries.get(place));
+    let query = Arc::clone(query.ok_or(BadMessage::Form("query"))?);
+    let session = match reader.token()? {
+        Token::Null => None,
+        Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
+        _ => return Err(BadMessage::Form("session")),
+    };
+    let form = u8::try_from(read_number(reader, "rendering")?).unwrap_or(u8::MAX);
+    let form = form_of_byte(form)?;
+    let mut back = || Ok::<_, BadMessage>(MonoTime(now.0.saturating_sub(read_number(reader, "age")?)));
+    let (began, ended) = (back()?, back()?);
+    if ended < began {
+        return Err(BadMessage::Form("age"));
+    }
+    Ok(Observation { query, session, form, began, ended })
+}
+
+fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMessage> {
+    let number = reader.value()?.as_int().ok_or(BadMessage::Form(what))?;
+    u64::try_from(number).map_err(|_| BadMessage::Form(what))
+}
+
+/// As many as are said, each at least a byte long.
+fn read_list<T>(
+    reader: &mut Reader<'_>,
+    mut one: impl FnMut(&mut Reader<'_>) -> Result<T, BadMessage>,
+) -> Result<Vec<T>, BadMessage> {
+    let Token::List(len) = reader.token()? else { return Err(BadMessage::Form("list")) };
+    if len > OBSERVED_IN_MESSAGE_MAX {
+        return Err(BadMessage::Form("too many observations"));
+    }
+    let mut items = Vec::with_capacity(len);
+    for _ in 0..len {
+        items.push(one(reader)?);
+    }
+    Ok(items)
+}

@@ -1,0 +1,112 @@
+//! Orders of prefetches, and to drop what came of them unused. A node that does not know these questions refuses them, and
+//! nothing is launched there.
+//!
+//! Like a question, an order brings the query's parts and who asks; the key is checked before it leads to a run.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::node::NodeName;
+use hopcache_packstream::{Reader, Token, Writer};
+
+use super::{
+    BadMessage, Head, KIND_FLUSH_WASTE, KIND_PREFETCH, VERSION, form_of_byte, form_to_byte, read_identity,
+    read_text, write_identity, write_text,
+};
+use crate::ask::{Query, QueryParts};
+use crate::prefetch::{FormId, Order, PatternTag, QueryTag, SourceId};
+
+const SOURCE_PATTERN: u8 = 0;
+const SOURCE_QUERY: u8 = 1;
+
+/// The head of an order, and the rest of it unread.
+#[derive(Debug, Clone)]
+pub struct SentOrder {
+    /// The candidate's key, by the sender's word.
+    pub key: QueryKey,
+    rendering: hopcache_queryapi::render::Form,
+    source: SourceId,
+    form: FormId,
+    kind: CandidateKind,
+    p: f64,
+    rest: Bytes,
+}
+
+/// Writes an order for the owner of its key.
+#[must_use]
+pub fn encode_prefetch(order: &Order) -> Bytes {
+    let query = &order.query;
+    let mut head = Vec::with_capacity(256 + query.statement.len() + query.params.len());
+    head.extend_from_slice(&[VERSION, KIND_PREFETCH]);
+    head.extend_from_slice(&query.key.0);
+    head.push(form_to_byte(order.rendering));
+    let (kind, tag) = match order.source {
+        SourceId::Pattern(PatternTag(tag)) => (SOURCE_PATTERN, tag),
+        SourceId::Query(QueryTag(tag)) => (SOURCE_QUERY, tag),
+    };
+    head.push(kind);
+    head.extend_from_slice(&tag.to_be_bytes());
+    head.extend_from_slice(&order.form.0.to_be_bytes());
+    head.push(u8::try_from(order.kind.place()).unwrap_or(u8::MAX));
+    head.extend_from_slice(&order.p.to_be_bytes());
+    let mut writer = Writer::new();
+    writer.string(order.by.as_str());
+    writer.string(&query.database);
+    writer.string(&query.statement);
+    writer.bytes(&query.params);
+    write_text(&mut writer, query.impersonated.as_deref());
+    write_identity(&mut writer, &query.identity);
+    head.extend_from_slice(&writer.into_bytes());
+    head.into()
+}
+
+/// Writes an order to drop what was prefetched and not used.
+#[must_use]
+pub fn encode_flush_waste() -> Bytes {
+    Bytes::from_static(&[VERSION, KIND_FLUSH_WASTE])
+}
+
+pub(super) fn read_order(head: &mut Head<'_>, bytes: &Bytes) -> Result<SentOrder, BadMessage> {
+    let key = QueryKey(head.take()?);
+    let rendering = form_of_byte(head.byte()?)?;
+    let (kind, tag) = (head.byte()?, u64::from_be_bytes(head.take()?));
+    let source = match kind {
+        SOURCE_PATTERN => SourceId::Pattern(PatternTag(tag)),
+        SOURCE_QUERY => SourceId::Query(QueryTag(tag)),
+        _ => return Err(BadMessage::Form("source")),
+    };
+    let form = FormId(u64::from_be_bytes(head.take()?));
+    let kind = CandidateKind::ALL.get(usize::from(head.byte()?)).copied();
+    let kind = kind.ok_or(BadMessage::Form("kind of candidate"))?;
+    let p = f64::from_be_bytes(head.take()?);
+    if !(0.0..=1.0).contains(&p) {
+        return Err(BadMessage::Form("probability"));
+    }
+    Ok(SentOrder { key, rendering, source, form, kind, p, rest: bytes.slice_ref(head.0) })
+}
+
+impl SentOrder {
+    /// Reads the rest.
+    ///
+    /// # Errors
+    /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
+    pub fn read(&self, hasher: &KeyHasher, procedures: &[String]) -> Result<Order, BadMessage> {
+        let mut reader = Reader::new(&self.rest);
+        let by = NodeName::new(reader.key()?).map_err(|_| BadMessage::Form("node"))?;
+        let database: Arc<str> = reader.key()?.into();
+        let statement: Arc<str> = reader.key()?.into();
+        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
+        let params = self.rest.slice_ref(params);
+        let impersonated = read_text(&mut reader)?;
+        let identity = Arc::new(read_identity(&mut reader)?);
+        let parts = QueryParts { database, statement, params, impersonated, identity };
+        let query = Query::read(parts, hasher, procedures);
+        if query.key != self.key {
+            return Err(BadMessage::Key);
+        }
+        let Self { rendering, source, form, kind, p, .. } = *self;
+        Ok(Order { query: Arc::new(query), rendering, source, form, kind, p, by })
+    }
+}

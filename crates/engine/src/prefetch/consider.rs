@@ -1,0 +1,323 @@
+//! What may follow a request that was just answered: candidates from exact successors, templates, neighbours and overlaps,
+//! ranked together by what they are expected to bring, and ordered of the owners of their keys. Whether an order is
+//! carried out is the owner's decision (`launch.rs`): it knows what it has fresh or in flight, and its origin.
+//!
+//! Every candidate is of the identity and database of the request that it follows: what is learned is tagged by both, each
+//! definition is looked at once more, and the query is built from the request's own identity (I5).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::key::QueryKey;
+use hopcache_core::learning::expansion::neighbours;
+use hopcache_core::learning::fields::Fields;
+use hopcache_core::learning::form::{Form, RealmTag};
+use hopcache_core::learning::gain::{CandidateKind, Prices};
+use hopcache_core::learning::{FormId, Prediction, SourceId, SourceView};
+use hopcache_core::limits::{
+    CANDIDATES_MAX, FIELDS_ROWS_MAX, LAUNCHES_TOLD_AT_A_TIME, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT,
+    ORDERED_KEPT_MS, ORDERED_MAX, OVERLAP_PRIOR,
+};
+use hopcache_core::time::{Millis, MonoTime};
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::lessons::Lesson;
+use super::{Learner, Order};
+use crate::ask::{Query, QueryParts};
+use crate::engine::Engine;
+
+/// What was ordered a moment ago.
+pub(super) struct Considering {
+    ordered: Mutex<LruCache<QueryKey, MonoTime>>,
+    orders: Arc<Semaphore>,
+}
+
+impl Considering {
+    pub(super) fn new() -> Self {
+        let most = NonZeroUsize::new(ORDERED_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            ordered: Mutex::new(LruCache::new(most)),
+            orders: Arc::new(Semaphore::new(LAUNCHES_TOLD_AT_A_TIME)),
+        }
+    }
+
+    /// Whether nobody has ordered this key in the last moment; from now on somebody has.
+    fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
+        let mut ordered = self.ordered.lock();
+        let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
+        if !is_recent {
+            ordered.put(*key, now);
+        }
+        !is_recent
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ordered.lock().len()
+    }
+}
+
+/// A query that may come next, not read yet.
+#[derive(Debug)]
+struct Candidate {
+    statement: Arc<str>,
+    params: Bytes,
+    source: SourceId,
+    form: FormId,
+    kind: CandidateKind,
+    p: f64,
+}
+
+/// A candidate, and what it is worth by experience.
+struct Ranked {
+    candidate: Candidate,
+    /// Whether it pays by experience as well as by its own probability.
+    pays: bool,
+    expected_ms: f64,
+}
+
+impl Engine {
+    /// Considers what may follow each of these, and orders what pays.
+    pub(super) async fn consider_all(self: &Arc<Self>, lessons: Vec<Arc<Lesson>>) {
+        if self.policy.prefetch.queries_max == 0 {
+            return;
+        }
+        let fields = self.fields_of(lessons.iter().map(|lesson| lesson.query.key).collect(), true).await;
+        for lesson in lessons {
+            let candidates = self.candidates_of(&lesson, fields.get(&lesson.query.key).map(Arc::as_ref));
+            for candidate in self.chosen(candidates) {
+                self.order(&lesson, candidate);
+            }
+        }
+    }
+
+    fn candidates_of(&self, lesson: &Lesson, fields: Option<&Fields>) -> Vec<Candidate> {
+        let kinds = self.policy.prefetch.kinds;
+        let mut all = Vec::new();
+        let pattern = SourceId::Pattern(lesson.pattern);
+        let now = self.now();
+        if kinds.exact {
+            let source = SourceId::Query(lesson.tag);
+            let predictions = self.learning.model.lock().predictions(source, now);
+            for (form, prediction) in self.forms_of(lesson.realm, &predictions) {
+                if let Form::Exact { statement, params } = form {
+                    all.push(Candidate {
+                        statement: Arc::from(&*statement),
+                        params: params.into(),
+                        source,
+                        form: prediction.form,
+                        kind: CandidateKind::Exact,
+                        p: prediction.p,
+                    });
+                }
+            }
+        }
+        let view = self.learning.model.lock().view(pattern, now);
+        let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
+        let forms = self.forms_of(lesson.realm, predictions);
+        if kinds.template {
+            self.templates(lesson, fields, &forms, &mut all);
+        }
+        if let Some(fields) = fields.filter(|_| kinds.neighbour) {
+            self.neighbours(lesson, fields, (view.as_ref(), &forms), &mut all);
+        }
+        if kinds.overlap {
+            let others = self.learning.lessons.anchors.lock().others(&self.hasher, &lesson.query);
+            all.extend(others.into_iter().map(|query| Candidate {
+                statement: Arc::clone(&query.statement),
+                params: query.params.clone(),
+                source: pattern,
+                form: FormId::ANY,
+                kind: CandidateKind::Overlap,
+                p: OVERLAP_PRIOR,
+            }));
+        }
+        all
+    }
+
+    /// The forms of predictions, as far as they are known, of this database and principal, and not refused by Neo4j.
+    fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<(Form, &'a Prediction)> {
+        let model = self.learning.model.lock();
+        let known =
+            predictions.iter().filter_map(|prediction| Some((model.form(prediction.form)?, prediction)));
+        let known: Vec<(Bytes, &Prediction)> = known.collect();
+        drop(model);
+        let read = known.into_iter().filter_map(|(definition, prediction)| {
+            let (whose, form) = Form::of_definition(&definition)?;
+            (whose == realm && !self.learning.feedback.is_refused(prediction.form))
+                .then_some((form, prediction))
+        });
+        read.collect()
+    }
+
+    fn templates(
+        &self,
+        lesson: &Lesson,
+        fields: Option<&Fields>,
+        forms: &[(Form, &Prediction)],
+        all: &mut Vec<Candidate>,
+    ) {
+        let p_of = |form: &Form| forms.iter().find(|(other, _)| other == form).map(|(_, each)| each.p);
+        for (form, prediction) in forms {
+            if matches!(form, Form::Exact { .. }) {
+                continue;
+            }
+            let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
+            let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
+            let statement: Arc<str> = Arc::from(form.statement());
+            for bound in form.bind(&lesson.query.params, fields) {
+                let p = if form.is_each() {
+                    p_of_row(prediction.p, p_first, (bound.row, rows))
+                } else {
+                    prediction.p
+                };
+                all.push(Candidate {
+                    statement: Arc::clone(&statement),
+                    params: bound.params.into(),
+                    source: SourceId::Pattern(lesson.pattern),
+                    form: prediction.form,
+                    kind: CandidateKind::Template,
+                    p,
+                });
+            }
+        }
+    }
+
+    /// The same statement for the first nodes of the result. The more is seen of the pattern without its following itself,
+    /// the less likely is a neighbour.
+    fn neighbours(
+        &self,
+        lesson: &Lesson,
+        fields: &Fields,
+        (view, forms): (Option<&SourceView>, &[(Form, &Prediction)]),
+        all: &mut Vec<Candidate>,
+    ) {
+        let query = &lesson.query;
+        let normal = query.normal.as_str();
+        let of_itself = forms.iter().filter(|(form, _)| form.statement() == normal);
+        let followed: f64 = of_itself.map(|(_, prediction)| prediction.tally.seen).fold(0.0, f64::max);
+        let seen = view.map_or(0.0, |view| view.tally.seen);
+        let p = (NEIGHBOUR_PRIOR * NEIGHBOUR_PRIOR_WEIGHT + followed) / (NEIGHBOUR_PRIOR_WEIGHT + seen);
+        let depth = usize::try_from(self.policy.prefetch.depth).unwrap_or(usize::MAX);
+        for neighbour in neighbours(&query.statement, &query.params, fields, depth) {
+            all.push(Candidate {
+                statement: Arc::clone(&query.statement),
+                params: neighbour.params.into(),
+                source: SourceId::Pattern(lesson.pattern),
+                form: FormId::ANY,
+                kind: CandidateKind::Expansion,
+                p: p.min(1.0),
+            });
+        }
+    }
+
+    /// Those that pay, the most promising first: as many of each source as its precision allows, and of all as the
+    /// operator does; of what only experience refuses, one now and then.
+    fn chosen(&self, candidates: Vec<Candidate>) -> Vec<Candidate> {
+        let load = self.ports.origin.slots().map_or(0.0, |slots| ratio(self.ports.origin.in_flight(), slots));
+        // The threshold does not depend on what a run takes, which costs a look at the statement.
+        let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
+        let mut ranked: Vec<Ranked> =
+            candidates.into_iter().filter(pays).map(|each| self.ranked(each, load)).collect();
+        ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
+        ranked.truncate(CANDIDATES_MAX);
+        let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
+        let queries_max = usize::try_from(self.policy.prefetch.queries_max).unwrap_or(usize::MAX);
+        let mut launches: BTreeMap<SourceId, usize> = BTreeMap::new();
+        let mut chosen = Vec::new();
+        for Ranked { candidate, pays, .. } in ranked {
+            let query = (Arc::clone(&candidate.statement), candidate.params.clone());
+            if chosen.len() >= queries_max || seen.contains(&query) {
+                continue;
+            }
+            let launched = launches.entry(candidate.source).or_default();
+            let has_room = *launched < self.learning.feedback.launches_max(candidate.source);
+            if pays && has_room || self.learning.feedback.is_tried() {
+                *launched += 1;
+                seen.push(query);
+                chosen.push(candidate);
+            }
+        }
+        chosen
+    }
+
+    fn ranked(&self, candidate: Candidate, load: f64) -> Ranked {
+        let pattern = PatternId::of(&candidate.statement);
+        let run_ms = self.history.lock().mean_ms(pattern).unwrap_or(f64::NAN);
+        let prices = Prices::of(run_ms, load);
+        let p = self.calibrated(candidate.kind, candidate.p);
+        Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
+    }
+
+    /// Orders a candidate of the owner of its key, in a task of its own.
+    fn order(self: &Arc<Self>, lesson: &Lesson, candidate: Candidate) {
+        let before = &lesson.query;
+        let parts = QueryParts {
+            database: Arc::clone(&before.database),
+            statement: candidate.statement,
+            params: candidate.params,
+            impersonated: before.impersonated.clone(),
+            identity: Arc::clone(&before.identity),
+        };
+        let query = Query::read(parts, &self.hasher, &self.policy.procedures);
+        let is_itself = query.key == before.key;
+        if is_itself || !self.learning.considering.is_first(&query.key, self.now()) {
+            return;
+        }
+        let Ok(place) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else { return };
+        let order = Order {
+            query: Arc::new(query),
+            rendering: lesson.rendering,
+            source: candidate.source,
+            form: candidate.form,
+            kind: candidate.kind,
+            p: candidate.p,
+            by: self.me.node.clone(),
+        };
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let _place = place;
+            engine.order_prefetch(order).await;
+        });
+    }
+}
+
+/// How likely one row of a template is that stands for any of the first ones: the first row has its own form, and what is
+/// left is spread over the others.
+fn p_of_row(p_each: f64, p_first: f64, (row, rows): (u8, u64)) -> f64 {
+    if rows <= 1 {
+        return p_each;
+    }
+    if row == 0 {
+        return p_first;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "eight rows at the most")]
+    let others = (rows - 1) as f64;
+    (p_each - p_first).max(0.0) / others
+}
+
+fn ratio(part: usize, whole: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "slots are few")]
+    let ratio = part as f64 / whole.max(1) as f64;
+    ratio
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// THEORY "Learning and prefetch": the probabilities of the rows add up to that of any of them.
+    #[test]
+    fn the_rows_share_what_the_first_one_leaves() {
+        let p = |row| p_of_row(0.8, 0.5, (row, 4));
+        assert_eq!(p(0), 0.5);
+        assert!((p(1) - 0.1).abs() < 1e-12);
+        assert!(((0..4).map(p).sum::<f64>() - 0.8).abs() < 1e-12);
+        assert_eq!(p_of_row(0.8, 0.5, (0, 1)), 0.8, "with one row the first is all");
+        assert_eq!(p_of_row(0.4, 0.5, (1, 2)), 0.0, "counts that decay apart");
+    }
+}

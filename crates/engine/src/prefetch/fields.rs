@@ -1,0 +1,113 @@
+//! The fields of results that templates take their parameters from: asked of the owners of keys, and remembered for a
+//! while. The owner of a key reads them from its memory, and says none where it has no copy: nothing runs for this, and
+//! nothing is read from the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use hopcache_core::key::QueryKey;
+use hopcache_core::learning::fields::Fields;
+use hopcache_core::limits::{FIELDS_ASK_MS, FIELDS_ASKED_MAX, FIELDS_KEPT_MAX, FIELDS_KEPT_MS};
+use hopcache_core::node::NodeName;
+use hopcache_core::result::ResultSet;
+use hopcache_core::time::{Millis, MonoTime};
+use lru::LruCache;
+use parking_lot::Mutex;
+
+use crate::engine::Engine;
+use crate::message::{decode_fields, encode_fields, encode_fields_wanted};
+
+/// Fields by the key of their query.
+pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
+
+/// Fields that were asked for not long ago, each with since when they are known.
+pub(super) struct KnownFields(Mutex<LruCache<QueryKey, (Arc<Fields>, MonoTime)>>);
+
+impl KnownFields {
+    pub(super) fn new() -> Self {
+        let most = NonZeroUsize::new(FIELDS_KEPT_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self(Mutex::new(LruCache::new(most)))
+    }
+
+    fn get(&self, key: &QueryKey, now: MonoTime) -> Option<Arc<Fields>> {
+        let mut known = self.0.lock();
+        let (fields, since) = known.get(key)?;
+        (now.since(*since) < Millis(FIELDS_KEPT_MS)).then(|| Arc::clone(fields))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    fn keep(&self, key: QueryKey, fields: Arc<Fields>, now: MonoTime) {
+        self.0.lock().put(key, (fields, now));
+    }
+}
+
+impl Engine {
+    /// The fields of the results under these keys, as far as they can be had at once. With `anew` what is remembered is
+    /// asked for again: the query was just answered, perhaps by a newer result.
+    pub(super) async fn fields_of(&self, keys: BTreeSet<QueryKey>, anew: bool) -> FieldsByKey {
+        let now = self.now();
+        let view = self.ports.routing.view();
+        let mut known = FieldsByKey::new();
+        let mut wanted: BTreeMap<NodeName, Vec<QueryKey>> = BTreeMap::new();
+        for key in keys {
+            let remembered = self.learning.lessons.fields.get(&key, now).filter(|_| !anew);
+            match (remembered, view.owner(&key)) {
+                (Some(fields), _) => drop(known.insert(key, fields)),
+                (None, Some(owner)) if *owner != self.me.node => match wanted.get_mut(owner) {
+                    Some(theirs) => theirs.push(key),
+                    None => drop(wanted.insert(owner.clone(), vec![key])),
+                },
+                (None, _) => self.remember_fields(&mut known, key, self.fields_here(&key), now),
+            }
+        }
+        let questions = wanted.iter().flat_map(|(owner, keys)| {
+            keys.chunks(FIELDS_ASKED_MAX).map(move |keys| self.ask_for_fields(owner, keys))
+        });
+        for (key, fields) in join_all(questions).await.into_iter().flatten() {
+            self.remember_fields(&mut known, key, fields, now);
+        }
+        known
+    }
+
+    fn remember_fields(
+        &self,
+        known: &mut FieldsByKey,
+        key: QueryKey,
+        fields: Option<Arc<Fields>>,
+        now: MonoTime,
+    ) {
+        if let Some(fields) = fields {
+            self.learning.lessons.fields.keep(key, Arc::clone(&fields), now);
+            known.insert(key, fields);
+        }
+    }
+
+    async fn ask_for_fields(
+        &self,
+        owner: &NodeName,
+        keys: &[QueryKey],
+    ) -> Vec<(QueryKey, Option<Arc<Fields>>)> {
+        let answer = self.ask_briefly(owner, encode_fields_wanted(keys), Millis(FIELDS_ASK_MS)).await;
+        let fields = answer.ok().and_then(|bytes| decode_fields(&bytes, keys.len()).ok()).unwrap_or_default();
+        keys.iter().copied().zip(fields.into_iter().map(|fields| fields.map(Arc::new))).collect()
+    }
+
+    /// What this node's memory has; a near copy is none, nor what no store ever took.
+    fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
+        let copy = self.own_copy(key)?;
+        copy.token?;
+        let result = ResultSet::from_bytes(&copy.stored_form()).ok()?;
+        Some(Arc::new(Fields::of(&result)))
+    }
+
+    /// Answers another node's question, from memory.
+    pub(crate) fn give_fields(&self, keys: &[QueryKey]) -> Bytes {
+        encode_fields(keys.iter().map(|key| self.fields_here(key)))
+    }
+}

@@ -1,0 +1,279 @@
+//! What the owner of a session makes of what its entry nodes observed: the order of its queries, the steps between them,
+//! and counts of what followed what. It never decides what may follow: that is `consider`'s.
+//!
+//! Observations come in messages and wait in a bounded queue; one task puts them into their sessions and considers what
+//! comes next at once, by which time the client has had its answer for some milliseconds. What they teach is learned when
+//! they have settled: an entry node tells every 20 ms, so of two requests the later one may be heard of first.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::cypher::pattern::pattern;
+use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::learning::form::{Form, RealmTag};
+use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_core::learning::templates::{QuerySeen, templates_of};
+use hopcache_core::learning::{PatternTag, QueryTag, SourceId, Successors};
+use hopcache_core::limits::{
+    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, SESSIONS_BYTES_MAX,
+    SESSIONS_MAX, SESSIONS_WAITING_MAX,
+};
+use hopcache_core::time::MonoTime;
+use hopcache_queryapi::render::Form as Rendering;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::anchors::Anchors;
+use super::fields::{FieldsByKey, KnownFields};
+use crate::ask::Query;
+use crate::engine::Engine;
+use crate::message::{BadMessage, Observation, Observed};
+use crate::outcome::ObservationWord;
+
+/// A query as learning knows it.
+#[derive(Debug)]
+pub(super) struct Lesson {
+    pub(super) query: Arc<Query>,
+    pub(super) pattern: PatternTag,
+    pub(super) tag: QueryTag,
+    pub(super) realm: RealmTag,
+    /// In which rendering it was answered.
+    pub(super) rendering: Rendering,
+    /// For people; cut to what is kept.
+    text: String,
+}
+
+impl Lesson {
+    fn of(query: Arc<Query>, rendering: Rendering, hasher: &KeyHasher) -> Self {
+        let mut text = pattern(&query.statement);
+        let scope = query.identity.scope;
+        let tag = PatternTag::of(hasher, &query.database, scope, &text);
+        let realm = RealmTag::of(hasher, &query.database, scope);
+        text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
+        Self { tag: QueryTag::of(hasher, &query.key), query, pattern: tag, realm, rendering, text }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        // Three texts, and what stands around them.
+        2 * self.query.statement.len() + self.query.params.len() + self.text.len() + 512
+    }
+}
+
+/// Sessions that this node owns, and what it was told of them.
+pub(crate) struct Lessons {
+    queue: mpsc::Sender<Observation>,
+    /// The queue's end, until the task that learns takes it.
+    taught: Mutex<Option<mpsc::Receiver<Observation>>>,
+    sessions: Mutex<Sessions<Arc<Lesson>>>,
+    pub(super) anchors: Mutex<Anchors>,
+    pub(super) fields: KnownFields,
+    /// Batches that wait for other nodes.
+    under_way: Arc<Semaphore>,
+}
+
+impl Lessons {
+    pub(super) fn new() -> Self {
+        let (queue, taught) = mpsc::channel(LESSONS_MAX);
+        let bounds = SessionBounds {
+            sessions: SESSIONS_MAX,
+            bytes: SESSIONS_BYTES_MAX,
+            waiting: SESSIONS_WAITING_MAX,
+        };
+        Self {
+            queue,
+            taught: Mutex::new(Some(taught)),
+            sessions: Mutex::new(Sessions::new(bounds)),
+            anchors: Mutex::new(Anchors::new()),
+            fields: KnownFields::new(),
+            under_way: Arc::new(Semaphore::new(LESSONS_AT_A_TIME)),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        LESSONS_MAX - self.queue.capacity()
+    }
+
+    pub(super) fn sessions(&self) -> usize {
+        self.sessions.lock().len()
+    }
+}
+
+impl Engine {
+    /// The session of an observation, if it has one.
+    fn session_of(&self, seen: &Observation) -> Option<SessionKey> {
+        let (query, tag) = (&seen.query, seen.session?);
+        Some(SessionKey::of(&self.hasher, &query.database, query.identity.scope, &tag.0))
+    }
+
+    /// Where on the ring an observation belongs: its session, or its query where it has none.
+    pub(super) fn place_of_session(&self, seen: &Observation) -> QueryKey {
+        self.session_of(seen).map_or(seen.query.key, |session| session.on_ring())
+    }
+
+    /// Takes what an entry node tells. Whether this node owns the sessions is not asked: after a change of the ring the
+    /// first messages go astray, and are learned from all the same.
+    pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
+        if self.policy.prefetch.is_on {
+            self.take_lessons(observed.read(&self.hasher, &self.policy.procedures, self.now())?);
+        }
+        Ok(Bytes::new())
+    }
+
+    pub(super) fn take_lessons(&self, observations: Vec<Observation>) {
+        let count = observations.len();
+        let queue = &self.learning.lessons.queue;
+        let refused = observations.into_iter().filter_map(|seen| queue.try_send(seen).err()).count();
+        self.note_observed(ObservationWord::Taken, count - refused);
+        self.note_observed(ObservationWord::Refused, refused);
+    }
+
+    /// Learns from the sessions that this node owns, for ever. The node spawns it once; a second call does nothing.
+    pub async fn learn_lessons(self: &Arc<Self>) -> Infallible {
+        let taught = self.learning.lessons.taught.lock().take();
+        let Some(mut taught) = taught else { return pending().await };
+        loop {
+            let settling = async {
+                let due = self.learning.lessons.sessions.lock().due();
+                match due {
+                    Some(due) => self.ports.clock.sleep(due.since(self.now())).await,
+                    None => pending().await,
+                }
+            };
+            let first = tokio::select! {
+                biased;
+                first = taught.recv() => first,
+                () = settling => None,
+            };
+            let mut batch: Vec<Observation> = first.into_iter().collect();
+            while !batch.is_empty()
+                && batch.len() < LESSONS_IN_BATCH_MAX
+                && let Ok(next) = taught.try_recv()
+            {
+                batch.push(next);
+            }
+            self.take_batch(batch);
+            self.learn_settled();
+        }
+    }
+
+    /// Puts observations into their sessions, and considers what may follow them.
+    fn take_batch(self: &Arc<Self>, batch: Vec<Observation>) {
+        if batch.is_empty() {
+            return;
+        }
+        let now = self.now();
+        let mut lessons = Vec::with_capacity(batch.len());
+        for seen in batch {
+            let session = self.session_of(&seen);
+            let lesson = Arc::new(Lesson::of(seen.query, seen.form, &self.hasher));
+            if let Some(session) = session {
+                let seen = Seen {
+                    key: lesson.query.key,
+                    began: seen.began,
+                    ended: seen.ended,
+                    weight_bytes: lesson.weight_bytes(),
+                    query: Arc::clone(&lesson),
+                };
+                if self.learning.lessons.sessions.lock().observe(session, seen, now)
+                    == sessions::Observed::Full
+                {
+                    self.note_observed(ObservationWord::Refused, 1);
+                }
+            }
+            lessons.push(lesson);
+        }
+        if let Some(place) = self.place_for_batch() {
+            let engine = Arc::clone(self);
+            self.tasks.spawn(async move {
+                let _place = place;
+                engine.consider_all(lessons).await;
+            });
+        }
+    }
+
+    /// Learns what has settled.
+    fn learn_settled(self: &Arc<Self>) {
+        let steps = self.learning.lessons.sessions.lock().settle(self.now());
+        if steps.is_empty() {
+            return;
+        }
+        let Some(place) = self.place_for_batch() else {
+            return self.note_observed(ObservationWord::Refused, steps.len());
+        };
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let _place = place;
+            engine.learn_all_steps(steps).await;
+        });
+    }
+
+    /// None while as many batches as there may be wait for other nodes: this one is left out.
+    fn place_for_batch(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok()
+    }
+
+    async fn learn_all_steps(&self, steps: Vec<Step<Arc<Lesson>>>) {
+        let before: BTreeSet<QueryKey> =
+            steps.iter().flat_map(|step| step.before.iter().map(|seen| seen.key)).collect();
+        let fields = self.fields_of(before, false).await;
+        let now = self.now();
+        let mut learned = 0;
+        for step in &steps {
+            let step_learned = learn_from(step, &fields);
+            learned += usize::from(!step.before.is_empty());
+            self.write_down(&step.next.query, &step_learned, now);
+        }
+        self.note_observed(ObservationWord::Learned, learned);
+    }
+
+    /// Counts what a step taught, under one lock.
+    fn write_down(&self, next: &Lesson, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
+        let model = &mut *self.learning.model.lock();
+        model.saw(SourceId::Pattern(next.pattern), now);
+        model.saw(SourceId::Query(next.tag), now);
+        if model.pattern(next.pattern).is_none() {
+            model.define_pattern(next.pattern, &next.text);
+        }
+        for (source, realm, form) in learned {
+            self.count(model, *source, *realm, form, now);
+        }
+    }
+
+    fn count(&self, model: &mut Successors, source: SourceId, realm: RealmTag, form: &Form, now: MonoTime) {
+        if let (Some(id), Some(definition)) = (form.id(&self.hasher, realm), form.define(realm)) {
+            model.count(source, id, now);
+            model.define_form(id, &definition);
+        }
+    }
+}
+
+/// What a step teaches: the exact query of the query right before it, and templates of the nearest one that explains the
+/// next one's parameters.
+fn learn_from(step: &Step<Arc<Lesson>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
+    let Some(adjacent) = step.before.first() else { return Vec::new() };
+    let next = &*step.next.query;
+    let (statement, params) = (next.query.normal.as_str(), &next.query.params[..]);
+    let mut learned = Vec::new();
+    if let Some(form) = Form::exact(statement, params) {
+        learned.push((SourceId::Query(adjacent.query.tag), next.realm, form));
+    }
+    let before: Vec<QuerySeen<'_>> = step
+        .before
+        .iter()
+        .map(|seen| QuerySeen {
+            statement: seen.query.query.normal.as_str(),
+            params: &seen.query.query.params,
+            fields: fields.get(&seen.key).map(Arc::as_ref),
+        })
+        .collect();
+    if let Some(templates) = templates_of(&before, statement, params)
+        && let Some(source) = step.before.get(templates.before)
+    {
+        let source = SourceId::Pattern(source.query.pattern);
+        learned.extend(templates.forms.into_iter().map(|form| (source, next.realm, form)));
+    }
+    learned
+}

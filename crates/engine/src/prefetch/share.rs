@@ -1,0 +1,154 @@
+//! Telling other nodes what this one has learned, and hearing it from them. It decides when, and whom is asked; what is
+//! told, and what a count means, is `hopcache_core::learning`'s.
+//!
+//! News go out at once, in pieces that gossip passes on as well as it can. What is lost on the way is pulled: each node asks
+//! a random one every [`PULL_EVERY_MS`] for what differs, and a node that has just come asks page after page. Counts are
+//! absolute and merge by max, so nothing here has to be once, in order, or at all.
+//!
+//! The model stands behind one lock that is held for single calls and never across an await.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged};
+use hopcache_core::limits::{
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_PAGES_MAX,
+};
+use hopcache_core::node::NodeName;
+use hopcache_core::time::Millis;
+
+use crate::engine::Engine;
+use crate::message::{BadMessage, encode_pull};
+use crate::outcome::{Event, ShareWord};
+
+impl Engine {
+    fn is_sharing(&self) -> bool {
+        self.policy.prefetch.is_on && self.policy.prefetch.is_gossiped
+    }
+
+    /// Tells other nodes what was learned here, and asks them what they know, for ever. The node spawns it once.
+    pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
+        if !self.policy.prefetch.is_on {
+            return pending().await;
+        }
+        let (never, _) = tokio::join!(self.spread_for_ever(), self.pull_for_ever());
+        never
+    }
+
+    async fn spread_for_ever(&self) -> Infallible {
+        loop {
+            self.ports.clock.sleep(Millis(DELTAS_EVERY_MS)).await;
+            self.learning.feedback.work_in();
+            if self.is_sharing() {
+                self.spread_news();
+            }
+        }
+    }
+
+    /// Tells what is new, as much as one round may.
+    fn spread_news(&self) {
+        let budget_bytes = DELTA_PIECES_PER_ROUND * DELTA_PIECE_BYTES_MAX;
+        let pieces = self.learning.model.lock().next_pieces(budget_bytes, self.now());
+        for piece in pieces {
+            let is_spread = self.ports.spread.spread(piece.into());
+            self.note_shared(if is_spread { ShareWord::Spread } else { ShareWord::Unspread }, 1);
+        }
+    }
+
+    /// Takes in what another node spread. Called by whoever hears it; never blocks for longer than a piece takes to merge.
+    pub fn heard_spread(&self, piece: &Bytes) {
+        if self.is_sharing() {
+            self.take_lesson(piece);
+        }
+    }
+
+    async fn pull_for_ever(&self) -> Infallible {
+        if !self.is_sharing() {
+            return pending().await;
+        }
+        let mut has_pulled = false;
+        loop {
+            // Whoever has just come has everything to learn, and may not know anybody yet.
+            let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
+            self.ports.clock.sleep(Millis(pause_ms)).await;
+            if let Some(node) = self.random_peer() {
+                has_pulled |= self.pull_from(&node).await;
+            }
+        }
+    }
+
+    fn random_peer(&self) -> Option<NodeName> {
+        let view = self.ports.routing.view();
+        let peers: Vec<&NodeName> = view.members().iter().filter(|node| **node != self.me.node).collect();
+        let place = self.ports.dice.u64().checked_rem(peers.len() as u64)?;
+        peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
+    }
+
+    /// Pulls from a node until it has no more that differs; whether it answered.
+    async fn pull_from(&self, node: &NodeName) -> bool {
+        for _ in 0..PULL_PAGES_MAX {
+            let digest = self.learning.model.lock().digest(self.now());
+            let message = encode_pull(&digest.encode());
+            let Ok(page) = self.ask_briefly(node, message, Millis(PULL_MS)).await else {
+                self.note_shared(ShareWord::Unreached, 1);
+                return false;
+            };
+            self.note_shared(ShareWord::Pulled, 1);
+            let merged = self.take_lesson(&page);
+            // A page that brings nothing would be the same the next time.
+            if !merged.more || merged.taken + merged.defined == 0 {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Answers another node's pull.
+    pub(crate) fn answer_pull(&self, digest: &Bytes) -> Result<Bytes, BadMessage> {
+        let digest = Digest::decode(digest).ok_or(BadMessage::Form("digest"))?;
+        if !self.is_sharing() {
+            return Ok(Bytes::new());
+        }
+        Ok(self.learning.model.lock().answer_pull(&digest, self.now()).into())
+    }
+
+    /// Merges a piece or a page. Empty is a page of a node that does not share.
+    fn take_lesson(&self, bytes: &Bytes) -> Merged {
+        let lesson = match Lesson::decode(bytes) {
+            Ok(lesson) => lesson,
+            Err(_) if bytes.is_empty() => return Merged::default(),
+            Err(why) => {
+                tracing::debug!(%why, "what another node has learned cannot be read");
+                self.note_shared(ShareWord::Refused, 1);
+                return Merged::default();
+            }
+        };
+        let now = self.now();
+        let merged = self.learning.model.lock().merge(&lesson, now, |said| self.is_true(said));
+        self.note_shared(ShareWord::Merged, merged.taken + merged.defined);
+        self.note_shared(ShareWord::Known, merged.known);
+        let refused = merged.refused_old
+            + merged.refused_future
+            + merged.refused_bounds
+            + merged.refused_forged
+            + merged.refused_definitions;
+        self.note_shared(ShareWord::Refused, refused);
+        merged
+    }
+
+    /// Whether a definition is what its id says. A pattern's text is only shown, so it has to be fit for that.
+    fn is_true(&self, said: &Definition) -> bool {
+        match said {
+            Definition::Form { id, bytes } => *id == FormId::of(&self.hasher, bytes),
+            Definition::Pattern { text, .. } => !text.chars().any(char::is_control),
+        }
+    }
+
+    fn note_shared(&self, word: ShareWord, count: usize) {
+        if count > 0 {
+            self.note(Event::Shared(word, u32::try_from(count).unwrap_or(u32::MAX)));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Races of a prefetch with purges, with the end of its node, and with each other, as schedules.
+
+use hopcache_core::lease::Commit;
+use hopcache_engine::ports::Scope;
+use hopcache_sim::switch::Power;
+
+use super::*;
+
+/// I3: we read X · the purge takes the lease, detaches the flight and empties memory · we are refused the commit. Nobody was
+/// there for it, so it is wasted; who asks now runs for itself.
+#[tokio::test(start_paused = true)]
+async fn a_purge_during_the_run_wastes_it() {
+    let scene = Scene::alone(61, 1).await;
+    let ask = scene.read(1);
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    scene.node(0).engine.purge(&Scope::Key(ask.query.key)).await;
+    scene.world.origin.set_version(2);
+    let after = scene.world.send(0, &ask);
+    scene.world.pass(1).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0], "it runs on, for nobody");
+    assert_eq!(version(&after.await.unwrap()), 2, "who asks after the purge does not join it");
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
+    assert_eq!(version(&scene.ask(0, &ask).await), 2);
+    let stored = |(key, _, commit): &(_, _, Commit)| *key == ask.query.key && *commit == Commit::Stored;
+    assert_eq!(scene.world.store.commits().iter().filter(|each| stored(each)).count(), 1);
+}
+
+/// The same with a follower: it asked before the purge and gets what was read before it; late, once.
+#[tokio::test(start_paused = true)]
+async fn a_purge_after_somebody_joined_leaves_it_late() {
+    let scene = Scene::alone(62, 1).await;
+    let ask = scene.read(1);
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    let before = scene.world.send(0, &ask);
+    scene.world.pass(1).await;
+    scene.node(0).engine.purge(&Scope::All).await;
+    scene.world.origin.set_version(2);
+    assert_eq!(version(&before.await.unwrap()), 1);
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 1, 0], false));
+}
+
+/// A purge between the order and the lease: what is read after the purge is as good as any.
+#[tokio::test(start_paused = true)]
+async fn a_purge_before_the_lease_detaches_the_flight_and_keeps_nothing() {
+    let scene = Scene::alone(63, 1).await;
+    scene.world.origin.set_word_delay_ms(RUN_MS);
+    let ask = scene.world.ask("MATCH (m) RETURN m.version AS version");
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    scene.node(0).engine.purge(&Scope::All).await;
+    scene.world.pass(3 * RUN_MS).await;
+    assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
+    assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit, "the store has it");
+}
+
+/// F12: flights of a leaving node are dropped, its leases first; who joined a prefetch's is answered by the new owner.
+#[tokio::test(start_paused = true)]
+async fn a_leaving_node_drops_its_prefetches() {
+    let scene = Scene::new(2, 64);
+    scene.earn(0, 1).await;
+    let ask = scene.read_of(0);
+    scene.world.origin.set_delay_ms(5_000);
+    scene.launch(0, order(&ask));
+    scene.world.pass(1_000).await;
+    let joined = scene.world.send(0, &ask);
+    scene.world.pass(10).await;
+    for node in &scene.world.nodes {
+        node.routing.set(&[node_name(1).unwrap()]);
+        node.engine.ring_changed();
+    }
+    scene.node(0).engine.hand_on_flights(Millis(1_000)).await;
+    assert_eq!(version(&joined.await.unwrap()), 1);
+    assert_eq!((scene.node(0).engine.leases_held(), scene.node(0).engine.prefetches_under_way()), (0, 0));
+    assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
+}
+
+/// F2: a node that is stopped past its lease goes on: its result is refused, and its ticket wasted.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_stopped_past_its_lease_wastes_it() {
+    let scene = Scene::new(2, 65);
+    scene.earn(0, 1).await;
+    let ask = scene.read_of(0);
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    scene.node(0).switch.set(Power::Paused);
+    scene.world.pass(40_000).await;
+    scene.node(1).routing.set(&[node_name(1).unwrap()]);
+    scene.world.origin.set_version(2);
+    assert_eq!(version(&scene.ask(1, &ask).await), 2);
+    scene.node(0).switch.set(Power::On);
+    scene.world.pass(1_000).await;
+    assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
+}
+
+/// Two orders of one key, one after the other before either has begun: one flight.
+#[tokio::test(start_paused = true)]
+async fn one_flight_for_any_number_of_orders() {
+    let scene = Scene::alone(66, 8).await;
+    let ask = scene.read(1);
+    let launches: Vec<_> = (0..8).map(|_| scene.launch(0, order(&ask))).collect();
+    let launched = launches.iter().filter(|launch| **launch == Launch::Launched).count();
+    assert_eq!((launched, scene.skips(0, Skip::InFlight)), (1, 7));
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!((scene.balanced(0), scene.node(0).engine.prefetch_tokens()), ([1, 0, 0, 0], 7));
+}
+
+/// A hundred clients come while it runs: one run, one late launch.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_joins_is_one_late_launch() {
+    let scene = Scene::alone(67, 1).await;
+    let (ask, runs) = (scene.read(1), scene.world.origin.runs());
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    let sent: Vec<_> = (0..100).map(|_| scene.world.send(0, &ask)).collect();
+    for sent in sent {
+        assert_eq!(version(&sent.await.unwrap()), 1);
+    }
+    assert_eq!((scene.balanced(0), scene.world.origin.runs()), ([1, 0, 1, 0], runs + 1));
+}

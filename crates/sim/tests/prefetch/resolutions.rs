@@ -1,0 +1,313 @@
+//! What becomes of a launch: used, late or wasted, once.
+
+use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS};
+use hopcache_engine::ask::{Freshness, Hints};
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
+use hopcache_sim::origin::Mood;
+
+use super::*;
+
+/// The first demand hit, whoever it is answered for, and no second one.
+#[tokio::test(start_paused = true)]
+async fn the_first_hit_uses_it() {
+    let scene = Scene::alone(31, 1).await;
+    let (ask, runs) = (scene.read(1), scene.world.origin.runs());
+    scene.prefetched(0, &ask).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0]);
+    for _ in 0..3 {
+        let outcome = scene.ask(0, &ask).await;
+        assert_eq!((outcome.how.class, version(&outcome)), (Class::Hit, 1));
+        assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
+    }
+    assert_eq!((scene.world.origin.runs(), scene.runs_for(0, Cause::Prefetch)), (runs + 1, 1));
+    scene.node(0).memory.forget_all();
+    assert_eq!(scene.balanced(0), [1, 1, 0, 0], "what was used is not wasted as well");
+}
+
+/// A near copy is given out with a forwarded hit, so what it answers later is the same use.
+#[tokio::test(start_paused = true)]
+async fn a_forwarded_hit_and_the_near_copy_that_it_brings_are_one_use() {
+    let scene = Scene::with(2, 32, &Policy { near_rate_per_s_min: 0.1, ..policy() });
+    scene.earn(0, 1).await;
+    let ask = scene.read_of(0);
+    scene.prefetched(0, &ask).await;
+    for _ in 0..400 {
+        scene.ask(1, &ask).await;
+        scene.world.pass(5).await;
+    }
+    assert!(scene.node(1).events.count(|event| *event == Event::NearHit) > 0, "there was a near copy");
+    assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
+}
+
+/// A demand request that joins the flight waits for it, and runs nothing itself. Who leaves before it has landed joined it
+/// all the same.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_joins_the_flight_is_late() {
+    for leaves in [false, true] {
+        let scene = Scene::alone(33, 1).await;
+        let (ask, runs) = (scene.read(1), scene.world.origin.runs());
+        scene.launch(0, order(&ask));
+        scene.world.pass(RUN_MS / 2).await;
+        let sent = scene.world.send(0, &ask);
+        scene.world.pass(1).await;
+        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "at once");
+        if leaves {
+            sent.abort();
+        } else {
+            assert!(matches!(sent.await.unwrap().how.class, Class::Miss { .. }));
+        }
+        scene.world.pass(RUN_MS).await;
+        assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit);
+        assert_eq!((scene.balanced(0), scene.world.origin.runs()), ([1, 0, 1, 0], runs + 1));
+    }
+}
+
+/// Joined before the run began: late when it begins.
+#[tokio::test(start_paused = true)]
+async fn who_joins_before_the_run_makes_it_late_when_it_begins() {
+    let scene = Scene::alone(34, 1).await;
+    scene.world.origin.set_word_delay_ms(RUN_MS);
+    let ask = scene.world.ask("MATCH (m) RETURN m.version AS version");
+    scene.launch(0, order(&ask));
+    scene.world.pass(RUN_MS / 2).await;
+    let sent = scene.world.send(0, &ask);
+    scene.world.pass(1).await;
+    assert_eq!(scene.balanced(0), [0; 4]);
+    assert_eq!(version(&sent.await.unwrap()), 1);
+    assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
+}
+
+/// A copy that nobody wanted while it lasted, also where the memory keeps it on: within one look at the log.
+#[tokio::test(start_paused = true)]
+async fn what_expires_unused_is_wasted() {
+    let scene = Scene::alone(35, 1).await;
+    let engine = Arc::clone(&scene.node(0).engine);
+    tokio::spawn(async move { engine.follow_invalidations().await });
+    let ask = scene.read(1);
+    scene.prefetched(0, &ask).await;
+    scene.world.pass(TTL_MS * 3 / 2 - 3 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0], "within grace it may still be served");
+    scene.world.pass(3 * RUN_MS + 2 * INVALIDATION_POLL_MS).await;
+    assert!(scene.has_copy(0, &ask), "this memory forgets nothing by itself");
+    assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
+}
+
+/// A stale answer is an answer.
+#[tokio::test(start_paused = true)]
+async fn a_stale_hit_uses_it() {
+    let scene = Scene::alone(36, 1).await;
+    let ask = scene.read(1);
+    scene.prefetched(0, &ask).await;
+    scene.world.pass(TTL_MS + 1).await;
+    scene.ask(0, &ask).await;
+    assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
+}
+
+/// Evicted, purged by any scope, or replaced by what a `no-cache` request read: its last holder lets it go.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
+    for way in 0..5 {
+        let scene = Scene::alone(37, 1).await;
+        let ask = scene.read(1);
+        scene.prefetched(0, &ask).await;
+        let engine = &scene.node(0).engine;
+        match way {
+            0 => scene.node(0).memory.forget_all(),
+            1 => assert_eq!(engine.purge(&Scope::Key(ask.query.key)).await.copies, 1),
+            2 => assert!(engine.purge(&Scope::Database(ask.query.database_tag)).await.copies >= 1),
+            3 => assert!(engine.purge(&Scope::All).await.copies >= 1),
+            _ => {
+                let freshness = Freshness { no_cache: true, ..Freshness::default() };
+                scene.ask(0, &Ask { freshness, ..ask.clone() }).await;
+            }
+        }
+        assert_eq!(scene.balanced(0), [1, 0, 0, 1], "way {way}");
+    }
+}
+
+/// A later prediction of the same key takes the unused one's place.
+#[tokio::test(start_paused = true)]
+async fn what_a_newer_prefetch_replaces_is_wasted() {
+    let scene = Scene::alone(38, 2).await;
+    let ask = scene.read(1);
+    scene.prefetched(0, &ask).await;
+    scene.world.pass(TTL_MS - 10 * RUN_MS).await;
+    assert_eq!(scene.launch(0, order_of(&ask, CandidateKind::Overlap)), Launch::Launched);
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [2, 0, 0, 1]);
+    scene.ask(0, &ask).await;
+    assert_eq!(scene.balanced(0), [2, 1, 0, 1]);
+}
+
+/// Whatever a run ends in but a value. Who joined it gets an answer of its own, and no word of the prefetch; a template that
+/// the server refuses is reported, a run that had bad luck is not.
+#[tokio::test(start_paused = true)]
+async fn a_failed_run_is_shown_to_nobody() {
+    let code = "Neo.ClientError.Statement.TypeError".to_owned();
+    let type_error = OriginFault::Failed(Neo4jFailure { code, message: "of the prefetch".to_owned() });
+    let moods = [
+        (Mood::Fault(type_error), 1),
+        (Mood::Fault(OriginFault::Cut("seeded".to_owned())), 0),
+        (Mood::Panic(1), 0),
+    ];
+    for (mood, refused) in moods {
+        let scene = Scene::alone(39, 1).await;
+        let ask = scene.read(1);
+        scene.world.origin.set_mood(mood.clone());
+        scene.launch(0, order(&ask));
+        scene.world.pass(RUN_MS / 2).await;
+        scene.world.origin.set_mood(Mood::Well);
+        let joined = scene.world.send(0, &ask);
+        scene.world.pass(1).await;
+        assert_eq!(version(&joined.await.unwrap()), 1, "{mood:?}");
+        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "{mood:?}: somebody asked for it");
+        assert_eq!(scene.notes[0].refused.lock().len(), refused, "{mood:?}");
+
+        let alone = scene.read(2);
+        scene.world.origin.set_mood(mood.clone());
+        assert_eq!(scene.launch(0, order(&alone)), Launch::Launched);
+        scene.world.pass(2 * RUN_MS).await;
+        scene.world.origin.set_mood(Mood::Well);
+        assert_eq!(scene.balanced(0), [2, 0, 1, 1], "{mood:?}");
+        assert_eq!(scene.node(0).engine.leases_held(), 0);
+        assert_eq!(version(&scene.ask(0, &alone).await), 1, "{mood:?}");
+    }
+}
+
+/// I6, I11: a run that changed data after all is kept by nobody, and never done again by a prediction.
+#[tokio::test(start_paused = true)]
+async fn what_turns_out_to_write_is_wasted_and_never_run_again() {
+    let scene = Scene::alone(40, 2).await;
+    let ask = scene.world.ask("MATCH (g:DRIFTS) RETURN g");
+    scene.launch(0, order(&ask));
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
+    assert_eq!(scene.launch(0, order(&ask)), Launch::Skipped(Skip::Write));
+}
+
+/// I11: what Neo4j would not give any more is forgotten, whoever found out.
+#[tokio::test(start_paused = true)]
+async fn a_refused_prefetch_takes_the_old_value_away() {
+    let scene = Scene::alone(41, 1).await;
+    let ask = scene.read(1);
+    scene.ask(0, &ask).await;
+    scene.world.pass(TTL_MS - 10 * RUN_MS).await;
+    let code = "Neo.ClientError.Security.Forbidden".to_owned();
+    let fault = OriginFault::Failed(Neo4jFailure { code, message: "revoked".to_owned() });
+    scene.world.origin.set_mood(Mood::Fault(fault));
+    scene.launch(0, order_of(&ask, CandidateKind::Overlap));
+    scene.world.pass(3 * RUN_MS).await;
+    assert!(!scene.has_copy(0, &ask));
+    assert!(matches!(scene.ask(0, &ask).await.answer, Answer::Failed(_)), "nor has the store");
+    assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
+}
+
+/// Issue 7: owner changes. A former owner's copy that the new one asks for is used; one that nobody asks for is wasted.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_handed_over_is_used() {
+    for is_asked in [true, false] {
+        let scene = Scene::new(2, 42);
+        let ask = scene.read_of(1);
+        let (one, both) = ([node_name(0).unwrap()], [node_name(0).unwrap(), node_name(1).unwrap()]);
+        let ring = |names: &[_]| {
+            for node in &scene.world.nodes {
+                node.routing.set(names);
+                node.engine.ring_changed();
+            }
+        };
+        ring(&one);
+        scene.earn(0, 1).await;
+        scene.prefetched(0, &ask).await;
+        ring(&both);
+        scene.world.store.lose_everything();
+        if is_asked {
+            assert_eq!(scene.ask(1, &ask).await.how.class, Class::Hit);
+        }
+        scene.world.pass(HANDOVER_MS).await;
+        scene.node(0).engine.forget_left();
+        let wasted = usize::from(!is_asked);
+        assert_eq!(scene.balanced(0), [1, 1 - wasted, 0, wasted]);
+        assert_eq!(scene.balanced(1), [0; 4], "it launched nothing");
+    }
+}
+
+/// What nobody has used when the node ends stays pending.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_ends_leaves_its_tickets_pending() {
+    let scene = Scene::alone(43, 1).await;
+    let ask = scene.read(1);
+    scene.prefetched(0, &ask).await;
+    scene.node(0).engine.finish().await;
+    scene.node(0).memory.forget_all();
+    assert_eq!(scene.words(0), [1, 0, 0, 0]);
+}
+
+/// Issue 7: waste is dropped on demand, on all nodes, and nothing else is.
+#[tokio::test(start_paused = true)]
+async fn waste_is_flushed_everywhere() {
+    let scene = Scene::new(3, 44);
+    let mut asks = Vec::new();
+    for node in 0..3 {
+        scene.earn(node, 2).await;
+        let of_node: Vec<Ask> = (1..)
+            .map(|number| scene.read(number))
+            .filter(|ask| scene.world.owner_of(ask) == node)
+            .take(2)
+            .collect();
+        for ask in &of_node {
+            scene.prefetched(node, ask).await;
+        }
+        scene.ask(node, &of_node[0]).await;
+        asks.push(of_node);
+    }
+    let flushed = scene.node(1).engine.flush_waste().await;
+    assert_eq!((flushed.copies, flushed.nodes, flushed.unreached), (3, 3, 0));
+    for (node, asks) in asks.iter().enumerate() {
+        assert_eq!([&asks[0], &asks[1]].map(|ask| scene.has_copy(node, ask)), [true, false]);
+        assert_eq!(scene.balanced(node), [2, 1, 0, 1]);
+    }
+    scene.world.net.set_cut(&scene.node(2).engine.me().node, true);
+    let flushed = scene.node(1).engine.flush_waste().await;
+    assert_eq!((flushed.copies, flushed.nodes, flushed.unreached), (0, 2, 1));
+}
+
+/// Issue 7, "See it": why an entry is there, said at any node; nothing of an entry that was asked for first.
+#[tokio::test(start_paused = true)]
+async fn explain_says_why_an_entry_was_prefetched() {
+    let scene = Scene::new(2, 45);
+    scene.earn(1, 1).await;
+    let ask = scene.read_of(1);
+    scene.prefetched(1, &ask).await;
+    for is_used in [false, true] {
+        for node in 0..2 {
+            let explained = scene.node(node).engine.explain(&ask.query, Hints::default()).await;
+            let view = explained.owner.unwrap().prefetched.unwrap();
+            assert_eq!(view.because, "MATCH (p:Person {id: $id}) RETURN p");
+            assert_eq!((view.by.as_str(), view.kind, view.p), ("sim-0", CandidateKind::Template, 0.6));
+            assert_eq!(view.is_used, is_used, "looking is no use");
+        }
+        scene.ask(0, &ask).await;
+    }
+    let unknown = Order { source: SourceId::Query(QueryTag(0x1f)), ..order(&scene.read(900)) };
+    let asked = scene.read(901);
+    scene.ask(0, &asked).await;
+    assert_eq!(scene.node(0).engine.explain(&asked.query, Hints::default()).await.owner.unwrap().prefetched, None);
+    let owner = scene.world.owner_of(&scene.read(900));
+    scene.earn(owner, 2).await;
+    scene.launch(owner, unknown);
+    scene.world.pass(2 * RUN_MS).await;
+    let explained = scene.node(0).engine.explain(&scene.read(900).query, Hints::default()).await;
+    assert_eq!(explained.owner.unwrap().prefetched.unwrap().because, "query 000000000000001f");
+}
+
+/// A prefetch is no request: it is not counted as one that asked, and what it brings begins without hits.
+#[tokio::test(start_paused = true)]
+async fn a_prefetch_is_no_request() {
+    use hopcache_engine::ports::Memory as _;
+    let scene = Scene::alone(46, 1).await;
+    let ask = scene.read(1);
+    scene.prefetched(0, &ask).await;
+    assert_eq!(scene.node(0).memory.get(&ask.query.key).unwrap().heat.arrivals(), 0);
+    assert_eq!(scene.runs_for(0, Cause::Miss), 4, "those that earned it");
+    assert_eq!(scene.notes[0].launched.lock().len(), 1, "and it brings about no other");
+}

@@ -1,0 +1,294 @@
+//! Why an order is not carried out: each reason, and that nothing was run for it.
+
+use hopcache_core::limits::PREFETCH_TICKETS_MAX;
+use hopcache_engine::ports::{Memory, OriginFault};
+use hopcache_sim::origin::Mood;
+use hopcache_sim::store::Mode;
+
+use super::*;
+
+fn skipped(skip: Skip) -> Launch {
+    Launch::Skipped(skip)
+}
+
+impl Scene {
+    /// What is not launched is counted once and runs nothing.
+    fn refuses(&self, node: usize, order: Order, skip: Skip) {
+        let (runs, counted) = (self.world.origin.runs(), self.skips(node, skip));
+        assert_eq!(self.launch(node, order), skipped(skip));
+        assert_eq!((self.world.origin.runs(), self.skips(node, skip)), (runs, counted + 1));
+        assert_eq!(self.words(node)[0], 0, "nothing was launched");
+    }
+}
+
+/// A fresh copy is enough. One that is about to expire is not, for who knows that it is: with a fifth of its TTL left.
+#[tokio::test(start_paused = true)]
+async fn what_is_fresh_is_left_alone_until_a_fifth_of_it_is_left() {
+    let scene = Scene::alone(1, 2).await;
+    let ask = scene.read_of(0);
+    scene.ask(0, &ask).await;
+    scene.refuses(0, order(&ask), Skip::Fresh);
+    scene.world.pass(TTL_MS * 4 / 5 - 2 * RUN_MS).await;
+    scene.refuses(0, order_of(&ask, CandidateKind::Overlap), Skip::Fresh);
+    scene.world.pass(3 * RUN_MS).await;
+    scene.refuses(0, order(&ask), Skip::Fresh);
+    scene.world.origin.set_version(2);
+    assert_eq!(scene.launch(0, order_of(&ask, CandidateKind::Overlap)), Launch::Launched);
+    assert_eq!(version(&scene.ask(0, &ask).await), 1, "meanwhile the old one is served");
+    assert_eq!(scene.balanced(0), [0; 4], "it has not begun");
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0]);
+    assert_eq!(version(&scene.ask(0, &ask).await), 2);
+    assert_eq!(scene.balanced(0), [1, 1, 0, 0]);
+}
+
+/// What the store has fresh is brought into memory without a run, and is no launch.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_has_is_not_run() {
+    let scene = Scene::alone(2, 1).await;
+    let ask = scene.read_of(0);
+    scene.ask(0, &ask).await;
+    scene.node(0).memory.forget_all();
+    let (runs, tokens) = (scene.world.origin.runs(), scene.node(0).engine.prefetch_tokens());
+    scene.prefetched(0, &ask).await;
+    assert_eq!((scene.world.origin.runs(), scene.skips(0, Skip::Fresh)), (runs, 1));
+    assert_eq!(scene.balanced(0), [0; 4]);
+    assert_eq!(scene.node(0).engine.prefetch_tokens(), tokens, "its token came back");
+}
+
+/// A flight, of a client or of a prediction, or a refresh: one of a key is enough.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_is_not_begun_again() {
+    let scene = Scene::alone(3, 4).await;
+    let ask = scene.read_of(0);
+    let sent = scene.world.send(0, &ask);
+    scene.world.pass(RUN_MS / 2).await;
+    scene.refuses(0, order(&ask), Skip::InFlight);
+    sent.await.unwrap();
+    // Stale: the next hit brings about a refresh.
+    scene.world.pass(TTL_MS + 1).await;
+    scene.ask(0, &ask).await;
+    scene.world.pass(1).await;
+    scene.refuses(0, order(&ask), Skip::InFlight);
+    scene.world.pass(TTL_MS / 2).await;
+    let other = scene.read(77);
+    assert_eq!(scene.launch(0, order(&other)), Launch::Launched);
+    assert_eq!(scene.launch(0, order(&other)), skipped(Skip::InFlight));
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [1, 0, 0, 0]);
+}
+
+/// I1: another node holds the lease. It is not waited for, and who joined meanwhile waits for it like any other.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_another_node_holds_is_not_waited_for() {
+    let scene = Scene::new(2, 4);
+    let ask = scene.read_of(0);
+    scene.earn(0, 1).await;
+    let runs = scene.world.origin.runs();
+    scene.node(1).routing.set(&[node_name(1).unwrap()]);
+    let elsewhere = scene.world.send(1, &ask);
+    scene.world.pass(10).await;
+    assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
+    let joined = scene.world.send(0, &ask);
+    scene.world.pass(10).await;
+    assert_eq!((scene.skips(0, Skip::InFlight), scene.node(0).engine.prefetches_under_way()), (1, 0));
+    assert_eq!((version(&joined.await.unwrap()), version(&elsewhere.await.unwrap())), (1, 1));
+    assert_eq!(scene.world.origin.runs(), runs + 1, "one run for all three");
+    assert_eq!(scene.balanced(0), [0; 4]);
+    assert_eq!(scene.node(0).engine.prefetch_tokens(), 1, "what came to nothing cost nothing");
+}
+
+/// DESIGN "Prefetch": a quarter of the demand misses, and what is used gives its token back.
+#[tokio::test(start_paused = true)]
+async fn launches_are_a_quarter_of_the_demand_misses() {
+    let scene = Scene::new(1, 5);
+    let (first, second) = (scene.read(1), scene.read(2));
+    scene.refuses(0, order(&first), Skip::Budget);
+    scene.earn(0, 1).await;
+    scene.prefetched(0, &first).await;
+    assert_eq!(scene.launch(0, order(&second)), skipped(Skip::Budget));
+    scene.ask(0, &first).await;
+    scene.prefetched(0, &second).await;
+    assert_eq!(scene.balanced(0), [2, 1, 0, 0]);
+}
+
+/// None while fewer than half of the origin's slots are free; F40: a tenth of them, one at the least, have prefetches.
+#[tokio::test(start_paused = true)]
+async fn a_busy_origin_is_left_alone() {
+    let scene = Scene::alone(6, 8).await;
+    scene.world.origin.set_slots(4);
+    let sent: Vec<_> = (1..=3).map(|number| scene.world.send(0, &scene.read(number))).collect();
+    scene.world.pass(RUN_MS / 2).await;
+    assert_eq!(scene.world.origin.under_way(), 3);
+    scene.refuses(0, order(&scene.read(9)), Skip::OriginBusy);
+    for sent in sent {
+        sent.await.unwrap();
+    }
+    assert_eq!(scene.launch(0, order(&scene.read(9))), Launch::Launched);
+    assert_eq!(scene.launch(0, order(&scene.read(10))), skipped(Skip::OriginBusy), "a tenth of 4 is one");
+    scene.world.pass(2 * RUN_MS).await;
+    scene.world.origin.set_slots(40);
+    let launched = (20..30).filter(|number| scene.launch(0, order(&scene.read(*number))) == Launch::Launched);
+    assert_eq!(launched.count(), 4, "a tenth of 40");
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(scene.balanced(0), [5, 0, 0, 0]);
+}
+
+/// No slot is free when its run would begin: it is shed, and nobody's answer is the worse for it.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_finds_no_slot_is_wasted_and_shown_to_nobody() {
+    let scene = Scene::alone(7, 2).await;
+    let ask = scene.read(1);
+    scene.world.origin.set_delay_ms(0);
+    scene.world.origin.set_mood(Mood::Fault(OriginFault::Overloaded));
+    scene.launch(0, order(&ask));
+    scene.world.pass(5).await;
+    scene.world.origin.set_mood(Mood::Well);
+    assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
+    assert!(!scene.node(0).engine.is_shedding(), "that predictions give way is meant");
+    assert_eq!(version(&scene.ask(0, &ask).await), 1);
+}
+
+/// The store in trouble, or clients' runs being shed.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_launched_in_a_degraded_state() {
+    let scene = Scene::alone(8, 2).await;
+    scene.world.store.set_mode(Mode::Down);
+    scene.ask(0, &scene.read(1)).await;
+    scene.refuses(0, order(&scene.read(2)), Skip::Degraded);
+    scene.world.store.set_mode(Mode::Up);
+    scene.ask(0, &scene.read(3)).await;
+    scene.world.origin.set_mood(Mood::Fault(OriginFault::Overloaded));
+    scene.ask(0, &scene.read(4)).await;
+    scene.world.origin.set_mood(Mood::Well);
+    scene.refuses(0, order(&scene.read(2)), Skip::Degraded);
+}
+
+/// A store that fails after the order was taken: nothing runs without a lease.
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_without_a_lease() {
+    let scene = Scene::alone(9, 1).await;
+    let (ask, runs) = (scene.read(1), scene.world.origin.runs());
+    scene.world.store.set_mode(Mode::Down);
+    assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
+    scene.world.pass(5_000).await;
+    assert_eq!((scene.skips(0, Skip::Degraded), scene.world.origin.runs()), (1, runs));
+    assert_eq!(scene.balanced(0), [0; 4]);
+}
+
+/// I6: what writes by the lexer's word, what the server calls a write, what it cannot plan, and what it has no word for are
+/// never run for a prediction, though it runs them for a client. Nor is what is volatile.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_read_is_never_prefetched() {
+    let scene = Scene::alone(10, 4).await;
+    let runs = scene.world.origin.runs();
+    for text in ["CREATE (n) RETURN n", "MATCH (n) SET n.x = 1", "MATCH (k) RETURN k, rand()"] {
+        scene.refuses(0, order(&scene.world.ask(text)), Skip::Write);
+    }
+    let sly = order(&scene.world.ask("MATCH (f:SLY) RETURN f"));
+    assert_eq!(scene.launch(0, sly.clone()), Launch::Launched);
+    scene.world.pass(RUN_MS).await;
+    assert_eq!(scene.skips(0, Skip::Write), 4);
+    scene.refuses(0, sly, Skip::Write);
+    for (text, refused) in [("MATCH (e:BROKEN) RETURN e", 1), ("MATCH (j:ODD) RETURN j", 2)] {
+        assert_eq!(scene.launch(0, order(&scene.world.ask(text))), Launch::Launched);
+        scene.world.pass(RUN_MS).await;
+        assert_eq!((scene.skips(0, Skip::Refused), scene.notes[0].refused.lock().len()), (refused, refused));
+    }
+    assert_eq!((scene.world.origin.runs(), scene.balanced(0)), (runs, [0; 4]));
+    assert_eq!(scene.node(0).engine.prefetch_tokens(), 4);
+}
+
+/// I6: nobody has said that it reads, and the word would not be remembered: it would be asked for each time.
+#[tokio::test(start_paused = true)]
+async fn a_text_too_long_to_remember_is_not_prefetched() {
+    let scene = Scene::alone(11, 1).await;
+    let text = format!("MATCH (n) WHERE n.name <> '{}' RETURN n", "x".repeat(8 << 10));
+    scene.refuses(0, order(&scene.world.ask(&text)), Skip::Unclassified);
+}
+
+/// What brought no answer to a client is not tried for a prediction; nor what is too large to store.
+#[tokio::test(start_paused = true)]
+async fn what_failed_or_cannot_be_kept_is_not_prefetched() {
+    let small = Policy { entry_bytes_max: 4 << 10, ..policy() };
+    let scene = Scene::with(1, 12, &small);
+    scene.earn(0, 2).await;
+    let ask = scene.read(1);
+    scene.world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    scene.ask(0, &ask).await;
+    scene.world.origin.set_mood(Mood::Well);
+    scene.refuses(0, order(&ask), Skip::HeldBack);
+    let big = scene.world.ask("MATCH (h:BIG) RETURN h");
+    scene.ask(0, &big).await;
+    scene.refuses(0, order(&big), Skip::TooLarge);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_off_launches_nothing() {
+    let off = [
+        Policy { prefetch: PrefetchPolicy::OFF, ..policy() },
+        Policy { ttl_ms: Millis::ZERO, ..policy() },
+        Policy { collapses: false, ..policy() },
+    ];
+    for (seed, policy) in (13..).zip(off) {
+        let scene = Scene::with(1, seed, &policy);
+        scene.earn(0, 1).await;
+        scene.refuses(0, order(&scene.read(1)), Skip::Off);
+    }
+}
+
+/// A key of another node's, and a node that leaves.
+#[tokio::test(start_paused = true)]
+async fn only_the_owner_launches_and_not_while_it_leaves() {
+    let scene = Scene::new(2, 16);
+    scene.earn(0, 1).await;
+    scene.refuses(0, order(&scene.read_of(1)), Skip::Elsewhere);
+    scene.node(0).engine.hand_on_flights(Millis(100)).await;
+    scene.refuses(0, order(&scene.read_of(0)), Skip::Elsewhere);
+}
+
+/// An order goes to the owner of its key, as who asked; the owner's word comes back, or that it could not be asked.
+#[tokio::test(start_paused = true)]
+async fn an_order_goes_to_the_owner_of_its_key() {
+    let scene = Scene::new(2, 17);
+    scene.earn(1, 1).await;
+    let ask = scene.read_of(1);
+    let engine = &scene.node(0).engine;
+    assert_eq!(engine.order_prefetch(order(&ask)).await, Launch::Launched);
+    scene.world.pass(2 * RUN_MS).await;
+    assert_eq!(engine.order_prefetch(order(&ask)).await, skipped(Skip::Fresh));
+    assert_eq!((scene.balanced(0), scene.balanced(1)), ([0; 4], [1, 0, 0, 0]));
+    let run = scene.world.origin.runs_seen().pop().unwrap();
+    assert_eq!((run.scope, &*run.statement), (ask.query.identity.scope, READ), "I5");
+    assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit);
+    assert_eq!(scene.balanced(1), [1, 1, 0, 0], "a forwarded hit");
+    scene.world.net.set_cut(&scene.node(1).engine.me().node, true);
+    assert_eq!(engine.order_prefetch(order(&scene.read_of(1))).await, skipped(Skip::Unreached));
+    assert_eq!(scene.skips(0, Skip::Unreached), 1);
+}
+
+/// I9: no more launched entries wait to be used than the table holds.
+#[tokio::test(start_paused = true)]
+async fn a_full_table_launches_nothing() {
+    let scene = Scene::new(1, 18);
+    scene.world.origin.set_delay_ms(1);
+    for number in 0..i64::try_from(PREFETCH_TICKETS_MAX).unwrap() {
+        scene.earn_again(number).await;
+        assert_eq!(scene.launch(0, order(&scene.read(number))), Launch::Launched, "{number}");
+        scene.world.pass(3).await;
+    }
+    scene.earn_again(-1).await;
+    assert_eq!(scene.launch(0, order(&scene.read(-2))), skipped(Skip::Full));
+    scene.node(0).memory.forget_all();
+    assert_eq!(scene.launch(0, order(&scene.read(-2))), Launch::Launched);
+}
+
+impl Scene {
+    /// Four misses that no other call has.
+    async fn earn_again(&self, number: i64) {
+        for each in 0..4 {
+            let ask = self.read(10_000_000 + 4 * number + each);
+            self.ask(0, &ask).await;
+        }
+    }
+}

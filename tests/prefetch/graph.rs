@@ -1,0 +1,86 @@
+//! A small graph of people of one test's own, and clients that walk through it: a person's friends, then the first of
+//! them, as somebody clicks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
+use crate::support::http::{self, Reply};
+
+/// People in a ring, each the friend of the next three.
+pub struct People {
+    label: OwnLabel,
+    pub count: usize,
+}
+
+impl People {
+    pub async fn new(test: &str, count: usize) -> Self {
+        let label = OwnLabel::new(test);
+        let name = &label.0;
+        at_neo4j(&format!(
+            "UNWIND range(0, {count} - 1) AS id CREATE (:{name} {{id: 100 + id, name: 'p' + id}})"
+        ))
+        .await;
+        at_neo4j(&format!(
+            "MATCH (p:{name}), (f:{name}) WHERE (f.id - p.id + {count}) % {count} IN [1, 2, 3] CREATE (p)-[:KNOWS]->(f)"
+        ))
+        .await;
+        Self { label, count }
+    }
+
+    /// Who a person's friends are, the first one first.
+    pub fn friends(&self) -> String {
+        let name = &self.label.0;
+        format!("MATCH (p:{name} {{id: $id}})-[:KNOWS]->(f:{name}) RETURN f.id AS friend ORDER BY friend")
+    }
+
+    /// Who a person is.
+    pub fn profile(&self) -> String {
+        format!("MATCH (p:{} {{id: $person}}) RETURN p.name AS name", self.label.0)
+    }
+}
+
+/// Three nodes that learn and prefetch.
+pub async fn learning_cluster() -> Cluster {
+    Cluster::of(Plan { prefetch: Some(""), ..Plan::default() }).await
+}
+
+/// A request of a session by the tests' user.
+pub fn in_session(session: &str, statement: &str, parameters: &Value) -> Arc<[u8]> {
+    let body = json!({"statement": statement, "parameters": parameters}).to_string();
+    let headers = format!("{}hopcache-session: {session}\r\n", http::login());
+    http::post("/db/neo4j/query/v2", &headers, &body)
+}
+
+/// One walk: the friends of a person through one node, the first friend's profile through another.
+pub async fn walk(
+    cluster: &Cluster,
+    people: &People,
+    (session, person): (&str, usize),
+    nodes: [usize; 2],
+) -> [Reply; 2] {
+    let friends = in_session(session, &people.friends(), &json!({ "id": 100 + person }));
+    let first = cluster.nodes[nodes[0]].ask(&friends).await;
+    let friend = first.value();
+    think().await;
+    let profile = in_session(session, &people.profile(), &json!({ "person": friend }));
+    [first, cluster.nodes[nodes[1]].ask(&profile).await]
+}
+
+/// A person looks at an answer before the next click. Nothing waits for this: nodes tell ages within milliseconds, so that
+/// of two requests closer than that nobody knows which was first.
+pub async fn think() {
+    // tidy: poll interval
+    tokio::time::sleep(Duration::from_millis(40)).await;
+}
+
+/// A metric's sum over all nodes.
+pub async fn sum(cluster: &Cluster, name: &str, labels: &str) -> f64 {
+    let mut sum = 0.0;
+    for node in &cluster.nodes {
+        sum += node.metric(name, labels).await.unwrap_or(0.0);
+    }
+    sum
+}
