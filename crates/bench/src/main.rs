@@ -108,3 +108,13 @@ fn main() -> anyhow::Result<()> {
         Bench::Failover(options) => runtime.block_on(living::failover::run(&options)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -17,6 +17,7 @@ use crate::output::Output;
 
 /// Options of walks.
 #[derive(clap::Args)]
+#[group(id = "walks")]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(super) common: Common,
