@@ -69,10 +69,18 @@ impl Counts {
     }
 
     /// (used + late) / (used + late + wasted); none where nothing was decided.
-    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
     pub(super) fn accuracy(&self) -> Option<f64> {
-        let (good, all) = (self.used + self.late, self.used + self.late + self.wasted);
-        (all > 0).then(|| good as f64 / all as f64)
+        self.used_of(self.used + self.late + self.wasted)
+    }
+
+    /// The same as if nobody ever asked for what is pending: waste is known only when a copy has lived its life.
+    pub(super) fn accuracy_at_least(&self) -> Option<f64> {
+        self.used_of(self.used + self.late + self.wasted + self.pending)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn used_of(&self, all: u64) -> Option<f64> {
+        (all > 0).then(|| (self.used + self.late) as f64 / all as f64)
     }
 }
 
@@ -89,7 +97,7 @@ mod tests {
             (11, 4, 15, 9)
         );
         assert!(counts.is_whole());
-        assert_eq!(counts.accuracy(), Some(0.75));
+        assert_eq!((counts.accuracy(), counts.accuracy_at_least()), (Some(0.75), Some(0.6)));
         let later = Counts { wasted: 2, launched: 9, ..counts };
         assert!(!later.is_whole());
         let between = later.since(&counts);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::ensure;
 use serde_json::json;
 
 use super::arm::Arm;
@@ -44,6 +45,8 @@ const PAUSE_US: u64 = 250_000;
 /// Things that each pattern is asked about.
 const THINGS: usize = 50;
 const THREADS: usize = 64;
+/// New pieces that a node may spread in a second: two in each 200 ms.
+const SPREAD_MOST: f64 = 10.0;
 /// Behind the load's start: nodes that have just met tell each other more.
 const SETTLED: Duration = Duration::from_secs(5);
 
@@ -78,6 +81,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     output.report.line("For each node and second:\n");
     output.report.line("| nodes | sessions/s | patterns | bytes sent | of them membership's | bytes received | pieces spread | counts and definitions merged | pages pulled | observations learned |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|");
+    let mut spread_most: f64 = 0.0;
     let mut csv = "nodes,sessions_per_s,patterns,learning_gossip,sent_bytes,received_bytes,spread,merged,pulled,observed\n".to_owned();
     for nodes in &options.nodes {
         for sessions in &options.sessions {
@@ -93,6 +97,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
                     output.say(&format!("{setting:?}"));
                     let told = measure(setting, options.seconds).await?;
                     row_of(&mut csv, setting, told);
+                    spread_most = spread_most.max(told.spread);
                     both.push(told);
                 }
                 let (alone, told) = (both[0], both[1]);
@@ -103,8 +108,11 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             }
         }
     }
+    output.report.line(&format!("\nmost pieces that a node spread in a second, in the mean of a setting: {spread_most:.2}; at most {SPREAD_MOST:.0} of at most 512 bytes are allowed"));
     output.keep("gossip.csv", &csv)?;
-    output.close(super::READING)
+    output.close(super::READING)?;
+    ensure!(spread_most <= SPREAD_MOST, "more pieces than are allowed");
+    Ok(())
 }
 
 fn row_of(csv: &mut String, setting: Setting, told: Told) {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::arm::Arm;
+use super::counts::Counts;
 use super::pages::Page;
 use super::round::{Round, Setting};
 use super::verdict::{Beside, Figures};
@@ -89,8 +90,8 @@ pub(super) fn all(arms: &[Measured], setting: &Setting<'_>, output: &mut Output)
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
 fn table(arms: &[Measured], output: &mut Output) {
     output.report.line("\nMedian of the rounds (min–max), of the measured time. Latencies in ms from the intended time. README.md says how each figure is made.\n");
-    output.report.line("| arm | requests | hits | waited | demand misses | runs: refresh | runs: prefetch | origin runs | launched | used | late | wasted | pending | accuracy | P50 | P95 | P99 | errors |");
-    output.report.line(&format!("|{}", "---|".repeat(18)));
+    output.report.line("| arm | requests | hits | waited | demand misses | runs: refresh | runs: prefetch | origin runs | launched | used | late | wasted | pending | accuracy | at least | P50 | P95 | P99 | errors |");
+    output.report.line(&format!("|{}", "---|".repeat(19)));
     for Measured { arm, rounds } in arms {
         let of = |figure: &dyn Fn(&Figures) -> f64| {
             Spread::of(&rounds.iter().map(|round| figure(&round.figures)).collect::<Vec<_>>())
@@ -99,8 +100,12 @@ fn table(arms: &[Measured], output: &mut Output) {
             let Spread { min, median, max } = of(figure);
             format!("{median:.0} ({min:.0}–{max:.0})")
         };
+        let accuracy = |share: &dyn Fn(&Counts) -> Option<f64>| match arm {
+            Arm::Off => "–".to_owned(),
+            _ => of(&|each| share(&each.counts).unwrap_or(0.0)).to_string(),
+        };
         output.report.line(&format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             arm.name(),
             whole(&|each| each.requests as f64),
             whole(&|each| each.counts.hits as f64),
@@ -114,11 +119,8 @@ fn table(arms: &[Measured], output: &mut Output) {
             whole(&|each| each.counts.late as f64),
             whole(&|each| each.counts.wasted as f64),
             whole(&|each| each.counts.pending as f64),
-            if *arm == Arm::Off {
-                "–".to_owned()
-            } else {
-                of(&|each| each.counts.accuracy().unwrap_or(0.0)).to_string()
-            },
+            accuracy(&|counts| counts.accuracy()),
+            accuracy(&|counts| counts.accuracy_at_least()),
             of(&|each| each.p50_ms),
             of(&|each| each.p95_ms),
             of(&|each| each.p99_ms),
