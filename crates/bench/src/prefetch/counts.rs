@@ -20,6 +20,8 @@ pub(super) struct Counts {
     pub(super) wasted: u64,
     /// Neither yet; no counter, so never a difference.
     pub(super) pending: u64,
+    /// Runs under way now; no counter either.
+    pub(super) in_flight: u64,
     /// Gossip that nodes sent.
     pub(super) gossip_bytes: u64,
 }
@@ -41,11 +43,12 @@ impl Counts {
             late: of("prefetch_late_total", ""),
             wasted: of("prefetch_waste_total", ""),
             pending: of("prefetch_pending", ""),
+            in_flight: of("hopcache_origin_in_flight", ""),
             gossip_bytes: of("hopcache_gossip_bytes_total", "direction=\"sent\""),
         }
     }
 
-    /// What came since `before`; what is pending is what is pending now.
+    /// What came since `before`; what is pending or under way is so now.
     pub(super) const fn since(&self, before: &Self) -> Self {
         Self {
             miss_runs: self.miss_runs.saturating_sub(before.miss_runs),
@@ -59,6 +62,7 @@ impl Counts {
             late: self.late.saturating_sub(before.late),
             wasted: self.wasted.saturating_sub(before.wasted),
             pending: self.pending,
+            in_flight: self.in_flight,
             gossip_bytes: self.gossip_bytes.saturating_sub(before.gossip_bytes),
         }
     }

@@ -150,17 +150,23 @@ fn relative(arms: &[Measured], output: &mut Output) {
 }
 
 /// What a reader needs in order to believe the rest.
+#[expect(clippy::cast_precision_loss, reason = "a few runs")]
 fn details(arms: &[Measured], output: &mut Output) {
     output.report.line("");
     for Measured { arm, rounds } in arms {
         for (number, round) in rounds.iter().enumerate() {
-            let Round { whole, proxied, sent_late_ms, .. } = round;
+            let Round { whole, proxied, sent_late_ms, looks, .. } = round;
             let truth = proxied.map_or(String::new(), |runs| format!("; {runs} runs seen before Neo4j"));
+            let under_way: Vec<f64> = looks.iter().map(|(_, counts)| counts.in_flight as f64).collect();
+            let under_way = Spread::of(&under_way);
             output.report.line(&format!(
-                "- {} round {}, from the start on: {} runs counted{truth}; launched {} = used {} + late {} + wasted {} + pending {}: {}; generator's P99 lateness {sent_late_ms:.2} ms",
+                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}; generator's P99 lateness {sent_late_ms:.2} ms",
                 arm.name(),
                 number + 1,
                 whole.runs,
+                under_way.median,
+                under_way.min,
+                under_way.max,
                 whole.launched,
                 whole.used,
                 whole.late,

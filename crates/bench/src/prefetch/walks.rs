@@ -72,9 +72,9 @@ pub(crate) struct Options {
 }
 
 /// What keeps the origin full: connections for each of its slots.
-const CROWD_PER_SLOT: f64 = 1.25;
+const CROWD_PER_SLOT: usize = 2;
 /// Slots of each node while it is full; a crowd for the usual number would need more of this machine than there is.
-const SATURATED_SLOTS: u32 = 8;
+const SATURATED_SLOTS: u8 = 8;
 
 /// Rounds of one arm.
 pub(super) struct Measured {
@@ -127,8 +127,8 @@ async fn rounds(options: &Options, source: &Source, output: &mut Output) -> anyh
         delay: Duration::from_millis(if options.graph == Which::Ldbc { options.origin_ms } else { 0 }),
         warm: Duration::from_secs(options.warm),
         span,
-        slots: if options.saturated { SATURATED_SLOTS } else { common.max_concurrent },
-        crowd: if options.saturated { crowd() } else { 0 },
+        slots: if options.saturated { u32::from(SATURATED_SLOTS) } else { common.max_concurrent },
+        crowd: if options.saturated { CROWD_PER_SLOT * usize::from(SATURATED_SLOTS) } else { 0 },
     };
     tell::open(options, &setting, output);
     let mut arms: Vec<Measured> =
@@ -147,12 +147,6 @@ async fn rounds(options: &Options, source: &Source, output: &mut Output) -> anyh
     }
     tell::all(&arms, &setting, output)?;
     Ok(judge(options, &arms))
-}
-
-fn crowd() -> usize {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
-    let connections = (f64::from(SATURATED_SLOTS) * CROWD_PER_SLOT).ceil() as usize;
-    connections
 }
 
 fn arms(options: &Options) -> Vec<Arm> {
