@@ -19,6 +19,8 @@
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
+//! | observed requests | [`OBSERVATIONS_MAX`] and [`LESSONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 = 64 MiB that wait, most of them copies of requests; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
+//! | what was learned | see `limits/learning.rs`: 33 MiB by default |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most

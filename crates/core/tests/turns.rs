@@ -192,6 +192,20 @@ fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
     assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), PATIENCE), Asked::Runs);
 }
 
+/// F40: a prefetch has a slot that is free now, or none: it never waits, so it takes no place in any line.
+#[test]
+fn prefetches_run_at_once_or_not_at_all() {
+    let mut turns = taken();
+    for patience in [Millis(0), PATIENCE, Millis(u64::MAX)] {
+        assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), patience), Some(Asked::WouldBeLate));
+        assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), patience), Asked::WouldBeLate);
+    }
+    assert_eq!(turns.waiting(), 0);
+    turns.done();
+    assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), Millis(0)), None);
+    assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), Millis(0)), Asked::Runs);
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Ask(u8),

@@ -32,7 +32,7 @@ use crate::peer_breakers::PeerBreakers;
 use crate::ports::{
     Clock, Dice, Memory, Observer, Origin, OriginError, Peers, Routing, Spread, Store, StoreError,
 };
-use crate::prefetch::{Learner, Learning, PrefetchPolicy, Tickets};
+use crate::prefetch::{Learning, PrefetchPolicy, Tickets};
 use crate::refresh::Queue;
 use crate::restraint::Restraint;
 use crate::route::SharedHop;
@@ -192,7 +192,6 @@ impl Engine {
         let began = ports.clock.now();
         let learning = Learning::new(&me, &secrets.hasher, &policy.prefetch, &ports.clock);
         let prefetch = Tickets::new(Arc::clone(&ports.observer));
-        prefetch.teach(Arc::clone(&learning.feedback) as Arc<dyn Learner>);
         Arc::new(Self {
             ports,
             policy,
@@ -280,6 +279,7 @@ impl Engine {
     /// that wait or sleep end at once.
     pub async fn finish(&self) {
         self.queue.end();
+        self.learning.end();
         self.tasks.close();
         self.tasks.wait().await;
         // What nobody has used until now stays pending.

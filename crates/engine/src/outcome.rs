@@ -9,7 +9,7 @@ use hopcache_core::time::Millis;
 use hopcache_queryapi::render::RenderError;
 
 use crate::ports::{Neo4jFailure, OriginError, OriginFault};
-use crate::prefetch::Skip;
+use crate::prefetch::{ObservationWord, ShareWord, Skip};
 
 /// The end of one request at its entry node.
 #[derive(Debug, Clone)]
@@ -329,46 +329,6 @@ pub enum Event {
     Shared(ShareWord, u32),
     /// A prefetch began, ended, or was left out.
     Prefetch(PrefetchWord),
-}
-
-/// What became of what nodes tell each other of what they have learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShareWord {
-    /// A piece was spread.
-    Spread,
-    /// A piece could not be spread; what it said is pulled.
-    Unspread,
-    /// A count or a definition was news.
-    Merged,
-    /// It was not, or not any more.
-    Known,
-    /// A piece or a page was refused: unreadable, of another version, or over a bound.
-    Refused,
-    /// A page was pulled from a node.
-    Pulled,
-    /// A node that was asked for a page did not answer.
-    Unreached,
-}
-
-/// What became of observations of answered requests, at their entry node or at the owner of their session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObservationWord {
-    /// Told to the owner of their session, or this node is it.
-    Sent,
-    /// More waited at the entry node than may.
-    Dropped,
-    /// Of a query that is too long to be learned.
-    TooLong,
-    /// Of a session that asked more often than anybody who waits for answers.
-    Crowded,
-    /// The owner of their session could not be told.
-    Unreached,
-    /// Taken by the owner of their session.
-    Taken,
-    /// More waited at the owner of their session than may.
-    Refused,
-    /// Came after another of their session, and were learned.
-    Learned,
 }
 
 /// What became of a prefetch. What was launched is what was used, late and wasted, and what is pending.

@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::message::{
-    BadMessage, ForwardedAsk, Question, Reply, VERSION, decode_question, decode_reply, encode_ask,
-    encode_inspect, encode_purge, encode_reply,
+    BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_question, decode_reply, encode_ask,
+    encode_flush_waste, encode_inspect, encode_prefetch, encode_purge, encode_reply,
 };
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
+use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 use proptest::prelude::*;
@@ -265,4 +267,65 @@ fn every_reply_is_read_as_it_was_sent() {
 
 const fn miss(kept: Kept) -> Class {
     Class::Miss { kept, role: Role::Joined }
+}
+
+fn node_b() -> NodeName {
+    match NodeName::new("node-b") {
+        Ok(name) => name,
+        Err(error) => unreachable!("{error}"),
+    }
+}
+
+fn order() -> Order {
+    Order {
+        query: ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", 3, None).query,
+        rendering: Form { encoding: Encoding::Typed, counters: Counters::Include },
+        source: SourceId::Query(QueryTag(0x1234)),
+        form: FormId(99),
+        kind: CandidateKind::Expansion,
+        p: 0.75,
+        by: node_b(),
+    }
+}
+
+fn sent(bytes: &Bytes) -> Result<SentOrder, BadMessage> {
+    match decode_question(bytes)? {
+        Question::Prefetch(sent) => Ok(sent),
+        other => unreachable!("{other:?}"),
+    }
+}
+
+/// An order of a prefetch is what it was, as the identity that it was for (I5).
+#[test]
+fn an_order_comes_back_as_it_went() {
+    for source in [order().source, SourceId::Pattern(PatternTag(u64::MAX))] {
+        let order = Order { source, ..order() };
+        let read = sent(&encode_prefetch(&order)).unwrap().read(&hasher(), &[]).unwrap();
+        assert_eq!(
+            (read.source, read.form, read.kind, read.p),
+            (order.source, order.form, order.kind, order.p)
+        );
+        assert_eq!((read.rendering, &read.by), (order.rendering, &order.by));
+        assert_eq!((read.query.key, &read.query.params), (order.query.key, &order.query.params));
+        assert_eq!(read.query.identity.scope, order.query.identity.scope);
+        assert_eq!(read.query.identity.fingerprint, order.query.identity.fingerprint);
+    }
+    assert!(matches!(decode_question(&encode_flush_waste()), Ok(Question::FlushWaste)));
+}
+
+/// I13, F33: no cut is an order, nor is one whose key is another query's, or whose probability is none.
+#[test]
+fn a_changed_order_is_refused() {
+    let whole = encode_prefetch(&order());
+    for len in 0..whole.len() {
+        let cut = whole.slice(..len);
+        assert!(sent(&cut).and_then(|sent| sent.read(&hasher(), &[])).is_err(), "{len}");
+    }
+    let mut other = whole.to_vec();
+    other[2] ^= 1;
+    let read = sent(&other.into()).unwrap().read(&hasher(), &[]);
+    assert_eq!(read.err(), Some(BadMessage::Key));
+    for p in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+        assert!(sent(&encode_prefetch(&Order { p, ..order() })).is_err(), "{p}");
+    }
 }

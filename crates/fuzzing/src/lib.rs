@@ -17,6 +17,7 @@ mod draw;
 mod entry;
 mod gossip;
 mod headers;
+mod learning;
 pub mod mutate;
 mod packed;
 mod peer_frame;
@@ -35,7 +36,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -48,6 +49,10 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "peer_message", check: peer_message::check, seeds: peer_message::seeds },
     Target { name: "peer_frame", check: peer_frame::check, seeds: peer_frame::seeds },
     Target { name: "gossip", check: gossip::check, seeds: gossip::seeds },
+    Target { name: "fields", check: learning::check_fields, seeds: learning::fields_seeds },
+    Target { name: "form", check: learning::check_form, seeds: learning::form_seeds },
+    Target { name: "lesson", check: learning::check_lesson, seeds: learning::lesson_seeds },
+    Target { name: "pull_digest", check: learning::check_digest, seeds: learning::digest_seeds },
 ];
 
 /// Checks `bytes` against the target of that name.

@@ -102,8 +102,8 @@ fn check_observed(observed: &Observed) {
     assert_eq!(again.len(), all.len());
     for (one, other) in all.iter().zip(&again) {
         assert_eq!(
-            (one.query.key, one.session, one.form, one.began, one.ended),
-            (other.query.key, other.session, other.form, other.began, other.ended)
+            (one.query.key, one.session, (one.form, one.is_miss), one.began, one.ended),
+            (other.query.key, other.session, (other.form, other.is_miss), other.began, other.ended)
         );
         assert_eq!(one.query.identity.scope, other.query.identity.scope);
     }
@@ -212,6 +212,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         query: Arc::clone(&plain.query),
         session,
         form: plain.form,
+        is_miss: true,
         began: MonoTime(7_000),
         ended: MonoTime(9_000),
     };

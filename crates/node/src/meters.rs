@@ -10,10 +10,11 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, ObservationWord, Outcome,
-    PrefetchWord, Reason, RefreshWord, Role, ShareWord,
+    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
+    RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
+use hopcache_engine::prefetch::{ObservationWord, ShareWord};
 use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
@@ -24,6 +25,7 @@ use crate::words;
 
 mod definitions;
 mod gauges;
+mod prefetches;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,7 @@ use definitions as defined;
 pub use definitions::{ALL, Metric};
 use gauges::Gauges;
 pub use gauges::Readings;
+use prefetches::Prefetches;
 use tally::{BusyCounter, LIVED, TAKEN, Tally};
 
 /// A node's metrics and their exporter.
@@ -47,8 +50,8 @@ pub struct Meters {
     near_hits: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ words::DEGREES.len() }>,
-    observations: Family<{ words::OBSERVATIONS.len() }>,
-    shared: Family<{ words::SHARED.len() }>,
+    observations: Family<{ ObservationWord::NAMES.len() }>,
+    shared: Family<{ ShareWord::NAMES.len() }>,
     runs: Family<{ words::CAUSES.len() }>,
     run_faults: Family<{ words::FAULTS.len() }>,
     forwards: Family<{ words::FORWARDS.len() }>,
@@ -83,14 +86,6 @@ struct Refreshes {
     retried: Counter,
     dropped: Counter,
     late: Counter,
-}
-
-struct Prefetches {
-    launched: Counter,
-    used: Counter,
-    late: Counter,
-    wasted: Counter,
-    skipped: Family<{ words::SKIPS.len() }>,
 }
 
 struct Times {
@@ -152,8 +147,8 @@ impl Meters {
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &words::DEGREES),
-            observations: Family::new(defined::OBSERVATIONS, "outcome", &words::OBSERVATIONS),
-            shared: Family::new(defined::SHARED, "outcome", &words::SHARED),
+            observations: Family::new(defined::OBSERVATIONS, "outcome", &ObservationWord::NAMES),
+            shared: Family::new(defined::SHARED, "outcome", &ShareWord::NAMES),
             runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
             run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
             forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
@@ -341,28 +336,6 @@ impl Refreshes {
     }
 }
 
-impl Prefetches {
-    fn register() -> Self {
-        Self {
-            launched: defined::PREFETCHES.counter(),
-            used: defined::PREFETCHES_USED.counter(),
-            late: defined::PREFETCHES_LATE.counter(),
-            wasted: defined::PREFETCHES_WASTED.counter(),
-            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
-        }
-    }
-
-    fn count(&self, word: PrefetchWord) {
-        match word {
-            PrefetchWord::Launched => self.launched.increment(1),
-            PrefetchWord::Used => self.used.increment(1),
-            PrefetchWord::Late => self.late.increment(1),
-            PrefetchWord::Wasted => self.wasted.increment(1),
-            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
-        }
-    }
-}
-
 impl Times {
     fn register() -> Self {
         let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
@@ -420,8 +393,8 @@ impl Observer for Meters {
                 self.handovers.add_many(place, count.into());
             }
             Event::DegreeAsked { is_known } => self.degrees.add(usize::from(!is_known)),
-            Event::Observed(word, count) => self.observations.add_many(observation_place(word), count.into()),
-            Event::Shared(word, count) => self.shared.add_many(share_place(word), count.into()),
+            Event::Observed(word, count) => self.observations.add_many(word.place(), count.into()),
+            Event::Shared(word, count) => self.shared.add_many(word.place(), count.into()),
             Event::Prefetch(word) => self.prefetch.count(word),
         }
     }
@@ -491,31 +464,6 @@ const fn forward_place(word: ForwardWord) -> usize {
         ForwardWord::TimedOut => 2,
         ForwardWord::Refused => 3,
         ForwardWord::LeftOut => 4,
-    }
-}
-
-const fn observation_place(word: ObservationWord) -> usize {
-    match word {
-        ObservationWord::Sent => 0,
-        ObservationWord::Dropped => 1,
-        ObservationWord::TooLong => 2,
-        ObservationWord::Crowded => 3,
-        ObservationWord::Unreached => 4,
-        ObservationWord::Taken => 5,
-        ObservationWord::Refused => 6,
-        ObservationWord::Learned => 7,
-    }
-}
-
-const fn share_place(word: ShareWord) -> usize {
-    match word {
-        ShareWord::Spread => 0,
-        ShareWord::Unspread => 1,
-        ShareWord::Merged => 2,
-        ShareWord::Known => 3,
-        ShareWord::Refused => 4,
-        ShareWord::Pulled => 5,
-        ShareWord::Unreached => 6,
     }
 }
 

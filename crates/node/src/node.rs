@@ -5,6 +5,7 @@
 
 mod background;
 mod leaving;
+mod policy;
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,11 +20,8 @@ use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
-use hopcache_core::refresh::{Mode, Rule};
-use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
-use hopcache_engine::prefetch::{Kinds, PrefetchPolicy};
-use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, RingChange, Secrets};
+use hopcache_engine::{Engine, Ports, RingChange, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
@@ -34,7 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Report, Secret, Settings};
+use crate::config::{Report, Secret, Settings};
 use crate::farewell::Unserved;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
@@ -174,7 +172,7 @@ impl Node {
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
-        let engine = Engine::new(me, secrets(settings), policy(settings), ports);
+        let engine = Engine::new(me, secrets(settings), policy::policy(settings), ports);
         let standing = Arc::new(Standing {
             engine,
             members: Arc::clone(&members),
@@ -332,66 +330,6 @@ fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
     Cow::Owned(blake3::derive_key("hopcache 2026-11-21 data of a named cluster", &text).to_vec())
 }
 
-fn policy(settings: &Settings) -> Policy {
-    Policy {
-        ttl_ms: settings.entry.ttl,
-        grace: settings.entry.grace,
-        ttl_jitter: settings.entry.ttl_jitter,
-        entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
-        run_timeout_ms: settings.origin.timeout_ms,
-        probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
-        procedures: settings.origin.read_procedures.clone(),
-        stale_if_error_ms: settings.entry.stale_if_error,
-        collapses: settings.entry.collapse,
-        refresh: refresh_policy(&settings.refresh),
-        prefetch: prefetch_policy(&settings.prefetch),
-        // Sharing off is a cache without all that hopcache adds, to measure against.
-        near_rate_per_s_min: if settings.entry.collapse {
-            limits::NEAR_RATE_PER_S_MIN
-        } else {
-            f64::INFINITY
-        },
-    }
-}
-
-/// `refresh.min_ttl` goes as it is: what jitter makes of a TTL is the engine's to reckon with.
-fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
-    RefreshPolicy {
-        is_early: refresh.enabled,
-        rule: Rule {
-            mode: match refresh.mode {
-                RefreshMode::Plain => Mode::Plain,
-                RefreshMode::TopologySensitive => Mode::TopologySensitive,
-                RefreshMode::Adaptive => Mode::Adaptive,
-            },
-            beta: refresh.beta,
-        },
-        ttl_ms_min: refresh.min_ttl,
-        workers: refresh.workers,
-        queue_max: refresh.queue_size,
-        timeout_ms: refresh.timeout,
-        retries_max: if refresh.retry_enabled { refresh.retry_max } else { 0 },
-        retry_factor: refresh.retry_backoff,
-    }
-}
-
-fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
-    let has = |kind| prefetch.kinds.contains(&kind);
-    PrefetchPolicy {
-        is_on: prefetch.enabled,
-        queries_max: prefetch.max_queries,
-        depth: prefetch.depth,
-        patterns_max: prefetch.max_patterns,
-        is_gossiped: prefetch.gossip,
-        kinds: Kinds {
-            exact: has(PrefetchKind::Exact),
-            template: has(PrefetchKind::Template),
-            neighbour: has(PrefetchKind::Neighbour),
-            overlap: has(PrefetchKind::Overlap),
-        },
-    }
-}
-
 /// The service; once the node leaves, each answer is its connection's last. Who keeps connections open
 /// goes elsewhere then, before idle ones are closed: a request could cross that closing on its way.
 fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> impl Answers<FrontBody> {
@@ -462,6 +400,9 @@ async fn watch_ring(standing: &Standing) {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_core::time::Millis;
+    use hopcache_engine::Policy;
+
     use super::*;
     use crate::config::{Sources, load};
 
@@ -471,7 +412,7 @@ mod tests {
     }
 
     fn policy_of(sets: &[&str]) -> Policy {
-        policy(&settings_of(sets))
+        policy::policy(&settings_of(sets))
     }
 
     /// Clusters of different names that share a key and a store have no entry in common (I10); one without a name has the

@@ -36,11 +36,6 @@ pub const PARTS: [&str; 5] = ["store", "origin", "peer", "load", "retries"];
 /// Labels of `hopcache_handover_total`.
 pub const HANDOVERS: [&str; 7] =
     ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
-/// Labels of `hopcache_observations_total`.
-pub const OBSERVATIONS: [&str; 8] =
-    ["sent", "dropped", "too_long", "crowded", "unreached", "taken", "refused", "learned"];
-/// Labels of `hopcache_learning_shared_total`.
-pub const SHARED: [&str; 7] = ["spread", "unspread", "merged", "known", "refused", "pulled", "unreached"];
 /// Labels of `hopcache_commits_total`.
 pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
 /// Labels of `hopcache_lease_grants_total`.

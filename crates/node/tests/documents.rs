@@ -130,11 +130,11 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
     }
 }
 
-/// The keys that decide about freshness.
+/// The keys that decide about freshness and prefetch.
 #[test]
-fn every_key_of_entries_and_refreshes_has_a_row() {
+fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     let schema = config::schema();
-    for section in ["entry", "refresh"] {
+    for section in ["entry", "refresh", "prefetch"] {
         let keys = schema["properties"][section]["properties"].as_object().unwrap();
         assert!(keys.len() > 5, "{section}");
         for key in keys.keys() {

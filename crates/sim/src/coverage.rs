@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::outcome::{
-    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept,
-    ObservationWord, Outcome, PrefetchWord, Reason, RefreshWord, Role, ShareWord,
+    Answer, Cause, Class, Detail, Event, FailureKind, FaultWord, ForwardWord, HandoverWord, Kept, Outcome,
+    PrefetchWord, Reason, RefreshWord, Role,
 };
+use hopcache_engine::prefetch::{ObservationWord, ShareWord};
 
 /// How often each word occurred.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -274,11 +275,7 @@ impl Coverage {
                 ForwardWord::Refused => "forward refused",
                 ForwardWord::LeftOut => "forward left out",
             },
-            Event::PeerBreaker(state) => match state {
-                BreakerState::Closed => "breaker closed",
-                BreakerState::Open => "breaker open",
-                BreakerState::HalfOpen => "breaker half open",
-            },
+            Event::PeerBreaker(state) => word_of_breaker(*state),
             Event::RetryRefused => "retry refused",
             Event::Shed(_) => "run shed",
             Event::Handover(word) => match word {
@@ -290,25 +287,8 @@ impl Coverage {
                 HandoverWord::Learned(_) => "handover learned",
                 HandoverWord::HandedOn => "handover handed on",
             },
-            Event::Observed(word, _) => match word {
-                ObservationWord::Sent => "observation sent",
-                ObservationWord::Dropped => "observation dropped",
-                ObservationWord::TooLong => "observation too long",
-                ObservationWord::Crowded => "observation crowded",
-                ObservationWord::Unreached => "observation unreached",
-                ObservationWord::Taken => "observation taken",
-                ObservationWord::Refused => "observation refused",
-                ObservationWord::Learned => "observation learned",
-            },
-            Event::Shared(word, _) => match word {
-                ShareWord::Spread => "lesson spread",
-                ShareWord::Unspread => "lesson unspread",
-                ShareWord::Merged => "lesson merged",
-                ShareWord::Known => "lesson known",
-                ShareWord::Refused => "lesson refused",
-                ShareWord::Pulled => "lesson pulled",
-                ShareWord::Unreached => "lesson unreached",
-            },
+            Event::Observed(word, _) => word_of_observation(*word),
+            Event::Shared(word, _) => word_of_share(*word),
             Event::Joined => "joined",
             Event::Landed { followers: 0 | 1 } => "landed alone",
             Event::Landed { .. } => "landed with followers",
@@ -387,7 +367,40 @@ const fn word_of_failure(kind: &FailureKind) -> &'static str {
     }
 }
 
-const fn word_of_fault(fault: FaultWord) -> &'static str {
+const fn word_of_breaker(state: BreakerState) -> &'static str {
+    match state {
+        BreakerState::Closed => "breaker closed",
+        BreakerState::Open => "breaker open",
+        BreakerState::HalfOpen => "breaker half open",
+    }
+}
+
+fn word_of_observation(word: ObservationWord) -> &'static str {
+    match word {
+        ObservationWord::Sent => "observation sent",
+        ObservationWord::Dropped => "observation dropped",
+        ObservationWord::TooLong => "observation too long",
+        ObservationWord::Crowded => "observation crowded",
+        ObservationWord::Unreached => "observation unreached",
+        ObservationWord::Taken => "observation taken",
+        ObservationWord::Refused => "observation refused",
+        ObservationWord::Learned => "observation learned",
+    }
+}
+
+fn word_of_share(word: ShareWord) -> &'static str {
+    match word {
+        ShareWord::Spread => "lesson spread",
+        ShareWord::Unspread => "lesson unspread",
+        ShareWord::Merged => "lesson merged",
+        ShareWord::Known => "lesson known",
+        ShareWord::Refused => "lesson refused",
+        ShareWord::Pulled => "lesson pulled",
+        ShareWord::Unreached => "lesson unreached",
+    }
+}
+
+fn word_of_fault(fault: FaultWord) -> &'static str {
     match fault {
         FaultWord::Failed => "fault failed",
         FaultWord::Unauthorized => "fault unauthorized",

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use hopcache_core::limits::{OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
-use hopcache_engine::outcome::{Class, Event, ObservationWord, Outcome, PrefetchWord, ShareWord};
-use hopcache_engine::prefetch::PrefetchPolicy;
+use hopcache_engine::outcome::{Class, Event, Outcome, PrefetchWord};
+use hopcache_engine::ports::Memory;
+use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy, ShareWord};
 use hopcache_sim::World;
+use hopcache_sim::udp::UdpWeather;
 use hopcache_sim::world::{default_policy, sim_now};
 
 const FIRST: &str = "MATCH (a) RETURN a";
@@ -128,4 +131,146 @@ async fn what_is_taught_at_one_node_is_warmed_at_all() {
         forget_everything(&world).await;
     }
     assert!(hits >= 8, "{hits} of 10 sessions of any owner met what others had taught");
+}
+
+/// Must show 1 of issue 7: with `prefetch.gossip` off nobody hears of what others were taught; with it nothing else differs.
+#[tokio::test(start_paused = true)]
+async fn without_gossip_each_node_knows_what_it_was_taught_itself() {
+    let mut silent = policy();
+    silent.prefetch.is_gossiped = false;
+    for (policy, merges) in [(silent, false), (policy(), true)] {
+        let world = learning_world(3, 73, &policy);
+        // One session, so that one node is taught.
+        walk(&world, 1, "alice", [0, 1]).await;
+        world.pass(3_000).await;
+        let merged = count(&world, |event| matches!(event, Event::Shared(ShareWord::Merged, _)));
+        assert_eq!(merged > 0, merges);
+        let know = world.nodes.iter().filter(|node| !node.engine.successors_view(8).is_empty()).count();
+        assert_eq!(know, if merges { 3 } else { 1 }, "nodes that know of it");
+    }
+}
+
+/// F14: a third of the pieces is lost on the way; pulls mend it.
+#[tokio::test(start_paused = true)]
+async fn lost_pieces_are_pulled() {
+    let world = learning_world(3, 74, &policy());
+    world.net.udp.set_weather(UdpWeather { lost: 1_000, ..UdpWeather::default() });
+    walk(&world, 1, "alice", [0, 1]).await;
+    world.pass(4_000).await;
+    for node in &world.nodes {
+        let view = node.engine.successors_view(8);
+        let known = view.iter().flat_map(|pattern| &pattern.successors).filter(|each| each.form.is_some());
+        assert!(known.count() >= 1, "{view:?}");
+        assert!(view.iter().any(|pattern| pattern.text.is_some()), "{view:?}");
+    }
+}
+
+/// I5: nothing that one principal teaches, or teaches in one database, is known of another.
+#[tokio::test(start_paused = true)]
+async fn nothing_crosses_principals_or_databases() {
+    let world = learning_world(3, 75, &policy());
+    earn(&world).await;
+    for session in 0..6 {
+        walk(&world, session, "alice", [0, 1]).await;
+        forget_everything(&world).await;
+    }
+    let runs_of = |world: &World, user: &str| {
+        let scope = world.ask_as(SECOND, user).query.identity.scope;
+        world.origin.runs_seen().iter().filter(|run| run.scope == scope).count()
+    };
+    // The same session's name, from another principal and into another database.
+    for (session, user, database) in [(1, "bob", "neo4j"), (2, "alice", "movies"), (50, "bob", "movies")] {
+        let before = runs_of(&world, user);
+        let launched = count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+        let first = ask(&world, 2, &of_session(&world, session, user, (database, FIRST))).await;
+        world.pass(3_000).await;
+        let after = count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+        assert_eq!((launched, before + 1), (after, runs_of(&world, user)), "{user} {database}");
+        assert!(!is_hit(&first));
+    }
+}
+
+/// A session's concurrent requests teach nothing of each other (issue 7, "Sessions").
+#[tokio::test(start_paused = true)]
+async fn concurrent_requests_make_no_steps() {
+    let world = learning_world(3, 76, &policy());
+    let asks: Vec<Ask> = [FIRST, SECOND, "MATCH (c) RETURN c"]
+        .iter()
+        .map(|statement| of_session(&world, 4, "alice", ("neo4j", statement)))
+        .collect();
+    let (first, second, third) =
+        tokio::join!(ask(&world, 0, &asks[0]), ask(&world, 1, &asks[1]), ask(&world, 2, &asks[2]));
+    assert!([first, second, third].iter().all(|outcome| !is_hit(outcome)));
+    world.pass(2_000).await;
+    assert_eq!(
+        (observed(&world, ObservationWord::Taken), observed(&world, ObservationWord::Learned)),
+        (3, 0)
+    );
+}
+
+/// THEORY: a request is observed once, wherever its key and its session are owned; a prefetch is not observed, so none
+/// brings about another.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_observed_once_and_a_prefetch_never() {
+    let world = learning_world(3, 77, &policy());
+    earn(&world).await;
+    let third = "MATCH (c) RETURN c";
+    for session in 0..4 {
+        walk(&world, session, "alice", [0, 1]).await;
+        ask(&world, 2, &of_session(&world, session, "alice", ("neo4j", third))).await;
+        world.pass(1_000).await;
+        forget_everything(&world).await;
+    }
+    let asked = 80 + 4 * 3;
+    assert_eq!(observed(&world, ObservationWord::Sent), asked, "sent");
+    assert_eq!(observed(&world, ObservationWord::Taken), asked, "taken");
+    let launched = || count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+    let before = launched();
+    ask(&world, 0, &of_session(&world, 60, "alice", ("neo4j", FIRST))).await;
+    world.pass(20_000).await;
+    assert!(launched() - before >= 1, "the second is prefetched");
+    let second_key = world.ask(SECOND).query.key;
+    let third_key = world.ask(third).query.key;
+    let has = |key| world.nodes.iter().any(|node| node.memory.get(key).is_some());
+    assert!(has(&second_key) && !has(&third_key), "what follows a prefetch is not prefetched");
+    assert_eq!(observed(&world, ObservationWord::Taken), asked + 1);
+}
+
+/// F40: the queue is bounded; what finds it full is dropped and counted, and the client waits for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_drops_and_counts() {
+    // Nobody drains: the tasks are not started.
+    let world = World::with_policy(1, 78, &policy());
+    let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
+    let outcome = ask(&world, 0, &asked).await;
+    for _ in 0..OBSERVATIONS_MAX + 10 {
+        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+    }
+    assert_eq!(observed(&world, ObservationWord::Dropped), 11);
+    assert_eq!(world.nodes[0].engine.learning_sizes().waiting, OBSERVATIONS_MAX);
+}
+
+/// Who asks more often than anybody who waits for answers teaches nothing by it, and costs no more than a few observations.
+#[tokio::test(start_paused = true)]
+async fn a_crowded_session_is_thinned_out() {
+    let world = learning_world(1, 79, &policy());
+    let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
+    let outcome = ask(&world, 0, &asked).await;
+    world.pass(1_000).await;
+    for _ in 0..100 {
+        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+    }
+    world.pass(1_000).await;
+    assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 100 - OBSERVED_OF_SESSION_MAX);
+}
+
+/// `prefetch.enabled = false` turns off observing too.
+#[tokio::test(start_paused = true)]
+async fn turned_off_nothing_is_observed() {
+    let mut off = policy();
+    off.prefetch.is_on = false;
+    let world = learning_world(2, 80, &off);
+    walk(&world, 1, "alice", [0, 1]).await;
+    assert_eq!(count(&world, |event| matches!(event, Event::Observed(..) | Event::Shared(..))), 0);
+    assert_eq!(world.nodes[0].engine.learning_sizes().patterns, 0);
 }

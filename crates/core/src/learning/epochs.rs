@@ -10,12 +10,14 @@
 //! Decides which epoch a life is in, which claims are believable, and which life gives way when there are too many
 //! (F14). Never decides what was counted.
 
+use std::collections::BTreeMap;
+
 use crate::limits::{
     CLOCK_SKEW_PER, EPOCH_LEAD_FORGIVEN_PER, EPOCH_LEAD_MS_MAX, EPOCH_MS, EPOCHS_KEPT, LIFE_KEPT_MS,
     LIFE_QUIET_MS, LIVES_MAX, LIVES_PER_ORIGIN_MAX, MEMBERS_MAX, UPTIME_MS_MAX,
 };
 use crate::node::Incarnation;
-use crate::time::MonoTime;
+use crate::time::{Millis, MonoTime};
 
 use super::OriginTag;
 
@@ -78,13 +80,16 @@ impl Life {
 #[derive(Debug)]
 pub(super) struct Lives {
     lives: Vec<Life>,
+    places: BTreeMap<(OriginTag, Incarnation), u16>,
     started: MonoTime,
     members: Vec<OriginTag>,
+    /// Until then no stranger's life gives way to another stranger's: a flood is not to cost a search for each.
+    full_until: MonoTime,
 }
 
 const fn epoch_of(up_ms: u64) -> u32 {
-    // Bounded by `UPTIME_MS_MAX`: a hundred years have five million epochs.
-    let up_ms = if up_ms > UPTIME_MS_MAX { UPTIME_MS_MAX } else { up_ms };
+    // A hundred years, the most that is believed, have five million epochs, and a node's own years come to that. No
+    // bound here: at one, a life would never get older.
     (up_ms / EPOCH_MS) as u32
 }
 
@@ -95,17 +100,20 @@ impl Lives {
     pub(super) fn new(me: OriginTag, life: Incarnation, now: MonoTime) -> Self {
         Self {
             lives: vec![Life::new(&Claim { origin: me, life, up_ms: 0 }, now)],
+            places: BTreeMap::from([((me, life), 0)]),
             started: now,
             members: Vec::new(),
+            full_until: now,
         }
     }
 
     pub(super) fn set_members(&mut self, members: &[OriginTag]) {
         self.members = members.iter().copied().take(MEMBERS_MAX).collect();
+        self.full_until = MonoTime::default();
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lives.iter().filter(|life| life.is_taken).count()
+        self.places.len()
     }
 
     fn get(&self, id: LifeId) -> Option<&Life> {
@@ -127,10 +135,11 @@ impl Lives {
         }
     }
 
-    /// What this node would tell of a life.
+    /// What this node would tell of a life; nothing of one that nobody would believe to be up for so long.
     pub(super) fn claim(&self, id: LifeId, now: MonoTime) -> Option<Claim> {
         let life = self.get(id)?;
-        Some(Claim { origin: life.origin, life: life.life, up_ms: self.up_ms(id, now)?.min(UPTIME_MS_MAX) })
+        let up_ms = self.up_ms(id, now).filter(|up_ms| *up_ms <= UPTIME_MS_MAX)?;
+        Some(Claim { origin: life.origin, life: life.life, up_ms })
     }
 
     pub(super) fn origin(&self, id: LifeId) -> Option<OriginTag> {
@@ -150,10 +159,7 @@ impl Lives {
 
     /// The life that a claim is about, after the claim was believed; a new one gets a place.
     pub(super) fn believe(&mut self, claim: &Claim, now: MonoTime) -> Result<LifeId, Disbelief> {
-        let known = |life: &Life| life.is_taken && life.origin == claim.origin && life.life == claim.life;
-        let Some(place) = self.lives.iter().position(known) else { return self.admit(claim, now) };
-        let generation = self.lives.get(place).map_or(0, |life| life.generation);
-        let id = LifeId { place: place as u16, generation };
+        let Some(id) = self.find(claim) else { return self.admit(claim, now) };
         if id == Self::ME {
             // What others believe of this node is a lower bound; whoever says more did not hear it from this life.
             let is_possible = claim.up_ms <= now.since(self.started).0;
@@ -163,35 +169,58 @@ impl Lives {
         life.advance(claim.up_ms, now).map(|()| id)
     }
 
+    fn find(&self, claim: &Claim) -> Option<LifeId> {
+        let place = *self.places.get(&(claim.origin, claim.life))?;
+        let generation = self.lives.get(usize::from(place))?.generation;
+        Some(LifeId { place, generation })
+    }
+
     fn admit(&mut self, claim: &Claim, now: MonoTime) -> Result<LifeId, Disbelief> {
         let place = self.free_place(claim.origin, now).ok_or(Disbelief::Full)?;
         let generation = self.lives.get(place).map_or(0, |life| life.generation.wrapping_add(1));
         let mut life = Life::new(claim, now);
         life.generation = generation;
         match self.lives.get_mut(place) {
-            Some(old) => *old = life,
+            Some(old) => {
+                if old.is_taken {
+                    self.places.remove(&(old.origin, old.life));
+                }
+                *old = life;
+            }
             None => self.lives.push(life),
         }
+        self.places.insert((claim.origin, claim.life), place as u16);
         Ok(LifeId { place: place as u16, generation })
     }
 
     /// Where a new life of `origin` may be kept. Among too many lives of one node, and when all places are taken, one
     /// gives way that said nothing new for a while; a member's life takes any stranger's place.
-    fn free_place(&self, origin: OriginTag, now: MonoTime) -> Option<usize> {
+    fn free_place(&mut self, origin: OriginTag, now: MonoTime) -> Option<usize> {
         let is_member = self.members.contains(&origin);
-        let is_quiet = |life: &Life| now.since(life.news_at).0 >= LIFE_QUIET_MS;
-        let quietest = |may_go: &dyn Fn(&Life) -> bool| {
-            let others = self.lives.iter().enumerate().skip(1).filter(|(_, life)| may_go(life));
-            others.min_by_key(|(_, life)| life.news_at).map(|(place, _)| place)
-        };
-        let of_origin = self.lives.iter().filter(|life| life.is_taken && life.origin == origin).count();
-        if of_origin >= LIVES_PER_ORIGIN_MAX {
-            return quietest(&|life| life.is_taken && life.origin == origin && is_quiet(life));
+        let of_origin = (origin, Incarnation(0))..=(origin, Incarnation(u64::MAX));
+        if self.places.range(of_origin).count() >= LIVES_PER_ORIGIN_MAX {
+            let (place, news_at) = self.quietest(|life| life.origin == origin)?;
+            return (now.since(news_at).0 >= LIFE_QUIET_MS).then_some(place);
         }
-        let free = self.lives.iter().position(|life| !life.is_taken);
-        let free = free.or_else(|| (self.lives.len() < LIVES_MAX).then_some(self.lives.len()));
-        let is_stranger = |life: &Life| !self.members.contains(&life.origin);
-        free.or_else(|| quietest(&|life| is_stranger(life) && (is_member || is_quiet(life))))
+        if self.places.len() < LIVES_MAX {
+            let free = self.lives.iter().position(|life| !life.is_taken);
+            return Some(free.unwrap_or(self.lives.len()));
+        }
+        if !is_member && now < self.full_until {
+            return None;
+        }
+        let (place, news_at) = self.quietest(|life| !self.members.contains(&life.origin))?;
+        if is_member || now.since(news_at).0 >= LIFE_QUIET_MS {
+            return Some(place);
+        }
+        self.full_until = news_at + Millis(LIFE_QUIET_MS);
+        None
+    }
+
+    /// Of the lives of others that may go, the one that has said nothing new for longest, and since when.
+    fn quietest(&self, may_go: impl Fn(&Life) -> bool) -> Option<(usize, MonoTime)> {
+        let others = self.lives.iter().enumerate().skip(1).filter(|(_, life)| life.is_taken && may_go(life));
+        others.map(|(place, life)| (place, life.news_at)).min_by_key(|(_, news_at)| *news_at)
     }
 
     /// Something new was heard of a life.
@@ -217,8 +246,12 @@ impl Lives {
 
     /// Forgets the lives of which no slot is left and nothing new was heard for long.
     pub(super) fn sweep(&mut self, now: MonoTime) {
-        let is_over = |life: &&mut Life| life.slots == 0 && now.since(life.news_at).0 >= LIFE_KEPT_MS;
-        self.lives.iter_mut().skip(1).filter(is_over).for_each(|life| life.is_taken = false);
+        let is_over =
+            |life: &&mut Life| life.is_taken && life.slots == 0 && now.since(life.news_at).0 >= LIFE_KEPT_MS;
+        for life in self.lives.iter_mut().skip(1).filter(is_over) {
+            life.is_taken = false;
+            self.places.remove(&(life.origin, life.life));
+        }
     }
 
     /// What this node would tell of every life.
@@ -233,9 +266,8 @@ impl Lives {
     /// sent, but how old they are has to agree too.
     pub(super) fn refresh(&mut self, claims: &[Claim], now: MonoTime) {
         for claim in claims {
-            let of_it =
-                |life: &&mut Life| life.is_taken && life.origin == claim.origin && life.life == claim.life;
-            if let Some(life) = self.lives.iter_mut().skip(1).find(of_it) {
+            let Some(id) = self.find(claim).filter(|id| *id != Self::ME) else { continue };
+            if let Some(life) = self.get_mut(id) {
                 // One that is refused stays as it is; its slots are counted as refused.
                 let _refused = life.advance(claim.up_ms, now);
             }

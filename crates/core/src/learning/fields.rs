@@ -353,26 +353,30 @@ impl Reading {
     }
 
     fn pairs(&mut self, row: u8, place: &Place, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
-        let from = self.fields.scalars.len();
+        let from = (self.fields.scalars.len(), self.fields.nodes.len());
         for _ in 0..pairs {
             self.step()?;
             let key = reader.key().ok()?;
-            if key.len() > FIELD_NAME_BYTES_MAX {
-                reader.skip().ok()?;
-                continue;
-            }
             let mut inside = place.clone();
             inside.path.push(key.into());
-            // A map that names a key twice: which of them counts is not ours to say.
-            let known = self.fields.places.iter().position(|each| *each == inside).map(count);
-            let is_twice = |each: &Scalar| each.row == row && Some(each.place) == known;
-            if self.fields.scalars[from..].iter().any(is_twice) {
+            // A map that names a key twice: the second is not taken for a part of the first.
+            if key.len() > FIELD_NAME_BYTES_MAX || self.has_inside(from, &inside) {
                 reader.skip().ok()?;
             } else {
                 self.value(row, inside, reader)?;
             }
         }
         Some(())
+    }
+
+    /// Whether anything since `from` (scalars, nodes) is at a place or inside it.
+    fn has_inside(&self, from: (usize, usize), place: &Place) -> bool {
+        let is_inside = |at: u8| {
+            let found = self.fields.places.get(usize::from(at));
+            found.is_some_and(|found| found.column == place.column && found.path.starts_with(&place.path))
+        };
+        self.fields.scalars[from.0..].iter().any(|each| is_inside(each.place))
+            || self.fields.nodes[from.1..].iter().any(|each| is_inside(each.place))
     }
 
     /// Labels and properties of a node. What a node has inside a map of a map would be too deep.

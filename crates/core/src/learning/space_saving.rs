@@ -85,8 +85,7 @@ impl<K: Ord + Copy> SpaceSaving<K> {
 
     /// This node saw `key` once more. Always finds room.
     pub fn see(&mut self, key: K, amount: f64) -> Offered<K> {
-        if let Some(counter) = self.take(key) {
-            self.put(key, Counter { weight: counter.weight + amount, is_own: true, ..counter });
+        if self.add(key, amount, true) {
             return Offered::Kept;
         }
         let own = |weight, error| Counter { weight, error, is_own: true };
@@ -102,8 +101,7 @@ impl<K: Ord + Copy> SpaceSaving<K> {
 
     /// Another node said so much of `key`.
     pub fn hear(&mut self, key: K, amount: f64) -> Offered<K> {
-        if let Some(counter) = self.take(key) {
-            self.put(key, Counter { weight: counter.weight + amount, ..counter });
+        if self.add(key, amount, false) {
             return Offered::Kept;
         }
         let heard = Counter { weight: amount, error: 0.0, is_own: false };
@@ -121,9 +119,16 @@ impl<K: Ord + Copy> SpaceSaving<K> {
     /// Which key has to go next: for something that this node saw any one, else none of the last half of its own.
     #[must_use]
     pub fn least(&self, for_own: bool) -> Option<K> {
-        let own = self.own.first().filter(|_| for_own || self.own.len() > self.places / 2);
-        let least = [own, self.heard.first()].into_iter().flatten().min();
-        least.map(|(_, key)| *key)
+        self.least_but(None, for_own).map(|(_, key)| key)
+    }
+
+    /// The same, with its weight, of all but `except`.
+    #[must_use]
+    pub fn least_but(&self, except: Option<K>, for_own: bool) -> Option<(f64, K)> {
+        let is_other = |place: &&(u64, K)| Some(place.1) != except;
+        let own = self.own.iter().find(is_other).filter(|_| for_own || self.own.len() > self.places / 2);
+        let least = [own, self.heard.iter().find(is_other)].into_iter().flatten().min();
+        least.map(|(weight, key)| (f64::from_bits(*weight), *key))
     }
 
     /// Forgets a key.
@@ -140,6 +145,18 @@ impl<K: Ord + Copy> SpaceSaving<K> {
             let (weight, error) = (counter.weight * factor, counter.error * factor);
             self.put(key, Counter { weight, error, ..counter });
         }
+    }
+
+    /// Adds to a key that is there; whether it is.
+    fn add(&mut self, key: K, amount: f64, saw: bool) -> bool {
+        let Some(counter) = self.counters.get_mut(&key) else { return false };
+        let from = if counter.is_own { &mut self.own } else { &mut self.heard };
+        from.remove(&(order(counter.weight), key));
+        counter.weight += amount;
+        counter.is_own |= saw;
+        let to = if counter.is_own { &mut self.own } else { &mut self.heard };
+        to.insert((order(counter.weight), key));
+        true
     }
 
     fn take(&mut self, key: K) -> Option<Counter> {

@@ -20,7 +20,7 @@ pub const OBSERVED_TELL_MS: u64 = 500;
 /// [`OBSERVED_TELL_MS`] fill it; what is over is dropped and counted.
 pub const OBSERVED_TELLS_AT_A_TIME: usize = 64;
 /// Observations that wait at the owner of their sessions.
-pub const LESSONS_MAX: usize = 4_096;
+pub const LESSONS_MAX: usize = 2_048;
 /// Batches of lessons under way at a time: each may wait for the fields of results at other nodes.
 pub const LESSONS_AT_A_TIME: usize = 8;
 /// Observations of one batch of lessons.
@@ -39,7 +39,7 @@ pub const FIELDS_KEPT_MS: u64 = 30_000;
 /// Launches that one node tells owners of keys at a time; what is over is left out.
 pub const LAUNCHES_TOLD_AT_A_TIME: usize = 64;
 /// Anchors of which the owner of sessions remembers recent queries.
-pub const ANCHORS_MAX: usize = 2_048;
+pub const ANCHORS_MAX: usize = 512;
 /// Recent queries remembered of one anchor: more than one request may launch.
 pub const ANCHOR_QUERIES_MAX: usize = 4;
 /// Launches and ends of launches that wait to be counted, for a round of telling: far above what one node may launch.

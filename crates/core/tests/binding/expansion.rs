@@ -59,7 +59,7 @@ fn without_a_sure_anchor_nothing_is_expanded() {
         "MATCH (p:Person) RETURN p, p.id",
         "MATCH (p:Person) WHERE p.id = $id OR p.x = 1 RETURN p, p.id",
         "MATCH (p:Person {id: $other}) RETURN p, p.id",
-        "MATCH (p:Post {id: $id}) RETURN p, p.id",
+        "MATCH (p:Post {id: $id}) RETURN p",
         "RETURN $id AS p",
         "",
     ] {

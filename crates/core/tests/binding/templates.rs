@@ -157,7 +157,7 @@ fn large_queries_are_not_learned() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Each form makes the next query from the one it was learned of; none comes twice; bounded.
     #[test]

@@ -9,6 +9,8 @@ mod bounds;
 mod cluster;
 mod hostile;
 mod saving;
+#[cfg(hopcache_seeded)]
+mod seeded;
 mod telling;
 
 use hopcache_core::learning::{

@@ -31,6 +31,8 @@ pub struct Observation {
     pub session: Option<SessionTag>,
     /// In which rendering it was answered.
     pub form: Form,
+    /// Whether it took a run, so that the result is a new one.
+    pub is_miss: bool,
     /// When it came, by this node's clock.
     pub began: MonoTime,
     /// When it was answered.
@@ -92,6 +94,7 @@ impl Page {
             Some(SessionTag(tag)) => writer.bytes(&tag),
         }
         writer.int(form_to_byte(seen.form).into());
+        writer.bool(seen.is_miss);
         for at in [seen.began, seen.ended] {
             writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
         }
@@ -219,12 +222,13 @@ fn read_one(
     };
     let form = u8::try_from(read_number(reader, "rendering")?).unwrap_or(u8::MAX);
     let form = form_of_byte(form)?;
+    let is_miss = reader.value()?.as_bool().ok_or(BadMessage::Form("miss"))?;
     let mut back = || Ok::<_, BadMessage>(MonoTime(now.0.saturating_sub(read_number(reader, "age")?)));
     let (began, ended) = (back()?, back()?);
     if ended < began {
         return Err(BadMessage::Form("age"));
     }
-    Ok(Observation { query, session, form, began, ended })
+    Ok(Observation { query, session, form, is_miss, began, ended })
 }
 
 fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMessage> {

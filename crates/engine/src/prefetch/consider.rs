@@ -26,7 +26,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::lessons::Lesson;
+use super::fields::Wanted;
+use super::lessons::ObservedQuery;
 use super::{Learner, Order};
 use crate::ask::{Query, QueryParts};
 use crate::engine::Engine;
@@ -82,11 +83,14 @@ struct Ranked {
 
 impl Engine {
     /// Considers what may follow each of these, and orders what pays.
-    pub(super) async fn consider_all(self: &Arc<Self>, lessons: Vec<Arc<Lesson>>) {
+    pub(super) async fn consider_all(self: &Arc<Self>, lessons: Vec<Arc<ObservedQuery>>) {
         if self.policy.prefetch.queries_max == 0 {
             return;
         }
-        let fields = self.fields_of(lessons.iter().map(|lesson| lesson.query.key).collect(), true).await;
+        let wanted = |lesson: &Arc<ObservedQuery>| {
+            (lesson.query.key, if lesson.is_miss { Wanted::Anew } else { Wanted::Known })
+        };
+        let fields = self.fields_of(lessons.iter().map(wanted).collect()).await;
         for lesson in lessons {
             let candidates = self.candidates_of(&lesson, fields.get(&lesson.query.key).map(Arc::as_ref));
             for candidate in self.chosen(candidates) {
@@ -95,7 +99,7 @@ impl Engine {
         }
     }
 
-    fn candidates_of(&self, lesson: &Lesson, fields: Option<&Fields>) -> Vec<Candidate> {
+    fn candidates_of(&self, lesson: &ObservedQuery, fields: Option<&Fields>) -> Vec<Candidate> {
         let kinds = self.policy.prefetch.kinds;
         let mut all = Vec::new();
         let pattern = SourceId::Pattern(lesson.pattern);
@@ -156,7 +160,7 @@ impl Engine {
 
     fn templates(
         &self,
-        lesson: &Lesson,
+        lesson: &ObservedQuery,
         fields: Option<&Fields>,
         forms: &[(Form, &Prediction)],
         all: &mut Vec<Candidate>,
@@ -191,7 +195,7 @@ impl Engine {
     /// the less likely is a neighbour.
     fn neighbours(
         &self,
-        lesson: &Lesson,
+        lesson: &ObservedQuery,
         fields: &Fields,
         (view, forms): (Option<&SourceView>, &[(Form, &Prediction)]),
         all: &mut Vec<Candidate>,
@@ -254,7 +258,7 @@ impl Engine {
     }
 
     /// Orders a candidate of the owner of its key, in a task of its own.
-    fn order(self: &Arc<Self>, lesson: &Lesson, candidate: Candidate) {
+    fn order(self: &Arc<Self>, lesson: &ObservedQuery, candidate: Candidate) {
         let before = &lesson.query;
         let parts = QueryParts {
             database: Arc::clone(&before.database),
@@ -268,7 +272,8 @@ impl Engine {
         if is_itself || !self.learning.considering.is_first(&query.key, self.now()) {
             return;
         }
-        let Ok(place) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else { return };
+        let place = Arc::clone(&self.learning.considering.orders).try_acquire_owned();
+        let Some(place) = place.ok().filter(|_| !self.learning.has_ended()) else { return };
         let order = Order {
             query: Arc::new(query),
             rendering: lesson.rendering,

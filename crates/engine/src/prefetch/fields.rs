@@ -2,7 +2,7 @@
 //! while. The owner of a key reads them from its memory, and says none where it has no copy: nothing runs for this, and
 //! nothing is read from the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -22,6 +22,15 @@ use crate::message::{decode_fields, encode_fields, encode_fields_wanted};
 
 /// Fields by the key of their query.
 pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
+
+/// Which fields are good enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those that are remembered.
+    Known,
+    /// Those of the result as it is now: it is a new one.
+    Anew,
+}
 
 /// Fields that were asked for not long ago, each with since when they are known.
 pub(super) struct KnownFields(Mutex<LruCache<QueryKey, (Arc<Fields>, MonoTime)>>);
@@ -48,15 +57,15 @@ impl KnownFields {
 }
 
 impl Engine {
-    /// The fields of the results under these keys, as far as they can be had at once. With `anew` what is remembered is
-    /// asked for again: the query was just answered, perhaps by a newer result.
-    pub(super) async fn fields_of(&self, keys: BTreeSet<QueryKey>, anew: bool) -> FieldsByKey {
+    /// The fields of the results under these keys, as far as they can be had at once.
+    pub(super) async fn fields_of(&self, keys: BTreeMap<QueryKey, Wanted>) -> FieldsByKey {
         let now = self.now();
         let view = self.ports.routing.view();
         let mut known = FieldsByKey::new();
         let mut wanted: BTreeMap<NodeName, Vec<QueryKey>> = BTreeMap::new();
-        for key in keys {
-            let remembered = self.learning.lessons.fields.get(&key, now).filter(|_| !anew);
+        for (key, as_they_are) in keys {
+            let remembered =
+                self.learning.lessons.fields.get(&key, now).filter(|_| as_they_are == Wanted::Known);
             match (remembered, view.owner(&key)) {
                 (Some(fields), _) => drop(known.insert(key, fields)),
                 (None, Some(owner)) if *owner != self.me.node => match wanted.get_mut(owner) {

@@ -162,12 +162,12 @@ impl Engine {
         self.has_origin_room(order)
     }
 
-    /// An entry that is to be read anew before it expires is fresh while more than a fifth of its TTL is left; any other while
-    /// anything is.
+    /// An entry that is to be read anew before it expires is fresh while more than a fifth of its TTL is left, and there is
+    /// nothing to do where there is none; any other is fresh while anything is left.
     fn is_fresh_for(&self, order: &Order) -> bool {
-        let Some(copy) = self.own_copy(&order.query.key) else { return false };
-        let Life::Fresh(left) = copy.life(self.now()) else { return false };
         let is_overlap = order.kind == CandidateKind::Overlap;
+        let Some(copy) = self.own_copy(&order.query.key) else { return is_overlap };
+        let Life::Fresh(left) = copy.life(self.now()) else { return false };
         !is_overlap
             || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
     }

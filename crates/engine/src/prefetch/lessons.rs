@@ -5,7 +5,6 @@
 //! comes next at once, by which time the client has had its answer for some milliseconds. What they teach is learned when
 //! they have settled: an entry node tells every 20 ms, so of two requests the later one may be heard of first.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
@@ -26,16 +25,16 @@ use hopcache_queryapi::render::Form as Rendering;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::ObservationWord;
 use super::anchors::Anchors;
-use super::fields::{FieldsByKey, KnownFields};
+use super::fields::{FieldsByKey, KnownFields, Wanted};
 use crate::ask::Query;
 use crate::engine::Engine;
 use crate::message::{BadMessage, Observation, Observed};
-use crate::outcome::ObservationWord;
 
-/// A query as learning knows it.
+/// An observed query, as learning knows it.
 #[derive(Debug)]
-pub(super) struct Lesson {
+pub(super) struct ObservedQuery {
     pub(super) query: Arc<Query>,
     pub(super) pattern: PatternTag,
     pub(super) tag: QueryTag,
@@ -44,16 +43,27 @@ pub(super) struct Lesson {
     pub(super) rendering: Rendering,
     /// For people; cut to what is kept.
     text: String,
+    /// Whether its result was new.
+    pub(super) is_miss: bool,
 }
 
-impl Lesson {
-    fn of(query: Arc<Query>, rendering: Rendering, hasher: &KeyHasher) -> Self {
+impl ObservedQuery {
+    fn of(seen: &Observation, hasher: &KeyHasher) -> Self {
+        let query = Arc::clone(&seen.query);
         let mut text = pattern(&query.statement);
         let scope = query.identity.scope;
         let tag = PatternTag::of(hasher, &query.database, scope, &text);
         let realm = RealmTag::of(hasher, &query.database, scope);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
-        Self { tag: QueryTag::of(hasher, &query.key), query, pattern: tag, realm, rendering, text }
+        Self {
+            tag: QueryTag::of(hasher, &query.key),
+            query,
+            pattern: tag,
+            realm,
+            rendering: seen.form,
+            text,
+            is_miss: seen.is_miss,
+        }
     }
 
     fn weight_bytes(&self) -> usize {
@@ -67,7 +77,7 @@ pub(crate) struct Lessons {
     queue: mpsc::Sender<Observation>,
     /// The queue's end, until the task that learns takes it.
     taught: Mutex<Option<mpsc::Receiver<Observation>>>,
-    sessions: Mutex<Sessions<Arc<Lesson>>>,
+    sessions: Mutex<Sessions<Arc<ObservedQuery>>>,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
     /// Batches that wait for other nodes.
@@ -168,7 +178,7 @@ impl Engine {
         let mut lessons = Vec::with_capacity(batch.len());
         for seen in batch {
             let session = self.session_of(&seen);
-            let lesson = Arc::new(Lesson::of(seen.query, seen.form, &self.hasher));
+            let lesson = Arc::new(ObservedQuery::of(&seen, &self.hasher));
             if let Some(session) = session {
                 let seen = Seen {
                     key: lesson.query.key,
@@ -210,15 +220,16 @@ impl Engine {
         });
     }
 
-    /// None while as many batches as there may be wait for other nodes: this one is left out.
+    /// None while as many batches as there may be wait for other nodes, or the node ends: this one is left out.
     fn place_for_batch(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok()
+        let place = Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok();
+        place.filter(|_| !self.learning.has_ended())
     }
 
-    async fn learn_all_steps(&self, steps: Vec<Step<Arc<Lesson>>>) {
-        let before: BTreeSet<QueryKey> =
-            steps.iter().flat_map(|step| step.before.iter().map(|seen| seen.key)).collect();
-        let fields = self.fields_of(before, false).await;
+    async fn learn_all_steps(&self, steps: Vec<Step<Arc<ObservedQuery>>>) {
+        let before =
+            steps.iter().flat_map(|step| step.before.iter().map(|seen| (seen.key, Wanted::Known))).collect();
+        let fields = self.fields_of(before).await;
         let now = self.now();
         let mut learned = 0;
         for step in &steps {
@@ -230,7 +241,7 @@ impl Engine {
     }
 
     /// Counts what a step taught, under one lock.
-    fn write_down(&self, next: &Lesson, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
+    fn write_down(&self, next: &ObservedQuery, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
         let model = &mut *self.learning.model.lock();
         model.saw(SourceId::Pattern(next.pattern), now);
         model.saw(SourceId::Query(next.tag), now);
@@ -252,7 +263,7 @@ impl Engine {
 
 /// What a step teaches: the exact query of the query right before it, and templates of the nearest one that explains the
 /// next one's parameters.
-fn learn_from(step: &Step<Arc<Lesson>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
+fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
     let Some(adjacent) = step.before.first() else { return Vec::new() };
     let next = &*step.next.query;
     let (statement, params) = (next.query.normal.as_str(), &next.query.params[..]);

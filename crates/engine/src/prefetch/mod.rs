@@ -35,8 +35,10 @@ mod policy;
 mod share;
 mod tickets;
 pub(crate) mod view;
+mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hopcache_core::key::KeyHasher;
 pub use hopcache_core::learning::gain::CandidateKind;
@@ -51,6 +53,7 @@ pub use order::{Launch, Order, Skip};
 pub use policy::{Kinds, PrefetchPolicy};
 pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};
 pub(crate) use tickets::{Ticket, Tickets};
+pub use words::{ObservationWord, ShareWord};
 
 use crate::ports::Clock;
 use consider::Considering;
@@ -67,6 +70,7 @@ pub(crate) struct Learning {
     pub(crate) feedback: Arc<Feedback>,
     /// What follows what. Locked for single calls.
     pub(crate) model: Arc<Mutex<Successors>>,
+    has_ended: AtomicBool,
 }
 
 impl Learning {
@@ -86,6 +90,16 @@ impl Learning {
             considering: Considering::new(),
             feedback: Arc::new(Feedback::new(Arc::clone(clock), Arc::clone(&model), policy.queries_max)),
             model,
+            has_ended: AtomicBool::new(false),
         }
+    }
+
+    /// No task begins any more: other nodes may go on telling for a while, and the engine waits for its tasks to end.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 }

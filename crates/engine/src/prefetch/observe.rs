@@ -20,10 +20,11 @@ use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
+use super::ObservationWord;
 use crate::ask::Ask;
 use crate::engine::Engine;
 use crate::message::{Observation, encode_observed};
-use crate::outcome::{Answer, Class, Event, ObservationWord, Outcome};
+use crate::outcome::{Answer, Class, Event, Outcome};
 use crate::ports::PeerError;
 
 /// What was seen and not told yet.
@@ -51,8 +52,12 @@ impl Engine {
     /// Takes note of a request that a client was answered at this node; `started` is when it came. Hits and misses
     /// with a body only: a bypass is not cached, and a failure is nothing to prepare.
     pub fn observe(&self, ask: &Ask, outcome: &Outcome, started: MonoTime) {
-        let is_read = matches!(outcome.how.class, Class::Hit | Class::Miss { .. });
-        if !self.policy.prefetch.is_on || !is_read || !matches!(outcome.answer, Answer::Body(_)) {
+        let is_miss = match outcome.how.class {
+            Class::Hit => false,
+            Class::Miss { .. } => true,
+            Class::Bypass(_) => return,
+        };
+        if !self.policy.prefetch.is_on || !matches!(outcome.answer, Answer::Body(_)) {
             return;
         }
         if ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX {
@@ -60,7 +65,7 @@ impl Engine {
         }
         let ended = self.now();
         let (query, session) = (Arc::clone(&ask.query), ask.session);
-        let seen = Observation { query, session, form: ask.form, began: started.min(ended), ended };
+        let seen = Observation { query, session, form: ask.form, is_miss, began: started.min(ended), ended };
         if self.learning.observing.queue.try_send(seen).is_err() {
             self.note(Event::Observed(ObservationWord::Dropped, 1));
         }
@@ -119,7 +124,8 @@ impl Engine {
 
     /// In a task of its own: an owner that is silent keeps nobody else's waiting.
     fn tell_owner(self: &Arc<Self>, owner: NodeName, message: Bytes, count: usize) {
-        let Ok(permit) = Arc::clone(&self.learning.observing.tells).try_acquire_owned() else {
+        let permit = Arc::clone(&self.learning.observing.tells).try_acquire_owned();
+        let Some(permit) = permit.ok().filter(|_| !self.learning.has_ended()) else {
             return self.note_observed(ObservationWord::Unreached, count);
         };
         let engine = Arc::clone(self);

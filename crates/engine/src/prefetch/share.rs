@@ -19,20 +19,23 @@ use hopcache_core::limits::{
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
+use super::{Learner, ShareWord};
 use crate::engine::Engine;
 use crate::message::{BadMessage, encode_pull};
-use crate::outcome::{Event, ShareWord};
+use crate::outcome::Event;
 
 impl Engine {
     fn is_sharing(&self) -> bool {
         self.policy.prefetch.is_on && self.policy.prefetch.is_gossiped
     }
 
-    /// Tells other nodes what was learned here, and asks them what they know, for ever. The node spawns it once.
+    /// Works in what became of launches, tells other nodes what was learned here, and asks them what they know, for ever.
+    /// The node spawns it once.
     pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
         if !self.policy.prefetch.is_on {
             return pending().await;
         }
+        self.teach_by(Arc::clone(&self.learning.feedback) as Arc<dyn Learner>);
         let (never, _) = tokio::join!(self.spread_for_ever(), self.pull_for_ever());
         never
     }

@@ -80,7 +80,9 @@ pub trait Learner: Send + Sync + 'static {
     /// The server refuses the statement itself: it is not to be launched again for a while.
     fn refused(&self, source: SourceId, form: FormId);
     /// Whether the server refused it not long ago.
-    fn is_refused(&self, form: FormId) -> bool;
+    fn is_refused(&self, _form: FormId) -> bool {
+        false
+    }
     /// What was asked before, for people; nothing where it is not known any more.
     fn text_of(&self, source: SourceId) -> Option<String>;
 }
@@ -378,3 +380,6 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

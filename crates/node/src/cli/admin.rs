@@ -163,3 +163,30 @@ fn flatten(prefix: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         other => lines.push((prefix.to_owned(), table::cell(other))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Issue 7, "See it".
+    #[test]
+    fn an_entry_that_was_prefetched_says_so_in_a_sentence() {
+        let prefetched = json!({
+            "because": "MATCH (p:Person {id: $id}) RETURN p was asked",
+            "by": "node-b", "kind": "template", "p": 0.62, "used": false,
+        });
+        let said = said_of_prefetch(&json!({"entry": {"prefetched": prefetched}})).unwrap();
+        assert!(
+            said.starts_with(
+                "prefetched because MATCH (p:Person {id: $id}) RETURN p was asked by node node-b"
+            )
+        );
+        assert!(
+            said.contains("template") && said.contains("0.62") && said.contains("not used yet"),
+            "{said}"
+        );
+        for none in [json!({"entry": null}), json!({"entry": {"prefetched": null}}), json!({})] {
+            assert_eq!(said_of_prefetch(&none), None);
+        }
+    }
+}

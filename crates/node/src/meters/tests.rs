@@ -6,9 +6,10 @@ use std::time::Duration;
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{
-    Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, Reason, RefreshWord, Role,
+    Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, PrefetchWord, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
+use hopcache_engine::prefetch::Skip;
 use proptest::prelude::*;
 
 use super::*;
@@ -149,6 +150,30 @@ proptest! {
         let dropped = refreshes.iter().filter(|each| matches!(each, Refresh::Dropped)).count();
         prop_assert_eq!(of("hopcache_refresh_dropped_total"), dropped as f64);
         prop_assert_eq!(of("xfetch_refresh_queue_size"), 3.0);
+    }
+}
+
+/// Issue 7: attempts = hits + late + waste + pending; what was left out is told by its reason.
+#[test]
+fn prefetches_add_up() {
+    let meters = meters();
+    let note = |word| meters.note(Event::Prefetch(word));
+    let ends = [(PrefetchWord::Used, 5), (PrefetchWord::Late, 3), (PrefetchWord::Wasted, 2)];
+    for (word, times) in ends {
+        for _ in 0..times {
+            note(PrefetchWord::Launched);
+            note(word);
+        }
+    }
+    note(PrefetchWord::Launched);
+    Skip::ALL.into_iter().for_each(|skip| note(PrefetchWord::Skipped(skip)));
+    let text = meters.render(Readings { prefetches_pending: 1, ..Readings::default() });
+    let of = |name| total(&text, name);
+    let ended = of("prefetch_hits_total") + of("prefetch_late_total") + of("prefetch_waste_total");
+    assert_eq!((of("prefetch_attempts_total"), ended), (11.0, 10.0));
+    assert_eq!(of("prefetch_attempts_total"), ended + of("prefetch_pending"));
+    for skip in Skip::ALL {
+        assert_eq!(total(&text, &format!("prefetch_skipped_total{{reason=\"{}\"}}", skip.as_str())), 1.0);
     }
 }
 

@@ -15,8 +15,8 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, Cause, Class, Event, Outcome, PrefetchWord};
 use hopcache_engine::prefetch::{
-    CandidateKind, FormId, Launch, Learner, Order, PatternTag, PrefetchPolicy, QueryTag, Resolution, Resolved,
-    Skip, SourceId,
+    CandidateKind, FormId, Launch, Learner, Order, PatternTag, PrefetchPolicy, QueryTag, Resolution,
+    Resolved, Skip, SourceId,
 };
 use hopcache_packstream::Value;
 use hopcache_sim::World;
@@ -175,7 +175,8 @@ impl Scene {
         assert_eq!(launched, used + late + wasted + pending, "{:?}, {pending} pending", self.words(node));
         let notes = &self.notes[node];
         assert_eq!(notes.launched.lock().len(), launched);
-        let told = |resolution| notes.resolved.lock().iter().filter(|each| each.resolution == resolution).count();
+        let told =
+            |resolution| notes.resolved.lock().iter().filter(|each| each.resolution == resolution).count();
         let resolved = [Resolution::Used, Resolution::Late, Resolution::Wasted].map(told);
         assert_eq!(resolved, [used, late, wasted]);
     }

@@ -107,7 +107,7 @@ impl Schedule {
 #[tokio::test(start_paused = true)]
 async fn the_identity_of_launches_holds_in_every_schedule() {
     let mut seen = [0; 4];
-    for seed in 0..60 {
+    for seed in 0..90 {
         let schedule = Schedule { scene: Scene::new(3, seed), dice: SimDice::new(seed ^ 0x5eed) };
         for _ in 0..STEPS {
             schedule.step().await;

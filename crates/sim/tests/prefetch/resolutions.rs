@@ -291,7 +291,10 @@ async fn explain_says_why_an_entry_was_prefetched() {
     let unknown = Order { source: SourceId::Query(QueryTag(0x1f)), ..order(&scene.read(900)) };
     let asked = scene.read(901);
     scene.ask(0, &asked).await;
-    assert_eq!(scene.node(0).engine.explain(&asked.query, Hints::default()).await.owner.unwrap().prefetched, None);
+    assert_eq!(
+        scene.node(0).engine.explain(&asked.query, Hints::default()).await.owner.unwrap().prefetched,
+        None
+    );
     let owner = scene.world.owner_of(&scene.read(900));
     scene.earn(owner, 2).await;
     scene.launch(owner, unknown);

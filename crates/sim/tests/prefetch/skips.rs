@@ -1,7 +1,6 @@
 //! Why an order is not carried out: each reason, and that nothing was run for it.
 
-use hopcache_core::limits::PREFETCH_TICKETS_MAX;
-use hopcache_engine::ports::{Memory, OriginFault};
+use hopcache_engine::ports::OriginFault;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::store::Mode;
 
@@ -265,30 +264,4 @@ async fn an_order_goes_to_the_owner_of_its_key() {
     scene.world.net.set_cut(&scene.node(1).engine.me().node, true);
     assert_eq!(engine.order_prefetch(order(&scene.read_of(1))).await, skipped(Skip::Unreached));
     assert_eq!(scene.skips(0, Skip::Unreached), 1);
-}
-
-/// I9: no more launched entries wait to be used than the table holds.
-#[tokio::test(start_paused = true)]
-async fn a_full_table_launches_nothing() {
-    let scene = Scene::new(1, 18);
-    scene.world.origin.set_delay_ms(1);
-    for number in 0..i64::try_from(PREFETCH_TICKETS_MAX).unwrap() {
-        scene.earn_again(number).await;
-        assert_eq!(scene.launch(0, order(&scene.read(number))), Launch::Launched, "{number}");
-        scene.world.pass(3).await;
-    }
-    scene.earn_again(-1).await;
-    assert_eq!(scene.launch(0, order(&scene.read(-2))), skipped(Skip::Full));
-    scene.node(0).memory.forget_all();
-    assert_eq!(scene.launch(0, order(&scene.read(-2))), Launch::Launched);
-}
-
-impl Scene {
-    /// Four misses that no other call has.
-    async fn earn_again(&self, number: i64) {
-        for each in 0..4 {
-            let ask = self.read(10_000_000 + 4 * number + each);
-            self.ask(0, &ask).await;
-        }
-    }
 }

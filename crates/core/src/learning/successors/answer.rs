@@ -40,7 +40,7 @@ impl Successors {
     }
 
     /// The answer to a pull: slots that differ and definitions that are missing, at most
-    /// [`PULL_PAGE_BYTES_MAX`] bytes. Read it with [`super::Lesson::decode`].
+    /// [`PULL_PAGE_BYTES_MAX`] bytes. Read it with [`crate::learning::Lesson::decode`].
     #[must_use]
     pub fn answer_pull(&mut self, digest: &Digest, now: MonoTime) -> Vec<u8> {
         self.sweep(now);
@@ -82,6 +82,9 @@ fn put_row(page: &mut Writer, source: SourceId, row: &Row, lives: &Lives, now: M
     slots.is_empty() || page.row(source, row.form, slots.into_iter())
 }
 
+/// What a slot's sum is over: four tags and five numbers.
+const PRINT_BYTES: usize = 4 * 8 + 5 * 4;
+
 /// The sum of a source's slots, whatever their order: equal where the same is known.
 fn print(source: SourceId, held: &Source, lives: &Lives, now: MonoTime) -> u64 {
     let mut sum = 0_u64;
@@ -89,12 +92,13 @@ fn print(source: SourceId, held: &Source, lives: &Lives, now: MonoTime) -> u64 {
         for (slot, _) in row.live(lives, now) {
             let Some(claim) = lives.claim(slot.life, now) else { continue };
             let tally = slot.tally;
-            let words =
-                [source.tag(), row.form.0, claim.origin.0, claim.life.0].map(u64::to_le_bytes).concat();
-            let counts = [u32::from(source.is_pattern()), slot.epoch, tally.seen, tally.launched, tally.used]
-                .map(u32::to_le_bytes)
-                .concat();
-            sum = sum.wrapping_add(xxh3_64(&[words, counts].concat()));
+            let counts = [u32::from(source.is_pattern()), slot.epoch, tally.seen, tally.launched, tally.used];
+            let mut bytes = [0; PRINT_BYTES];
+            let tags = [source.tag(), row.form.0, claim.origin.0, claim.life.0].map(u64::to_le_bytes);
+            let parts =
+                tags.iter().flatten().copied().chain(counts.map(u32::to_le_bytes).into_iter().flatten());
+            bytes.iter_mut().zip(parts).for_each(|(byte, part)| *byte = part);
+            sum = sum.wrapping_add(xxh3_64(&bytes));
         }
     }
     sum

@@ -155,17 +155,25 @@ impl Table {
             self.settle(source, offered);
         }
         let seen = if event == Event::Seen { amount } else { 0.0 };
-        if !self.own_row(source, form, seen, event) || !self.own_slot(source, form, now) {
-            return false;
-        }
         let epoch = self.lives.epoch(Lives::ME, now);
+        if self.add_to(source, form, event, epoch, seen) {
+            return true;
+        }
+        self.own_row(source, form, seen, event)
+            && self.own_slot(source, form, epoch, now)
+            && self.add_to(source, form, event, epoch, 0.0)
+    }
+
+    /// Counts in a slot that is there; whether it is.
+    fn add_to(&mut self, source: SourceId, form: FormId, event: Event, epoch: u32, amount: f64) -> bool {
         let Some(held) = self.sources.get_mut(&source) else { return false };
         held.print = None;
-        let Some(slot) = held.row_mut(form).and_then(|row| row.slot_mut(Lives::ME, epoch)) else {
-            return false;
-        };
+        let Some(row) = held.row_mut(form) else { return false };
+        let Some(slot) = row.slot_mut(Lives::ME, epoch) else { return false };
         slot.tally.add(event);
         slot.untold = true;
+        row.rank += amount;
+        row.is_own = true;
         true
     }
 
@@ -215,12 +223,7 @@ impl Table {
         true
     }
 
-    fn own_slot(&mut self, source: SourceId, form: FormId, now: MonoTime) -> bool {
-        let epoch = self.lives.epoch(Lives::ME, now);
-        let find = |held: &mut Source| held.row_mut(form)?.slot_mut(Lives::ME, epoch).map(|_| ());
-        if self.sources.get_mut(&source).and_then(find).is_some() {
-            return true;
-        }
+    fn own_slot(&mut self, source: SourceId, form: FormId, epoch: u32, now: MonoTime) -> bool {
         self.has_slot_room(source, true)
             && self.add_slot(source, form, Slot::new(Lives::ME, epoch, Tally::default()), now)
     }
@@ -343,10 +346,9 @@ impl Table {
             if self.slots < self.bounds.slots {
                 return true;
             }
-            let least = [self.queries.least(is_own), self.patterns.least(is_own)];
-            let Some(least) = least.into_iter().flatten().find(|least| *least != source) else {
-                return false;
-            };
+            let ranks = [&self.queries, &self.patterns];
+            let least = ranks.into_iter().filter_map(|ranks| ranks.least_but(Some(source), is_own));
+            let Some((_, least)) = least.min_by(|a, b| a.0.total_cmp(&b.0)) else { return false };
             self.ranks(least).forget(least);
             self.drop_source(least);
         }

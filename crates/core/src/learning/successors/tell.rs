@@ -21,11 +21,14 @@ struct Pieces {
     done: Vec<Vec<u8>>,
     open: Writer,
     left_bytes: usize,
+    left: usize,
 }
 
 impl Pieces {
     fn new(budget_bytes: usize) -> Self {
-        Self { done: Vec::new(), open: piece(budget_bytes), left_bytes: budget_bytes }
+        // No more pieces than full ones: each one takes a place of gossip's.
+        let left = budget_bytes.div_ceil(DELTA_PIECE_BYTES_MAX);
+        Self { done: Vec::new(), open: piece(budget_bytes), left_bytes: budget_bytes, left }
     }
 
     /// Puts a part into the open piece, or into a new one; whether it went in.
@@ -44,7 +47,8 @@ impl Pieces {
         if self.open.is_empty() {
             return;
         }
-        let left_bytes = self.left_bytes.saturating_sub(self.open.len());
+        self.left = self.left.saturating_sub(1);
+        let left_bytes = if self.left == 0 { 0 } else { self.left_bytes.saturating_sub(self.open.len()) };
         let full = std::mem::replace(&mut self.open, piece(left_bytes));
         self.left_bytes = left_bytes;
         self.done.push(full.finish(None));

@@ -1,0 +1,71 @@
+//! What a copy keeps alive, and for how long it is kept.
+
+use hopcache_packstream::Value;
+
+use super::*;
+
+struct Tracked(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
+
+impl AsRef<[u8]> for Tracked {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// I9, F29: whoever reads a large body slowly holds none of its records, nor the room taken for them.
+#[test]
+fn the_body_of_a_passing_result_holds_no_records() {
+    const LEN: u32 = 2 << 20;
+    let text = std::iter::repeat_n(b'x', LEN as usize);
+    let record = [0x91, 0xd2].into_iter().chain(LEN.to_be_bytes()).chain(text).collect();
+    let held = Arc::new(());
+    let result = ResultSet {
+        fields: vec!["x".to_owned()],
+        records: Bytes::from_owner(Tracked(record, Arc::clone(&held))),
+        rows: 1,
+        kind: None,
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+    };
+    let ms = Millis(1_000);
+    let times =
+        CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };
+    let copy = MemoryCopy::passing(result, times, DatabaseTag(1));
+    let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
+    let bodies = [copy.rendering(form).unwrap(), copy.live_body(form, Some("FB:x")).unwrap()];
+    assert_eq!(Arc::strong_count(&held), 2, "the copy has them");
+    drop(copy);
+    assert!(bodies.iter().all(|body| body.len() > LEN as usize));
+    assert_eq!(Arc::strong_count(&held), 1, "a body keeps them alive");
+}
+
+/// Without grace and stale-if-error memory keeps what was stored a little longer, so that somebody can tell that
+/// it expired unserved; what was not stored, and what lives on anyway, no longer than before.
+#[test]
+fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
+    let token = Token { counter: 1, nonce: 2 };
+    for (soft_ms, total_ms, token, kept_ms) in [
+        (4_000, 4_000, Some(token), 6_000),
+        (60_000, 60_000, Some(token), 60_000 + LATE_MISS_MS_MAX),
+        (60_000, 90_000, Some(token), 90_000),
+        (4_000, 4_000, None, 4_000),
+    ] {
+        let times = CopyTimes {
+            read_started: MonoTime(0),
+            soft_ms: Millis(soft_ms),
+            physical_ms: Millis(soft_ms),
+            total_ms: Millis(total_ms),
+            cost_ms: Millis(1),
+        };
+        let result = ResultSet {
+            fields: Vec::new(),
+            records: Bytes::new(),
+            rows: 0,
+            kind: None,
+            summary: Value::Map(Vec::new()),
+            bookmark: None,
+        };
+        let copy = MemoryCopy::new(&result, times, token, DatabaseTag(1));
+        assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
+    }
+}

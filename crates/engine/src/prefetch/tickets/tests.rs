@@ -1,0 +1,139 @@
+//! The table's own bounds, and two threads that end one ticket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::learning::{FormId, PatternTag, SourceId};
+use hopcache_queryapi::render::{Counters, Encoding, Form};
+
+use super::*;
+use crate::ask::{Query, QueryParts};
+use crate::identity::{Credentials, Identity};
+
+#[derive(Default)]
+struct Counts([AtomicUsize; 4]);
+
+impl Observer for Counts {
+    fn note(&self, event: Event) {
+        let place = match event {
+            Event::Prefetch(PrefetchWord::Launched) => 0,
+            Event::Prefetch(PrefetchWord::Used) => 1,
+            Event::Prefetch(PrefetchWord::Late) => 2,
+            Event::Prefetch(PrefetchWord::Wasted) => 3,
+            other => panic!("no word of a ticket: {other:?}"),
+        };
+        self.0[place].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    fn words(&self) -> [usize; 4] {
+        std::array::from_fn(|place| self.0[place].load(Ordering::Relaxed))
+    }
+}
+
+fn order() -> Order {
+    let hasher = KeyHasher::new(b"");
+    let scope = PrincipalScope::of(&hasher, "basic", "ann", None);
+    let identity = Identity { scope, fingerprint: [0; 32], credentials: Credentials::None };
+    let parts = QueryParts {
+        database: "neo4j".into(),
+        statement: "RETURN 1".into(),
+        params: Bytes::from_static(&[0xA0]),
+        impersonated: None,
+        identity: Arc::new(identity),
+    };
+    Order {
+        query: Arc::new(Query::read(parts, &hasher, &[])),
+        rendering: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+        source: SourceId::Pattern(PatternTag(1)),
+        form: FormId(2),
+        kind: CandidateKind::Exact,
+        p: 0.5,
+        by: NodeName::new("node-a").unwrap(),
+    }
+}
+
+fn key(number: usize) -> QueryKey {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&number.to_be_bytes());
+    QueryKey(key)
+}
+
+fn tickets() -> (Arc<Counts>, Arc<Tickets>) {
+    let counts = Arc::<Counts>::default();
+    (Arc::clone(&counts), Tickets::new(counts))
+}
+
+fn launched(tickets: &Arc<Tickets>, number: usize) -> Result<Arc<Ticket>, Skip> {
+    (0..4).for_each(|_| tickets.demand_miss());
+    Ok(tickets.begin(&key(number), 3)?.open(&order()))
+}
+
+/// I9: no more launched entries wait to be used than the table holds; each that ends makes room.
+#[test]
+fn a_full_table_launches_nothing() {
+    let (counts, tickets) = tickets();
+    let mut held: Vec<_> =
+        (0..PREFETCH_TICKETS_MAX).map(|number| launched(&tickets, number).unwrap()).collect();
+    assert_eq!(launched(&tickets, held.len()).err(), Some(Skip::Full));
+    held.pop();
+    held.push(launched(&tickets, held.len()).unwrap());
+    drop(held);
+    assert_eq!((tickets.pending(), tickets.flying()), (0, 0));
+    assert_eq!(counts.words(), [PREFETCH_TICKETS_MAX + 1, 0, 0, PREFETCH_TICKETS_MAX + 1]);
+}
+
+/// A place that comes to no run leaves nothing: no token, no flight, no launch.
+#[test]
+fn a_place_without_a_run_costs_nothing() {
+    let (counts, tickets) = tickets();
+    (0..4).for_each(|_| tickets.demand_miss());
+    let place = tickets.begin(&key(1), 1).unwrap();
+    assert_eq!((tickets.tokens(), tickets.flying()), (0, 1));
+    assert_eq!(tickets.begin(&key(1), 1).err(), Some(Skip::InFlight));
+    assert_eq!(tickets.begin(&key(2), 1).err(), Some(Skip::OriginBusy));
+    tickets.joined(&key(1));
+    drop(place);
+    assert_eq!((tickets.tokens(), tickets.flying(), counts.words()), (1, 0, [0; 4]));
+}
+
+/// What is dead is wasted at the next sweep, and not before.
+#[test]
+fn a_sweep_ends_what_is_dead() {
+    let (counts, tickets) = tickets();
+    let (flying, landed) = (launched(&tickets, 1).unwrap(), launched(&tickets, 2).unwrap());
+    landed.is_dead_at(MonoTime(1_000));
+    tickets.sweep(MonoTime(999));
+    assert_eq!(counts.words(), [2, 0, 0, 0]);
+    tickets.sweep(MonoTime(1_000));
+    assert_eq!(counts.words(), [2, 0, 0, 1]);
+    assert!(!landed.settle(Resolution::Used), "it has ended");
+    assert!(flying.settle(Resolution::Used));
+}
+
+/// A hit, a follower and the memory's housekeeping end one ticket at once: one of them does, and it is counted once.
+#[test]
+fn whoever_is_first_ends_it_once() {
+    let (counts, tickets) = tickets();
+    let mut settled = 0;
+    for number in 0..200 {
+        let ticket = launched(&tickets, number).unwrap();
+        let ways = [Resolution::Used, Resolution::Late, Resolution::Wasted, Resolution::Used];
+        settled += std::thread::scope(|scope| {
+            let threads: Vec<_> = ways
+                .map(|way| {
+                    scope.spawn({
+                        let ticket = &ticket;
+                        move || ticket.settle(way)
+                    })
+                })
+                .into();
+            threads.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum::<usize>()
+        });
+    }
+    let [all, used, late, wasted] = counts.words();
+    assert_eq!((all, settled, used + late + wasted, tickets.pending()), (200, 200, 200, 0));
+}

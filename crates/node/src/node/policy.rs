@@ -1,0 +1,100 @@
+//! The engine's policy, made of the settings: one word for another. It checks nothing; the settings are checked.
+
+use hopcache_core::limits;
+use hopcache_core::refresh::{Mode, Rule};
+use hopcache_core::time::Millis;
+use hopcache_engine::prefetch::{Kinds, PrefetchPolicy};
+use hopcache_engine::{Policy, RefreshPolicy};
+
+use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
+
+/// What the operator decided.
+pub(super) fn policy(settings: &Settings) -> Policy {
+    Policy {
+        ttl_ms: settings.entry.ttl,
+        grace: settings.entry.grace,
+        ttl_jitter: settings.entry.ttl_jitter,
+        entry_bytes_max: usize::try_from(settings.entry.max_bytes).unwrap_or(usize::MAX),
+        run_timeout_ms: settings.origin.timeout_ms,
+        probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
+        procedures: settings.origin.read_procedures.clone(),
+        stale_if_error_ms: settings.entry.stale_if_error,
+        collapses: settings.entry.collapse,
+        refresh: refresh_policy(&settings.refresh),
+        prefetch: prefetch_policy(&settings.prefetch),
+        // Sharing off is a cache without all that hopcache adds, to measure against.
+        near_rate_per_s_min: if settings.entry.collapse {
+            limits::NEAR_RATE_PER_S_MIN
+        } else {
+            f64::INFINITY
+        },
+    }
+}
+
+/// `refresh.min_ttl` goes as it is: what jitter makes of a TTL is the engine's to reckon with.
+fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
+    RefreshPolicy {
+        is_early: refresh.enabled,
+        rule: Rule {
+            mode: match refresh.mode {
+                RefreshMode::Plain => Mode::Plain,
+                RefreshMode::TopologySensitive => Mode::TopologySensitive,
+                RefreshMode::Adaptive => Mode::Adaptive,
+            },
+            beta: refresh.beta,
+        },
+        ttl_ms_min: refresh.min_ttl,
+        workers: refresh.workers,
+        queue_max: refresh.queue_size,
+        timeout_ms: refresh.timeout,
+        retries_max: if refresh.retry_enabled { refresh.retry_max } else { 0 },
+        retry_factor: refresh.retry_backoff,
+    }
+}
+
+fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
+    let has = |kind| prefetch.kinds.contains(&kind);
+    PrefetchPolicy {
+        is_on: prefetch.enabled,
+        queries_max: prefetch.max_queries,
+        depth: prefetch.depth,
+        patterns_max: prefetch.max_patterns,
+        is_gossiped: prefetch.gossip,
+        kinds: Kinds {
+            exact: has(PrefetchKind::Exact),
+            template: has(PrefetchKind::Template),
+            neighbour: has(PrefetchKind::Neighbour),
+            overlap: has(PrefetchKind::Overlap),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    /// Each word of `prefetch.kinds` is its own kind, and the other keys come to the engine as they are said.
+    #[test]
+    fn prefetch_comes_to_the_engine_as_configured() {
+        let of = |sets: &[&str]| {
+            let sets = sets.iter().map(ToString::to_string).collect();
+            let loaded = load(&Sources { file: None, environment: Vec::new(), sets });
+            loaded.map(|loaded| policy(&loaded.settings).prefetch).map_err(|errors| errors.to_string())
+        };
+        assert_eq!(of(&[]).unwrap(), PrefetchPolicy::DEFAULT);
+        let none = Kinds { exact: false, template: false, neighbour: false, overlap: false };
+        for (said, kinds) in [
+            ("exact", Kinds { exact: true, ..none }),
+            ("template,neighbour", Kinds { template: true, neighbour: true, ..none }),
+            ("overlap", Kinds { overlap: true, ..none }),
+            ("", none),
+        ] {
+            assert_eq!(of(&[&format!("prefetch.kinds={said}")]).unwrap().kinds, kinds, "{said:?}");
+        }
+        let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
+        assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");
+        let told = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
+        assert_eq!((told.is_on, told.is_gossiped, told.depth), (false, false, 3));
+    }
+}
