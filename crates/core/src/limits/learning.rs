@@ -195,3 +195,11 @@ pub const PREFETCH_CALIBRATION_LAUNCHES: f64 = 64.0;
 pub const PREFETCH_CALIBRATION_PRIOR: f64 = 2.0;
 /// Bytes of a pattern's text that `explain` shows as the reason of a prefetch: as much as people read.
 pub const PREFETCH_BECAUSE_BYTES_MAX: usize = 512;
+/// Patterns, and exact queries, that operators are shown when they do not say how many.
+pub const SUCCESSORS_SHOWN_DEFAULT: usize = 50;
+/// The same at the most. Each has 8 successors of about 1.5 KiB of text, so an answer has 12 MiB at the worst.
+pub const SUCCESSORS_SHOWN_MAX: usize = 500;
+/// Longest part of a pattern's text that operators may look for, in bytes: no text is longer.
+pub const SUCCESSORS_SOUGHT_BYTES_MAX: usize = PATTERN_TEXT_BYTES_MAX;
+/// Exact queries of which a node remembers the pattern, for people: half a megabyte.
+pub const QUERY_PATTERNS_MAX: usize = 8_192;

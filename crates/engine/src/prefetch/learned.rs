@@ -3,21 +3,30 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::learning::form::Form;
-use hopcache_core::learning::{Decayed, OriginTag, PatternTag, Prediction, SourceId, SourceView};
+use hopcache_core::learning::form::{Form, RealmTag};
+use hopcache_core::learning::{Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView};
 use hopcache_core::node::NodeName;
 
 use crate::engine::Engine;
 
-/// A pattern and what follows it.
+/// A pattern, or an exact query, and what follows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatternView {
-    /// The pattern, in a database, as one principal asks it.
-    pub tag: PatternTag,
-    /// Its text, where it is known here.
+    /// What was asked, in a database, by one principal.
+    pub source: SourceId,
+    /// The pattern: the source itself, or the one that an exact query is of; nothing where no session of this node asked it
+    /// lately.
+    pub pattern: Option<PatternTag>,
+    /// The pattern's text, where it is known here.
     pub text: Option<String>,
+    /// Of which principal and database, where a successor says so.
+    pub realm: Option<RealmTag>,
     /// How often it was seen, decayed.
     pub seen: f64,
+    /// Candidates that it may launch for one request at this node, by its precision.
+    pub launches_max: usize,
+    /// Launched and used of all of its successors, decayed.
+    pub outcome: Decayed,
     /// The likeliest first.
     pub successors: Vec<SuccessorView>,
 }
@@ -25,6 +34,8 @@ pub struct PatternView {
 /// What may follow a pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuccessorView {
+    /// Its name.
+    pub id: FormId,
     /// What is run; nothing while its definition has not come here.
     pub form: Option<Form>,
     /// Probability.
@@ -58,15 +69,36 @@ impl Engine {
     #[must_use]
     pub fn successors_view(&self, patterns_max: usize) -> Vec<PatternView> {
         let sources = self.learning.model.lock().patterns(patterns_max, self.now());
-        let names = self.origins();
-        sources.into_iter().filter_map(|source| self.pattern_view(source, &names)).collect()
+        self.views(sources)
+    }
+
+    /// The most frequent patterns, and beside them the most frequent exact queries, whose id begins with what is sought or
+    /// whose pattern's text has it, in any case: at most so many of each.
+    #[must_use]
+    pub fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
+        let sought = sought.to_lowercase();
+        let is_named = |tag: u64| format!("{tag:016x}").starts_with(&sought);
+        let has_text = |text: Option<&str>| text.is_some_and(|text| text.to_lowercase().contains(&sought));
+        let model = self.learning.model.lock();
+        let known = self.learning.lessons.patterns.lock();
+        let mut sources = model.most_seen(sources_max, self.now(), |source, text| {
+            source.is_pattern() && (is_named(source.tag()) || has_text(text))
+        });
+        let of_queries = model.most_seen(sources_max, self.now(), |source, _| {
+            let SourceId::Query(query) = source else { return false };
+            let pattern = known.peek(&query);
+            is_named(query.0) || pattern.is_some_and(|tag| is_named(tag.0) || has_text(model.pattern(*tag)))
+        });
+        drop((model, known));
+        sources.extend(of_queries);
+        self.views(sources)
     }
 
     /// What is known of one pattern.
     #[must_use]
     pub fn successors_of(&self, pattern: PatternTag) -> Option<PatternView> {
         let source = self.learning.model.lock().view(SourceId::Pattern(pattern), self.now())?;
-        self.pattern_view(source, &self.origins())
+        self.views(vec![source]).pop()
     }
 
     /// How much was learned.
@@ -80,6 +112,7 @@ impl Engine {
             sessions: lessons.sessions(),
             waiting: self.learning.observing.len() + lessons.waiting(),
             remembered: lessons.anchors.lock().len()
+                + lessons.patterns.lock().len()
                 + lessons.fields.len()
                 + self.learning.considering.len()
                 + self.learning.feedback.len(),
@@ -98,17 +131,41 @@ impl Engine {
         known.map(|node| (OriginTag::of(&self.hasher, &node), node)).collect()
     }
 
-    fn pattern_view(&self, source: SourceView, names: &BTreeMap<OriginTag, NodeName>) -> Option<PatternView> {
-        let SourceId::Pattern(tag) = source.source else { return None };
-        let successors = source.successors.into_iter().map(|each| self.successor_view(each, names)).collect();
-        Some(PatternView { tag, text: source.text, seen: source.tally.seen, successors })
+    fn views(&self, sources: Vec<SourceView>) -> Vec<PatternView> {
+        let names = self.origins();
+        sources.into_iter().map(|source| self.pattern_view(source, &names)).collect()
     }
 
-    fn successor_view(&self, seen: Prediction, names: &BTreeMap<OriginTag, NodeName>) -> SuccessorView {
+    fn pattern_view(&self, seen: SourceView, names: &BTreeMap<OriginTag, NodeName>) -> PatternView {
+        let source = seen.source;
+        let pattern = match source {
+            SourceId::Pattern(tag) => Some(tag),
+            SourceId::Query(tag) => self.learning.lessons.patterns.lock().peek(&tag).copied(),
+        };
+        let model = self.learning.model.lock();
+        let text = seen.text.or_else(|| model.pattern(pattern?).map(ToOwned::to_owned));
+        let outcome = model.precision(source, self.now());
+        drop(model);
+        let mut realm = None;
+        let successors = seen.successors.into_iter().map(|each| {
+            let (whose, view) = self.successor_view(each, names);
+            realm = realm.or(whose);
+            view
+        });
+        let successors = successors.collect();
+        let launches_max = self.learning.feedback.launches_max(source);
+        PatternView { source, pattern, text, realm, seen: seen.tally.seen, launches_max, outcome, successors }
+    }
+
+    fn successor_view(
+        &self,
+        seen: Prediction,
+        names: &BTreeMap<OriginTag, NodeName>,
+    ) -> (Option<RealmTag>, SuccessorView) {
         let definition = self.learning.model.lock().form(seen.form);
-        let form = definition.and_then(|bytes| Form::of_definition(&bytes)).map(|(_, form)| form);
+        let (realm, form) = definition.and_then(|bytes| Form::of_definition(&bytes)).unzip();
         let named = |(tag, count): (OriginTag, f64)| (names.get(&tag).cloned().ok_or(tag), count);
         let taught_by = seen.taught_by.into_iter().map(named).collect();
-        SuccessorView { form, p: seen.p, counts: seen.tally, taught_by }
+        (realm, SuccessorView { id: seen.form, form, p: seen.p, counts: seen.tally, taught_by })
     }
 }

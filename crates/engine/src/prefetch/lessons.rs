@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,11 +18,12 @@ use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, S
 use hopcache_core::learning::templates::{QuerySeen, templates_of};
 use hopcache_core::learning::{PatternTag, QueryTag, SourceId, Successors};
 use hopcache_core::limits::{
-    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, SESSIONS_BYTES_MAX,
-    SESSIONS_MAX, SESSIONS_WAITING_MAX,
+    LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX,
+    SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::MonoTime;
 use hopcache_queryapi::render::Form as Rendering;
+use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -80,6 +82,8 @@ pub(crate) struct Lessons {
     sessions: Mutex<Sessions<Arc<ObservedQuery>>>,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
+    /// Of which patterns exact queries are, for people.
+    pub(super) patterns: Mutex<LruCache<QueryTag, PatternTag>>,
     /// Batches that wait for other nodes.
     under_way: Arc<Semaphore>,
 }
@@ -98,6 +102,9 @@ impl Lessons {
             sessions: Mutex::new(Sessions::new(bounds)),
             anchors: Mutex::new(Anchors::new()),
             fields: KnownFields::new(),
+            patterns: Mutex::new(LruCache::new(
+                NonZeroUsize::new(QUERY_PATTERNS_MAX).unwrap_or(NonZeroUsize::MIN),
+            )),
             under_way: Arc::new(Semaphore::new(LESSONS_AT_A_TIME)),
         }
     }
@@ -245,6 +252,7 @@ impl Engine {
         let model = &mut *self.learning.model.lock();
         model.saw(SourceId::Pattern(next.pattern), now);
         model.saw(SourceId::Query(next.tag), now);
+        self.learning.lessons.patterns.lock().put(next.tag, next.pattern);
         if model.pattern(next.pattern).is_none() {
             model.define_pattern(next.pattern, &next.text);
         }

@@ -7,6 +7,7 @@ mod explain;
 mod flush;
 mod problem;
 mod purge;
+mod successors;
 mod views;
 
 use std::sync::Arc;
@@ -53,6 +54,7 @@ impl Admin {
             .route("/admin/v1/explain", post(explain::explain))
             .route("/admin/v1/purge", post(purge::purge))
             .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
+            .route("/admin/v1/successors", get(successors::successors))
             .route("/admin/v1/drain", post(views::drain))
             .layer(from_fn_with_state(Arc::clone(&self), check_token))
             .layer(from_fn(refuse_web_pages));

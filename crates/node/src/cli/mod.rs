@@ -4,8 +4,10 @@
 mod admin;
 mod client;
 mod configuration;
+mod graph;
 mod query;
 pub mod run;
+mod successors;
 mod table;
 
 use std::io::Write as _;
@@ -39,6 +41,8 @@ enum Command {
     Query(query::QueryArgs),
     /// Say how a query would be answered, and why (not) from the cache
     Explain(admin::ExplainArgs),
+    /// Show what was learned to follow what: as text, as JSON, for Graphviz, or as a picture
+    Successors(successors::SuccessorsArgs),
     /// Show whether a node is ready, and the ring as it sees it
     Status(client::AdminArgs),
     /// Remove entries, in the store and on every node
@@ -124,6 +128,7 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => run::serve(args.load()?).await?,
         Command::Query(args) => return query::query(&args, output).await,
         Command::Explain(args) => admin::explain(&args, output).await?,
+        Command::Successors(args) => return successors::successors(&args, output).await,
         Command::Status(args) => return admin::status(&args, output).await,
         Command::Purge(args) => admin::purge(&args, output).await?,
         Command::Drain(args) => admin::drain(&args, output).await?,

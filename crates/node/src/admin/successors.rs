@@ -1,0 +1,251 @@
+//! `GET /admin/v1/successors`: what was learned to follow what, as this node knows it. It shows no value of a parameter and
+//! no literal: those are personal data, and whoever may look at learning need not see them.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use hopcache_core::cypher::pattern::pattern;
+use hopcache_core::learning::form::{Binding, Form, Rows};
+use hopcache_core::learning::{Decayed, Kind, SourceId};
+use hopcache_core::limits::{
+    PATTERN_TEXT_BYTES_MAX, SUCCESSORS_SHOWN_DEFAULT, SUCCESSORS_SHOWN_MAX, SUCCESSORS_SOUGHT_BYTES_MAX,
+};
+use hopcache_engine::prefetch::{PatternView, SuccessorView};
+use hopcache_packstream::{Reader, Token};
+use http::{StatusCode, Uri};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::{Admin, json as answer};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// Part of a pattern's text, or the beginning of an id.
+    #[serde(default)]
+    pattern: String,
+    /// Patterns, and as many exact queries.
+    #[serde(default = "shown_by_default")]
+    limit: usize,
+}
+
+fn shown_by_default() -> usize {
+    SUCCESSORS_SHOWN_DEFAULT
+}
+
+pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Response {
+    let Asked { pattern, limit } = match asked(&uri) {
+        Ok(asked) => asked,
+        Err(problem) => return problem.into_response(),
+    };
+    let engine = &admin.standing.engine;
+    let sizes = engine.learning_sizes();
+    let sources: Vec<Value> = engine.successors_sought(&pattern, limit).iter().map(source).collect();
+    let body = json!({
+        "is_on": engine.policy().prefetch.is_on,
+        "patterns_known": sizes.patterns,
+        "forms_known": sizes.forms,
+        "limit": limit,
+        "patterns": sources,
+    });
+    answer(StatusCode::OK, &body)
+}
+
+fn asked(uri: &Uri) -> Result<Asked, Problem> {
+    // Its words name the field that is wrong.
+    let asked: Query<Asked> = Query::try_from_uri(uri).map_err(|error| Problem::bad(error.body_text()))?;
+    let Query(asked) = asked;
+    if !(1..=SUCCESSORS_SHOWN_MAX).contains(&asked.limit) {
+        return Err(Problem::bad(format!("limit: {}: 1 to {SUCCESSORS_SHOWN_MAX} are allowed", asked.limit)));
+    }
+    if asked.pattern.len() > SUCCESSORS_SOUGHT_BYTES_MAX {
+        return Err(Problem::bad(format!("pattern: over {SUCCESSORS_SOUGHT_BYTES_MAX} bytes")));
+    }
+    Ok(asked)
+}
+
+fn source(view: &PatternView) -> Value {
+    let (kind, id) = match view.source {
+        SourceId::Pattern(tag) => ("pattern", tag.0),
+        SourceId::Query(tag) => ("query", tag.0),
+    };
+    let successors: Vec<Value> = view.successors.iter().map(successor).collect();
+    json!({
+        "id": hex(id),
+        "kind": kind,
+        "pattern": view.pattern.map(|tag| hex(tag.0)),
+        "text": view.text,
+        "realm": view.realm.map(|realm| hex(realm.0)),
+        "seen": rounded(view.seen),
+        "launches_max": view.launches_max,
+        "launched": rounded(view.outcome.launched),
+        "used": rounded(view.outcome.used),
+        "precision": precision(&view.outcome),
+        "successors": successors,
+    })
+}
+
+/// Which of the launches were used; nothing where nothing was launched. Both are counted by several nodes, and one may be
+/// heard of before the other.
+fn precision(outcome: &Decayed) -> Option<f64> {
+    (outcome.launched > 0.0).then(|| rounded((outcome.used / outcome.launched).min(1.0)))
+}
+
+fn successor(view: &SuccessorView) -> Value {
+    let kind = match &view.form {
+        Some(Form::Exact { .. }) => Some("exact"),
+        Some(Form::Template { .. }) => Some("template"),
+        None => None,
+    };
+    let seen: f64 = view.taught_by.iter().map(|(_, count)| count).sum();
+    let taught_by = view.taught_by.iter().map(|(node, count)| {
+        let share = rounded(if seen > 0.0 { count / seen } else { 0.0 });
+        match node {
+            Ok(name) => json!({"node": name.as_str(), "share": share}),
+            Err(tag) => json!({"node": null, "tag": hex(tag.0), "share": share}),
+        }
+    });
+    json!({
+        "form": hex(view.id.0),
+        "kind": kind,
+        "statement": view.form.as_ref().map(|form| literal_free(form.statement())),
+        "bindings": view.form.as_ref().map(bindings),
+        "probability": rounded(view.p),
+        "seen": rounded(view.counts.seen),
+        "launched": rounded(view.counts.launched),
+        "used": rounded(view.counts.used),
+        "taught_by": taught_by.collect::<Vec<Value>>(),
+    })
+}
+
+/// As patterns are kept, so that it is the text of the pattern that follows.
+fn literal_free(statement: &str) -> String {
+    let mut text = pattern(statement);
+    text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
+    text
+}
+
+/// Where each parameter comes from: of an exact one only its name and type.
+fn bindings(form: &Form) -> Vec<String> {
+    match form {
+        Form::Exact { params, .. } => exact(params),
+        Form::Template { bindings, .. } => {
+            bindings.iter().map(|(name, binding)| format!("${name} = {}", from(binding))).collect()
+        }
+    }
+}
+
+fn exact(params: &[u8]) -> Vec<String> {
+    let mut reader = Reader::new(params);
+    let Ok(Token::Map(pairs)) = reader.token() else { return Vec::new() };
+    let read = (0..pairs).map_while(|_| {
+        let name = reader.key().ok()?;
+        let kind = Kind::of(reader.skip().ok()?)?;
+        Some(format!("${name} ({})", word(kind)))
+    });
+    read.collect()
+}
+
+fn from(binding: &Binding) -> String {
+    match binding {
+        Binding::Param { name, kind } => format!("parameter {name} ({})", word(*kind)),
+        Binding::Field { column, path, rows, kind } => {
+            let path: String = path.iter().map(|key| format!(".{key}")).collect();
+            let rows = if *rows == Rows::First { "the first row" } else { "each row" };
+            format!("result.{column}{path} of {rows} ({})", word(*kind))
+        }
+        Binding::Constant(value) => {
+            format!("a constant ({})", Kind::of(value).map_or("unreadable", word))
+        }
+    }
+}
+
+const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Null => "null",
+        Kind::Bool => "boolean",
+        Kind::Int => "integer",
+        Kind::Float => "float",
+        Kind::Bytes => "bytes",
+        Kind::Text => "string",
+        Kind::List => "list",
+        Kind::Map => "map",
+        Kind::Struct => "structure",
+    }
+}
+
+fn hex(tag: u64) -> String {
+    format!("{tag:016x}")
+}
+
+/// To four places: decayed counts are no exact numbers.
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hopcache_packstream::Writer;
+
+    use super::*;
+
+    fn problem(query: &str) -> String {
+        let uri: Uri = format!("http://t/admin/v1/successors?{query}").parse().unwrap();
+        format!("{:?}", asked(&uri).unwrap_err())
+    }
+
+    /// INTERFACE section 2: problem+json that names the field.
+    #[test]
+    fn a_bad_query_string_is_refused_by_the_name_of_its_field() {
+        for query in ["limit=0", "limit=501", "limit=x", "limit=-1", "limit=", "limit=1&limit=2"] {
+            assert!(problem(query).contains("limit"), "{query}: {}", problem(query));
+        }
+        assert!(problem(&format!("pattern={}", "x".repeat(513))).contains("pattern: over 512 bytes"));
+        assert!(problem("patern=x").contains("patern"), "{}", problem("patern=x"));
+        let uri: Uri = "/admin/v1/successors?pattern=%24id%20%3A%ff&limit=7".parse().unwrap();
+        let asked = asked(&uri).unwrap();
+        assert_eq!((asked.pattern.as_str(), asked.limit), ("$id :\u{fffd}", 7));
+    }
+
+    /// Neither a literal of a statement nor a parameter's value is shown; names and types are.
+    #[test]
+    fn what_is_shown_has_names_and_types_and_no_value() {
+        let mut params = Writer::new();
+        params.map(2);
+        params.string("id");
+        params.int(424_242);
+        params.string("tags");
+        params.list(1);
+        params.string("secret-tag");
+        let statement = "MATCH (p {id: $id, mail: 'secret@example.org'}) WHERE p.tag IN $tags RETURN p";
+        let exact = Form::Exact { statement: statement.into(), params: params.into_bytes() };
+        assert_eq!(bindings(&exact), ["$id (integer)", "$tags (list)"]);
+        let text = literal_free(exact.statement());
+        assert!(text.contains("mail : ?") && !text.contains("secret"), "{text}");
+        let mut constant = Writer::new();
+        constant.string("secret");
+        let field =
+            |rows| Binding::Field { column: "friend".into(), path: vec!["id".into()], rows, kind: Kind::Int };
+        let each: BTreeMap<Box<str>, Binding> = [
+            ("a".into(), field(Rows::Each)),
+            ("b".into(), field(Rows::First)),
+            ("c".into(), Binding::Param { name: "id".into(), kind: Kind::Int }),
+            ("d".into(), Binding::Constant(constant.into_bytes())),
+        ]
+        .into();
+        let template = Form::Template { statement: statement.into(), bindings: each };
+        assert_eq!(
+            bindings(&template),
+            [
+                "$a = result.friend.id of each row (integer)",
+                "$b = result.friend.id of the first row (integer)",
+                "$c = parameter id (integer)",
+                "$d = a constant (string)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,226 @@
+//! The learned graph: patterns, and what follows each with which probability. It is made of what the admin listener
+//! says, whatever that is, and decides what is one node and one edge of the picture; `dot` and `svg` write it down.
+
+mod dot;
+mod svg;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::successors::{items, number, text};
+
+/// A graph to be drawn.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+    /// By ends and style.
+    edges: BTreeMap<(usize, usize, Style), Edge>,
+}
+
+/// A pattern of one principal in one database, whose names are not shown.
+#[derive(Debug)]
+struct Node {
+    label: String,
+    seen: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Style {
+    /// The next query is made of the one before.
+    Template,
+    /// This query after that one.
+    Exact,
+}
+
+/// All successors between two patterns of one style.
+#[derive(Debug, Default)]
+struct Edge {
+    count: usize,
+    /// The largest of templates, which are ways to say the same; of exact ones the mean, by how often each was seen.
+    p: f64,
+    seen: f64,
+}
+
+/// What makes two texts one node.
+type Name = (String, String);
+
+impl Graph {
+    /// Of the answer of `GET /admin/v1/successors`.
+    pub(super) fn of(answer: &Value) -> Self {
+        let mut graph = Self::default();
+        let mut places: BTreeMap<Name, usize> = BTreeMap::new();
+        let mut alone = Vec::new();
+        for source in items(answer, "patterns") {
+            // A pattern that nothing follows does not say whose it is: it may be what follows another.
+            if items(source, "successors").next().is_none() {
+                alone.push(source);
+                continue;
+            }
+            let from = graph.place(&mut places, (text(source, "realm"), named(source)));
+            if text(source, "kind") != "query" {
+                graph.set_seen(from, number(source, "seen"));
+            }
+            for successor in items(source, "successors") {
+                let statement = text(successor, "statement");
+                let unknown = || format!("form {}", text(successor, "form"));
+                let label = if statement.is_empty() { unknown() } else { statement };
+                let to = graph.place(&mut places, (text(source, "realm"), label));
+                graph.edge(from, to, (text(source, "kind") == "query", successor));
+            }
+        }
+        for source in alone {
+            let label = named(source);
+            let mut known = places.iter().filter(|((_, other), _)| *other == label).map(|(_, place)| *place);
+            match (known.next(), known.next()) {
+                (None, _) => {
+                    let place = graph.place(&mut places, (text(source, "id"), label));
+                    graph.set_seen(place, number(source, "seen"));
+                }
+                (Some(place), None) => graph.set_seen(place, number(source, "seen")),
+                // Two principals have it: whose this is cannot be told.
+                (Some(_), Some(_)) => {}
+            }
+        }
+        graph
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn edges(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn place(&mut self, places: &mut BTreeMap<Name, usize>, name: Name) -> usize {
+        let next = self.nodes.len();
+        let place = *places.entry(name.clone()).or_insert(next);
+        if place == next {
+            self.nodes.push(Node { label: name.1, seen: 0.0 });
+        }
+        place
+    }
+
+    fn set_seen(&mut self, place: usize, seen: f64) {
+        if let Some(node) = self.nodes.get_mut(place) {
+            node.seen = node.seen.max(seen);
+        }
+    }
+
+    fn edge(&mut self, from: usize, to: usize, (is_of_query, successor): (bool, &Value)) {
+        let is_exact = is_of_query || text(successor, "kind") == "exact";
+        let style = if is_exact { Style::Exact } else { Style::Template };
+        let edge = self.edges.entry((from, to, style)).or_default();
+        let (p, seen) =
+            (number(successor, "probability").clamp(0.0, 1.0), number(successor, "seen").max(0.0));
+        edge.p = match style {
+            Style::Template => edge.p.max(p),
+            Style::Exact if edge.seen + seen > 0.0 => (edge.p * edge.seen + p * seen) / (edge.seen + seen),
+            Style::Exact => p,
+        };
+        edge.seen += seen;
+        edge.count += 1;
+    }
+}
+
+fn named(source: &Value) -> String {
+    let named = text(source, "text");
+    if !named.is_empty() {
+        return named;
+    }
+    format!("{} {}", text(source, "kind"), text(source, "id"))
+}
+
+impl Edge {
+    /// What stands at it.
+    fn label(&self, style: Style) -> String {
+        match (style, self.count) {
+            (Style::Exact, 2..) => format!("{:.2} ({} queries)", self.p, self.count),
+            _ => format!("{:.2}", self.p),
+        }
+    }
+}
+
+/// A label in lines of so many characters, at most so many: what is longer ends with an ellipsis. A character that is no
+/// text is shown as one that says so.
+fn wrapped(label: &str, chars: usize, lines_max: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut is_cut = false;
+    for word in label.split_whitespace() {
+        let word: Vec<char> = word.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        for piece in word.chunks(chars) {
+            let has_room = lines
+                .last()
+                .is_some_and(|line| line.is_empty() || line.chars().count() + 1 + piece.len() <= chars);
+            if !has_room {
+                if lines.len() == lines_max {
+                    is_cut = true;
+                    break;
+                }
+                lines.push(String::new());
+            }
+            if let Some(line) = lines.last_mut() {
+                if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.extend(piece);
+            }
+        }
+        if is_cut {
+            break;
+        }
+    }
+    if let Some(line) = lines.last_mut().filter(|_| is_cut) {
+        line.push('…');
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Friends lead to profiles, by a template and by two exact queries; profiles lead back. Labels as hostile as a text
+    /// may be.
+    pub(super) fn learned() -> Graph {
+        let exact = |id: &str, p: f64, seen: f64| {
+            json!({"id": id, "kind": "query", "text": "FRIENDS \"<&>\\N", "realm": "r1", "seen": seen, "successors": [
+                {"form": "2", "kind": "exact", "statement": "PROFILE </svg>", "probability": p, "seen": seen}]})
+        };
+        let follows = |statement: &str, p: f64| json!({"form": "1", "kind": "template", "statement": statement, "probability": p, "seen": 3.0});
+        Graph::of(&json!({"patterns": [
+            {"id": "a", "kind": "pattern", "text": "FRIENDS \"<&>\\N", "realm": "r1", "seen": 24.0,
+             "successors": [follows("PROFILE </svg>", 0.5), follows("PROFILE </svg>", 0.75)]},
+            {"id": "b", "kind": "pattern", "text": "PROFILE </svg>", "realm": "r1", "seen": 20.0,
+             "successors": [follows("FRIENDS \"<&>\\N", 0.25), {"form": "9", "kind": null, "statement": null, "probability": 0.1}]},
+            exact("c", 0.9, 1.0), exact("d", 0.6, 2.0),
+            {"id": "e", "kind": "pattern", "text": "ALONE \u{7}", "realm": null, "seen": 1.0, "successors": []}]}))
+    }
+
+    #[test]
+    fn one_node_for_each_pattern_and_one_edge_for_each_style() {
+        let graph = learned();
+        let labels: Vec<&str> = graph.nodes.iter().map(|node| node.label.as_str()).collect();
+        assert_eq!(labels, ["FRIENDS \"<&>\\N", "PROFILE </svg>", "form 9", "ALONE \u{7}"]);
+        assert_eq!(graph.nodes[1].seen, 20.0);
+        let edges: Vec<_> =
+            graph.edges.iter().map(|((from, to, style), edge)| (*from, *to, edge.label(*style))).collect();
+        let told = |from, to, label: &str| (from, to, label.to_owned());
+        assert_eq!(
+            edges,
+            [told(0, 1, "0.75"), told(0, 1, "0.70 (2 queries)"), told(1, 0, "0.25"), told(1, 2, "0.10")]
+        );
+        assert_eq!(Graph::of(&json!([1, 2])).nodes(), 0, "whatever another version answers");
+    }
+
+    #[test]
+    fn a_label_is_cut_into_lines_of_its_words() {
+        assert_eq!(wrapped("MATCH (p) RETURN p", 9, 5), ["MATCH (p)", "RETURN p"]);
+        assert_eq!(wrapped("abcdefghij k", 4, 2), ["abcd", "efgh…"]);
+        assert_eq!(wrapped("京都 \u{1b}[2J", 10, 1), ["京都 \u{fffd}[2J"]);
+        assert_eq!(wrapped("", 10, 3), [""]);
+    }
+}
