@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::arm::Arm;
@@ -12,6 +13,7 @@ use super::counts::Counts;
 use super::crowd::Crowd;
 use super::pages::parameters;
 use super::source::Source;
+use super::taught;
 use super::verdict::Figures;
 use super::walk::Click;
 use crate::expiry::Common;
@@ -21,6 +23,7 @@ use crate::expiry::proxy::MARK;
 use crate::expiry::scene::{NODES, Plan, Scene, login, metrics_of};
 use crate::expiry::told::Kind;
 use crate::load::post;
+use crate::process::get;
 
 /// Between two looks at the counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -92,8 +95,14 @@ pub(super) async fn measure(
     tokio::time::sleep(REST).await;
     let whole = Counts::of(&scene.metrics().await?);
     looks.push((start.elapsed().as_secs_f64(), whole));
+    let mut forms_known = Vec::new();
+    for admin in scene.admins() {
+        let told: Value = serde_json::from_str(&get(admin, &taught::path("&limit=1")).await?)?;
+        forms_known.push(taught::forms_known(&told));
+    }
     let proxied = scene.proxy.as_ref().map(|proxy| proxy.runs(MARK));
-    let figures = figures(setting, &seen.samples, &looks, &whole);
+    let mut figures = figures(setting, &seen.samples, &looks, &whole);
+    figures.forms_known = forms_known.into_iter().min().unwrap_or(0);
     let mut late_us: Vec<u64> =
         seen.samples.iter().map(|sample| sample.sent_us.saturating_sub(sample.due_us)).collect();
     late_us.sort_unstable();
@@ -147,6 +156,7 @@ fn figures(setting: &Setting<'_>, samples: &[Sample], looks: &[(f64, Counts)], w
         p50_ms: tail.p50_ms,
         p95_ms: tail.p95_ms,
         p99_ms: tail.p99_ms,
+        forms_known: 0,
         counts: whole.since(&before),
     }
 }

@@ -7,6 +7,11 @@ pub(super) fn path(word: &str) -> String {
     format!("/admin/v1/successors?pattern={word}")
 }
 
+/// How many successors a node knows, of any pattern; 0 where it tells of none.
+pub(super) fn forms_known(told: &Value) -> u64 {
+    told["forms_known"].as_u64().unwrap_or(0)
+}
+
 /// Whether a pattern with the word `before` has a successor with the word `next` and a probability above 0.
 pub(super) fn predicts(told: &Value, before: &str, next: &str) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -34,6 +39,7 @@ mod tests {
             {"text": "MATCH ( a : First8 { k : ? } )", "successors": [{"statement": "MATCH ( b : Next8 { k : ? } )", "probability": 0.0}]},
             {"text": null, "successors": [{"statement": null, "probability": 0.9}]},
         ]});
+        assert_eq!((forms_known(&told), forms_known(&json!({"forms_known": 3}))), (0, 3));
         assert!(predicts(&told, "First7", "Next7"));
         assert!(!predicts(&told, "First7", "Next8"));
         assert!(!predicts(&told, "First", "Next7"), "a part of a word is another word");

@@ -8,7 +8,7 @@ use super::arm::Arm;
 use super::counts::Counts;
 use super::pages::Page;
 use super::round::{Round, Setting};
-use super::verdict::{Beside, Figures};
+use super::verdict::{Beside, Figures, median};
 use super::walk::Click;
 use super::walks::{Measured, Options};
 use crate::expiry::graph::Graph as Which;
@@ -129,22 +129,24 @@ fn table(arms: &[Measured], output: &mut Output) {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "thousands")]
 fn relative(arms: &[Measured], output: &mut Output) {
     let Some(off) = arms.iter().find(|each| each.arm == Arm::Off).map(Measured::figures) else { return };
     output.report.line("\nBeside the same round of `off`, median (min–max):\n");
-    output.report.line("| arm | demand misses fewer % | waits fewer % | origin runs more % | P99 more ms |");
-    output.report.line("|---|---|---|---|---|");
+    output.report.line("| arm | demand misses fewer % | waits fewer % | origin runs more % | P99 more ms | successors known at the end by the node that knows least |");
+    output.report.line("|---|---|---|---|---|---|");
     for measured in arms.iter().filter(|each| each.arm != Arm::Off) {
         let beside: Vec<Beside> =
             measured.figures().iter().zip(&off).map(|(arm, off)| Beside::of(arm, off)).collect();
         let of = |figure: &dyn Fn(&Beside) -> f64| Spread::of(&beside.iter().map(figure).collect::<Vec<_>>());
         output.report.line(&format!(
-            "| {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {:.0} |",
             measured.arm.name(),
             of(&|each| each.misses_fewer * 100.0),
             of(&|each| each.waits_fewer * 100.0),
             of(&|each| each.runs_more * 100.0),
             of(&|each| each.p99_more_ms),
+            median(measured.rounds.iter().map(|round| round.figures.forms_known as f64)),
         ));
     }
 }
@@ -179,13 +181,14 @@ fn details(arms: &[Measured], output: &mut Output) {
 }
 
 fn rounds_csv(arms: &[Measured]) -> String {
-    let mut text = "arm,round,requests,hits,misses,waited,errors,p50_ms,p95_ms,p99_ms,runs,miss_runs,refresh_runs,prefetch_runs,launched,used,late,wasted,pending,gossip_bytes_sent\n".to_owned();
+    let mut text = "arm,round,requests,hits,misses,waited,errors,p50_ms,p95_ms,p99_ms,runs,miss_runs,refresh_runs,prefetch_runs,launched,used,late,wasted,pending,gossip_bytes_sent,forms_known\n".to_owned();
     for Measured { arm, rounds } in arms {
         for (number, round) in rounds.iter().enumerate() {
-            let Figures { requests, waited, errors, p50_ms, p95_ms, p99_ms, counts } = round.figures;
+            let Figures { requests, waited, errors, p50_ms, p95_ms, p99_ms, forms_known, counts } =
+                round.figures;
             let _ = writeln!(
                 text,
-                "\"{}\",{},{requests},{},{},{waited},{errors},{p50_ms:.3},{p95_ms:.3},{p99_ms:.3},{},{},{},{},{},{},{},{},{},{}",
+                "\"{}\",{},{requests},{},{},{waited},{errors},{p50_ms:.3},{p95_ms:.3},{p99_ms:.3},{},{},{},{},{},{},{},{},{},{},{forms_known}",
                 arm.name(),
                 number + 1,
                 counts.hits,
