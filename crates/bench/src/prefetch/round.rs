@@ -55,6 +55,8 @@ pub(super) struct Round {
     pub(super) samples: Vec<Sample>,
     /// Seconds since the start of the load, and the counters then.
     pub(super) looks: Vec<(f64, Counts)>,
+    /// CPU time of all nodes, from their start on, for each request.
+    pub(super) node_cpu_us: f64,
     /// How late the generator itself sent, P99.
     pub(super) sent_late_ms: f64,
 }
@@ -95,6 +97,8 @@ pub(super) async fn measure(
     tokio::time::sleep(REST).await;
     let whole = Counts::of(&scene.metrics().await?);
     looks.push((start.elapsed().as_secs_f64(), whole));
+    let sent = u32::try_from(clicks.len()).unwrap_or(u32::MAX);
+    let node_cpu_us = scene.cpu()?.as_secs_f64() * 1e6 / f64::from(sent.max(1));
     let mut forms_known = Vec::new();
     for admin in scene.admins() {
         let told: Value = serde_json::from_str(&get(admin, &taught::path("&limit=1")).await?)?;
@@ -107,7 +111,7 @@ pub(super) async fn measure(
         seen.samples.iter().map(|sample| sample.sent_us.saturating_sub(sample.due_us)).collect();
     late_us.sort_unstable();
     let sent_late_ms = crate::expiry::figures::percentile(&late_us, 0.99) / 1e3;
-    Ok(Round { figures, whole, proxied, samples: seen.samples, looks, sent_late_ms })
+    Ok(Round { figures, whole, proxied, samples: seen.samples, looks, node_cpu_us, sent_late_ms })
 }
 
 fn requests(source: &Source, clicks: &[Click]) -> anyhow::Result<Vec<Vec<u8>>> {

@@ -157,12 +157,12 @@ fn details(arms: &[Measured], output: &mut Output) {
     output.report.line("");
     for Measured { arm, rounds } in arms {
         for (number, round) in rounds.iter().enumerate() {
-            let Round { whole, proxied, sent_late_ms, looks, .. } = round;
+            let Round { whole, proxied, sent_late_ms, looks, node_cpu_us, .. } = round;
             let truth = proxied.map_or(String::new(), |runs| format!("; {runs} runs seen before Neo4j"));
             let under_way: Vec<f64> = looks.iter().map(|(_, counts)| counts.in_flight as f64).collect();
             let under_way = Spread::of(&under_way);
             output.report.line(&format!(
-                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}; generator's P99 lateness {sent_late_ms:.2} ms",
+                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}; nodes' CPU {node_cpu_us:.0} µs per request; generator's P99 lateness {sent_late_ms:.2} ms",
                 arm.name(),
                 number + 1,
                 whole.runs,
