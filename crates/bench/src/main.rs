@@ -24,8 +24,11 @@ mod hit;
 mod living;
 mod load;
 mod memory;
+mod metrics;
 mod neo4j;
+mod output;
 mod paced;
+mod prefetch;
 mod process;
 mod report;
 mod slow_clients;
@@ -73,6 +76,8 @@ enum Bench {
     Dashboard(dashboard::Options),
     /// A seeded schedule of faults under load; every request and run is judged afterwards.
     Chaos(chaos::Options),
+    /// What prefetch is worth on session walks, what it costs elsewhere, and how nodes learn from each other.
+    Prefetch(prefetch::Options),
     /// A rolling restart of three nodes behind a load balancer.
     Roll(living::roll::Options),
     /// From three nodes to five and back under load.
@@ -96,9 +101,20 @@ fn main() -> anyhow::Result<()> {
         Bench::Soak(options) => runtime.block_on(soak::run(&options)),
         Bench::Dashboard(options) => runtime.block_on(dashboard::run(&options)),
         Bench::Chaos(options) => runtime.block_on(chaos::run(&options)),
+        Bench::Prefetch(options) => runtime.block_on(prefetch::run(&options)),
         Bench::Roll(options) => runtime.block_on(living::roll::run(&options)),
         Bench::Scale(options) => runtime.block_on(living::scale::run(&options)),
         Bench::Detect(options) => runtime.block_on(living::detect::run(&options)),
         Bench::Failover(options) => runtime.block_on(living::failover::run(&options)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
     }
 }

@@ -274,6 +274,10 @@ pub const PEER_IDLE_MS_MAX: u64 = 45_000;
 const _: () = assert!(PEER_IDLE_MS_MAX < IDLE_TIMEOUT_MS);
 /// A connection to a peer is there within this time or counts as not coming: peers are near.
 pub const PEER_CONNECT_MS_MAX: u64 = 250;
+/// The same where a connection to it has just broken: its port was there a moment ago, and a port that is there
+/// accepts before its process has a look. Below [`HOLDER_PROBE_TIMEOUT_MS`], which would else take the break for silence.
+pub const PEER_RECONNECT_MS_MAX: u64 = 75;
+const _: () = assert!(PEER_RECONNECT_MS_MAX < HOLDER_PROBE_TIMEOUT_MS);
 /// A peer's message is here within this time after its head (FAULTS F31: slow body 10 s).
 pub const PEER_BODY_MS_MAX: u64 = 10_000;
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
-use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
@@ -341,6 +341,11 @@ pub trait Routing: Send + Sync + 'static {
     /// Done when `node` cannot be asked any more, by what connections to it showed or what it said itself; at once if that
     /// is so already. Who is out of routing by hearsay alone may still answer what it was asked.
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()>;
+    /// Whether a connection to this life of the node was refused, or broke and could not be made again, since it last
+    /// answered. One that is only silent may be stopped, or cut off.
+    fn is_gone(&self, _life: &Holder) -> bool {
+        false
+    }
     /// Who can be asked: those on the ring, and those that join or drain.
     fn reachable(&self) -> Vec<NodeName> {
         self.view().members().to_vec()
@@ -388,7 +393,7 @@ pub trait Observer: Send + Sync + 'static {
 /// Why a peer did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// Refused or reset: nobody lives there.
+    /// Refused, or broken and not made again: nobody lives there.
     #[error("the peer cannot be reached: {0}")]
     Gone(String),
     /// No answer in time: it may live.

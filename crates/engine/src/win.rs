@@ -175,7 +175,9 @@ impl Engine {
     }
 
     /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose
-    /// port refuses or answers as somebody else. A silent one may only be slow: its lease decides.
+    /// port refuses or answers as somebody else. A silent one may only be slow: its lease decides; unless its connections
+    /// broke. A process that dies breaks them, and one whose machine or container goes with it is silent from then on:
+    ///   the owner is killed · its connections break · its address vanishes · a probe meets silence.
     async fn is_dead(&self, holder: &Holder) -> bool {
         if holder.node == self.me.node {
             return self.is_own_past(holder.incarnation);
@@ -183,7 +185,8 @@ impl Engine {
         match self.ports.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
             Ok(incarnation) => incarnation != holder.incarnation,
             Err(PeerError::Gone(_)) => true,
-            Err(PeerError::TimedOut | PeerError::Refused(_)) => false,
+            Err(PeerError::TimedOut) => self.ports.routing.is_gone(holder),
+            Err(PeerError::Refused(_)) => false,
         }
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use hopcache_core::membership::Weight;
-use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::membership::{MemberInfo, Weight};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
 
@@ -47,6 +47,13 @@ impl Routing for MemberRouting {
         let view = self.0.view();
         let reachable = view.members.iter().filter(|member| member.state.is_routable());
         reachable.map(|member| member.name.clone()).collect()
+    }
+
+    fn is_gone(&self, life: &Holder) -> bool {
+        let view = self.0.view();
+        let of_life =
+            |member: &&MemberInfo| member.name == life.node && member.incarnation == life.incarnation;
+        view.members.iter().find(of_life).is_some_and(|member| member.is_gone)
     }
 
     fn has_met_namesake(&self, life: Incarnation) -> bool {
@@ -114,5 +121,18 @@ mod tests {
         let lost = routing.lost(&node("node-b"));
         routing.report(&node("node-b"), &PeerError::Gone("reset".to_owned()));
         assert_eq!((on_ring(&routing), lost.now_or_never()), (false, Some(())));
+    }
+
+    /// I7: what broke is gone; what is only silent is not, however long; another life of it is not either.
+    #[test]
+    fn gone_is_whose_connection_broke() {
+        let holder = |life| Holder { node: node("node-b"), incarnation: life };
+        let routing = beside(Phase::Ready);
+        for _ in 0..3 {
+            routing.0.saw(&node("node-b"), Report::ProbeUnanswered);
+        }
+        assert!(!on_ring(&routing) && !routing.is_gone(&holder(LIFE)), "silent");
+        routing.report(&node("node-b"), &PeerError::Gone("broke".to_owned()));
+        assert!(routing.is_gone(&holder(LIFE)) && !routing.is_gone(&holder(Incarnation(3))));
     }
 }

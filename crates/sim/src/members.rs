@@ -55,6 +55,8 @@ pub struct SimRouting {
     /// Whether members say their phase: then who has left the ring may still be asked.
     has_phases: bool,
     suspicion: Notify,
+    /// Whose connections broke, where no probes keep the members.
+    gone: Mutex<Vec<NodeName>>,
     engine: Mutex<Weak<Engine>>,
 }
 
@@ -88,6 +90,7 @@ impl SimRouting {
             members,
             has_phases,
             suspicion: Notify::new(),
+            gone: Mutex::default(),
             engine: Mutex::default(),
         })
     }
@@ -292,8 +295,20 @@ impl Routing for RoutingPort {
         self.0.ring.load_full()
     }
 
+    fn is_gone(&self, life: &Holder) -> bool {
+        if self.0.members.is_none() {
+            return self.0.gone.lock().contains(&life.node);
+        }
+        let of_life =
+            |member: &MemberInfo| member.name == life.node && member.incarnation == life.incarnation;
+        self.0.members().iter().any(|member| of_life(member) && member.is_gone)
+    }
+
     fn report(&self, node: &NodeName, error: &PeerError) {
         let Some(members) = &self.0.members else {
+            if matches!(error, PeerError::Gone(_)) {
+                self.0.gone.lock().push(node.clone());
+            }
             let left: Vec<NodeName> =
                 self.view().members().iter().filter(|each| *each != node).cloned().collect();
             self.0.set(&left);

@@ -34,6 +34,8 @@ pub struct NetWeather {
     pub lost: u64,
     /// Questions in a thousand that come twice.
     pub doubled: u64,
+    /// Whether a dead node's address dies with it, as a container's does: nobody is left there to refuse a probe.
+    pub dead_are_silent: bool,
 }
 
 /// Every node's address, and the ways between them.
@@ -311,7 +313,7 @@ impl Peers for PeersPort {
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
         let answer = match host.switch.power() {
-            Power::Off => Err(Self::gone()),
+            Power::Off if !self.net.weather().dead_are_silent => Err(Self::gone()),
             Power::On if !is_cut && !is_lost => {
                 host.engine.upgrade().map(|engine| engine.me().incarnation).ok_or_else(Self::gone)
             }

@@ -168,6 +168,7 @@ impl Profile {
             delay_ms_max: dice.between(0, NET_DELAY_MS_MAX),
             lost: dice.below(100),
             doubled: dice.below(200),
+            dead_are_silent: dice.chance(250),
         }
     }
 

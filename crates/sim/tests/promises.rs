@@ -7,6 +7,7 @@ use hopcache_engine::ask::{Freshness, RequestBypass};
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;
+use hopcache_sim::net::NetWeather;
 use hopcache_sim::origin::Mood;
 use hopcache_sim::store::{Mode, Weather};
 use hopcache_sim::switch::Power;
@@ -90,7 +91,18 @@ async fn nodes_that_take_each_other_for_the_owner_both_answer() {
 /// F1, I7: the owner is killed in mid-run; the next one steals the lease, since nobody lives there.
 #[tokio::test(start_paused = true)]
 async fn a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease() {
+    kill_the_owner(NetWeather::default()).await;
+}
+
+/// The same where its address goes with it, and nobody is left to refuse a probe: its connections broke.
+#[tokio::test(start_paused = true)]
+async fn a_killed_owner_whose_address_vanishes_costs_no_waiting_either() {
+    kill_the_owner(NetWeather { dead_are_silent: true, ..NetWeather::default() }).await;
+}
+
+async fn kill_the_owner(weather: NetWeather) {
     let world = World::new(3, 4);
+    world.net.set_weather(weather);
     world.origin.set_delay_ms(1_000);
     let ask = world.ask(READ);
     let owner = world.owner_of(&ask);

@@ -28,6 +28,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::load::{Answer, Connection};
+use crate::metrics;
 use crate::process::{Process, get, hopcache_binary};
 use history::History;
 use origin::{Origin, RunTime};
@@ -57,6 +58,8 @@ pub(crate) struct Plan {
     pub(crate) has_cuts: bool,
     /// More lines of `[entry]`.
     pub(crate) entry: &'static str,
+    /// Lines of `[prefetch]`.
+    pub(crate) prefetch: &'static str,
 }
 
 impl Default for Plan {
@@ -71,6 +74,7 @@ impl Default for Plan {
             seed: 1,
             has_cuts: false,
             entry: "",
+            prefetch: "enabled = false\n",
         }
     }
 }
@@ -314,12 +318,7 @@ impl Node {
     /// Sum of a metric's series whose labels hold `label`.
     pub(crate) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let text = get(self.admin, "/metrics").await?;
-        let series = text.lines().filter_map(|line| {
-            let (series, value) = line.rsplit_once(' ')?;
-            let (known, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
-            (known == name && labels.contains(label)).then(|| value.parse::<u64>().ok())?
-        });
-        Ok(series.sum())
+        Ok(metrics::sum(&text, name, label).unwrap_or(0))
     }
 }
 
@@ -340,11 +339,12 @@ fn config(plan: &Plan, parties: &[Party], origin: SocketAddr, store: SocketAddr)
     let seeds: Vec<String> =
         parties.iter().take(plan.seeded).map(|party| format!("\"{}\"", party.peer)).collect();
     format!(
-        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\nenabled = false\n[log]\nlevel = \"warn\"\n",
+        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\n{}[log]\nlevel = \"warn\"\n",
         seeds.join(", "),
         plan.timeout.as_millis(),
         plan.ttl.as_millis(),
         plan.entry,
+        plan.prefetch,
     )
 }
 

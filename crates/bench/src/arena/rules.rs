@@ -39,8 +39,11 @@ pub(crate) fn uid_of(node: usize) -> u32 {
     UIDS_FROM + std::process::id() % 100_000 * 8 + node
 }
 
-/// A chain that is jumped to from OUTPUT, gone when dropped.
-struct Chain(String);
+/// A chain that is jumped to from a built-in one, gone when dropped.
+struct Chain {
+    name: String,
+    from: &'static str,
+}
 
 /// A cut that is in force until it is healed or dropped.
 pub(crate) struct Cut {
@@ -64,7 +67,7 @@ impl Rules {
             let tried = Command::new("true").uid(party.uid).status();
             tried.with_context(|| format!("user id {} cannot be taken", party.uid))?;
         }
-        let marks = Chain::open("M")?;
+        let marks = Chain::open("M", "OUTPUT")?;
         for party in parties {
             let uid = party.uid.to_string();
             marks.add(&[
@@ -137,15 +140,46 @@ impl Rules {
         Ok(Cut { chain })
     }
 
+    /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: whoever sent it
+    /// sees nothing, as with a lossy cable.
+    pub(crate) fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
+        let chain = Chain::open(&self.number(), "INPUT")?;
+        let share = format!("{share:.3}");
+        for party in parties {
+            let (target, port) = (party.peer.ip().to_string(), party.peer.port().to_string());
+            chain.add(&[
+                "-p",
+                "udp",
+                "-d",
+                &target,
+                "--dport",
+                &port,
+                "-m",
+                "statistic",
+                "--mode",
+                "random",
+                "--probability",
+                &share,
+                "-j",
+                "DROP",
+            ])?;
+        }
+        Ok(Cut { chain })
+    }
+
     fn chain(&self) -> anyhow::Result<Chain> {
-        Chain::open(&self.cuts.fetch_add(1, Ordering::Relaxed).to_string())
+        Chain::open(&self.number(), "OUTPUT")
+    }
+
+    fn number(&self) -> String {
+        self.cuts.fetch_add(1, Ordering::Relaxed).to_string()
     }
 }
 
 impl Cut {
     /// Ends the cut; what it dropped.
     pub(crate) fn heal(self) -> anyhow::Result<Dropped> {
-        let listed = iptables(&["-nvxL", &self.chain.0])?;
+        let listed = iptables(&["-nvxL", &self.chain.name])?;
         let mut dropped = Dropped::default();
         for line in listed.lines().filter(|line| line.contains("DROP")) {
             let count = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
@@ -160,22 +194,22 @@ impl Cut {
 }
 
 impl Chain {
-    fn open(name: &str) -> anyhow::Result<Self> {
+    fn open(name: &str, from: &'static str) -> anyhow::Result<Self> {
         let name = format!("HCX{}_{name}", std::process::id());
         iptables(&["-N", &name])?;
-        let chain = Self(name);
-        iptables(&["-I", "OUTPUT", "-j", &chain.0])?;
+        let chain = Self { name, from };
+        iptables(&["-I", from, "-j", &chain.name])?;
         Ok(chain)
     }
 
     fn add(&self, rule: &[&str]) -> anyhow::Result<()> {
-        iptables(&[&["-A", &self.0], rule].concat()).map(drop)
+        iptables(&[&["-A", &self.name], rule].concat()).map(drop)
     }
 }
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        for args in [&["-D", "OUTPUT", "-j", &self.0][..], &["-F", &self.0], &["-X", &self.0]] {
+        for args in [&["-D", self.from, "-j", &self.name][..], &["-F", &self.name], &["-X", &self.name]] {
             let _ = iptables(args);
         }
     }

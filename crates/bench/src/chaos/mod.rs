@@ -95,6 +95,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         seed: options.seed,
         has_cuts: true,
         entry: if options.without_collapse { "collapse = false\n" } else { "" },
+        prefetch: Plan::default().prefetch,
     };
     let arena = Arc::new(Arena::start(plan).await?);
     let interrupted = async {

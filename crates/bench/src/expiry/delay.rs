@@ -13,19 +13,19 @@ const CV: f64 = 1.5;
 const CAP: f64 = 10.0;
 
 /// Delays of one scene, drawn in turn.
-pub(super) struct Delays {
+pub(crate) struct Delays {
     mean: Duration,
     seed: u64,
     drawn: AtomicU64,
 }
 
 impl Delays {
-    pub(super) fn new(mean: Duration, seed: u64) -> Self {
+    pub(crate) fn new(mean: Duration, seed: u64) -> Self {
         Self { mean, seed, drawn: AtomicU64::new(0) }
     }
 
     /// The next one.
-    pub(super) fn draw(&self) -> Duration {
+    pub(crate) fn draw(&self) -> Duration {
         self.at(self.drawn.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -7,23 +7,23 @@
     clippy::cast_sign_loss,
     reason = "counts and microseconds are far below 2^53"
 )]
-pub(super) fn percentile(sorted: &[u64], share: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[u64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0) as f64
 }
 
 /// P50, P95, P99 and P99.9 of latencies in µs, in ms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Tail {
-    pub(super) p50_ms: f64,
-    pub(super) p95_ms: f64,
-    pub(super) p99_ms: f64,
-    pub(super) p999_ms: f64,
-    pub(super) count: usize,
+pub(crate) struct Tail {
+    pub(crate) p50_ms: f64,
+    pub(crate) p95_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) p999_ms: f64,
+    pub(crate) count: usize,
 }
 
 impl Tail {
-    pub(super) fn of(mut latencies_us: Vec<u64>) -> Self {
+    pub(crate) fn of(mut latencies_us: Vec<u64>) -> Self {
         latencies_us.sort_unstable();
         let at = |share| percentile(&latencies_us, share) / 1e3;
         Self {
@@ -37,7 +37,7 @@ impl Tail {
 }
 
 /// Most events in any span so long, and when it began.
-pub(super) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
+pub(crate) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
     let (mut first, mut most) = (0, (0, 0));
     for (last, at) in sorted_us.iter().enumerate() {
         while at - sorted_us[first] >= span_us {
@@ -52,7 +52,7 @@ pub(super) fn busiest(sorted_us: &[i64], span_us: i64) -> (usize, i64) {
 
 /// A share, 0 of nothing.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-pub(super) fn share(part: usize, whole: usize) -> f64 {
+pub(crate) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 

@@ -16,7 +16,7 @@ const BATCH: usize = 5_000;
 
 /// Which graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Graph {
+pub(crate) enum Graph {
     /// LDBC SNB, in Neo4j behind the delaying proxy.
     Ldbc,
     /// The sample graph inside each node.
@@ -24,13 +24,13 @@ pub(super) enum Graph {
 }
 
 /// Names by which a graph is asked.
-pub(super) struct Names {
-    label: String,
-    relationship: String,
+pub(crate) struct Names {
+    pub(crate) label: String,
+    pub(crate) relationship: String,
 }
 
 impl Names {
-    pub(super) fn of(graph: Graph) -> Self {
+    pub(crate) fn of(graph: Graph) -> Self {
         match graph {
             Graph::Ldbc => {
                 let run = std::process::id();
@@ -54,7 +54,7 @@ impl Names {
     }
 
     /// Persons and their degrees, the largest first.
-    pub(super) async fn degrees(&self, scene: &Scene, origin: Origin) -> anyhow::Result<Vec<(i64, u64)>> {
+    pub(crate) async fn degrees(&self, scene: &Scene, origin: Origin) -> anyhow::Result<Vec<(i64, u64)>> {
         let statement = format!(
             "MATCH (p:{})-[:{}]-(friend) RETURN p.id AS id, count(friend) AS degree",
             self.label, self.relationship
@@ -68,7 +68,7 @@ impl Names {
     }
 
     /// A request for each person and kind of query, persons in the given order.
-    pub(super) fn requests(
+    pub(crate) fn requests(
         &self,
         persons: &[(i64, u64)],
         origin: Origin,
@@ -91,7 +91,7 @@ impl Names {
 
 /// Whether clients say the anchor's degree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Hints {
+pub(crate) enum Hints {
     /// The real one, in `Hopcache-Hint`, under every strategy alike.
     Degree,
     /// Nodes have to learn it.
@@ -99,14 +99,14 @@ pub(super) enum Hints {
 }
 
 /// The LDBC graph in Neo4j; to be taken out by [`Loaded::remove`].
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     neo4j: SocketAddr,
-    names: Names,
+    pub(crate) names: Names,
 }
 
 impl Loaded {
     /// Persons and whom they know, from the directory of the CSV files.
-    pub(super) async fn load(dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn load(dir: &Path) -> anyhow::Result<Self> {
         let neo4j = crate::neo4j::http()?;
         let persons: Vec<Value> = columns(&dir.join("Person.csv"))?
             .iter()
@@ -118,7 +118,8 @@ impl Loaded {
         for file in ["Person_knows_Person.csv", "Person_knows_Person_1.csv"] {
             let rows = columns(&dir.join(file))?;
             knows.extend(rows.iter().filter_map(|row| {
-                Some(json!([row.first()?.parse::<i64>().ok()?, row.get(1)?.parse::<i64>().ok()?]))
+                let ends = [row.first()?, row.get(1)?, row.get(2)?].map(|text| text.parse::<i64>().ok());
+                Some(json!([ends[0]?, ends[1]?, ends[2]?]))
             }));
         }
         let loaded = Self { neo4j, names: Names::of(Graph::Ldbc) };
@@ -135,28 +136,33 @@ impl Loaded {
         self.run(&format!("UNWIND $rows AS row CREATE (:{label} {{id: row[0], name: row[1]}})"), persons)
             .await?;
         let join = format!(
-            "UNWIND $rows AS row MATCH (a:{label} {{id: row[0]}}), (b:{label} {{id: row[1]}}) CREATE (a)-[:{relationship}]->(b)"
+            "UNWIND $rows AS row MATCH (a:{label} {{id: row[0]}}), (b:{label} {{id: row[1]}}) CREATE (a)-[:{relationship} {{since: row[2]}}]->(b)"
         );
-        for batch in knows.chunks(BATCH) {
-            self.run(&join, batch).await?;
-        }
-        Ok(())
+        self.run_all(&join, knows).await
     }
 
-    pub(super) async fn remove(&self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(&self) -> anyhow::Result<()> {
         let label = &self.names.label;
         self.run(&format!("MATCH (p:{label}) DETACH DELETE p"), &[]).await?;
         self.run(&format!("DROP INDEX {label} IF EXISTS"), &[]).await
     }
 
-    async fn run(&self, statement: &str, rows: &[Value]) -> anyhow::Result<()> {
+    /// A statement for many rows, in batches.
+    pub(crate) async fn run_all(&self, statement: &str, rows: &[Value]) -> anyhow::Result<()> {
+        for batch in rows.chunks(BATCH) {
+            self.run(statement, batch).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run(&self, statement: &str, rows: &[Value]) -> anyhow::Result<()> {
         let request = post(statement, &json!({ "rows": rows }), &login(Origin::Neo4j)?);
         ask(self.neo4j, &request).await.with_context(|| statement.to_owned()).map(drop)
     }
 }
 
 /// Rows of a file behind its header; LDBC's separator is `|`.
-fn columns(path: &Path) -> anyhow::Result<Vec<Vec<String>>> {
+pub(crate) fn columns(path: &Path) -> anyhow::Result<Vec<Vec<String>>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     Ok(text.lines().skip(1).map(|line| line.split('|').map(str::to_owned).collect()).collect())
 }

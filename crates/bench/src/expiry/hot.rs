@@ -14,11 +14,12 @@ use super::lives::{expiries, late, lives, offset_us, runs_per_window, signed};
 use super::open_loop::{OpenLoop, Sample, schedule};
 use super::plot::{Chart, Scale, Series};
 use super::proxy::MARK;
-use super::scene::{Origin, Plan, Scene, login};
+use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
 use super::told::Kind;
-use super::{Common, Output, turns};
+use super::{Common, turns};
 use crate::load::post;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the hot key.
@@ -81,7 +82,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(options.origin != Origin::Embedded, "the hot key needs the proxy: --origin neo4j or scripted");
     ensure!(options.ttl >= 3, "a TTL below 3 s leaves nothing between the expiries: --ttl 3 or more");
     ensure!(!options.strategies.is_empty() && !options.origin_ms.is_empty(), "nothing to measure");
-    let mut output = Output::open(&options.common, "expiry-hot", "Expiry of a hot key")?;
+    let mut output = options.common.open("expiry-hot", "Expiry of a hot key")?;
     output.report.line(&format!(
         "one key, {} requests/s ({:?} arrivals) over three nodes, TTL {} s ± {:.0} %, {} TTLs a round, {} rounds, strategies in turn; hint degree={} under every strategy; origin {:?} behind the delaying proxy; origin.max_concurrent {}; at the most {} requests under way",
         options.rate, options.common.arrivals, options.ttl, options.common.jitter * 100.0, options.ttls,
@@ -107,7 +108,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         let stem = PathBuf::from(format!("around-expiry-{origin_ms}ms"));
         output.draw(&stem, &chart(options, &arms, &bins, *origin_ms))?;
     }
-    output.close()
+    output.close(super::READING)
 }
 
 async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<Round> {
@@ -116,7 +117,9 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     let ttl = Duration::from_secs(options.ttl);
     let plan = Plan {
         origin: options.origin,
-        strategy: arm.strategy,
+        nodes: NODES,
+        entry: arm.strategy.entry(),
+        sections: arm.strategy.sections(),
         ttl,
         jitter: common.jitter,
         delay: Duration::from_millis(arm.origin_ms),

@@ -16,26 +16,24 @@
 
 mod delay;
 pub(crate) mod dice;
-mod figures;
-mod graph;
+pub(crate) mod figures;
+pub(crate) mod graph;
 mod hot;
 mod lives;
-mod open_loop;
+pub(crate) mod open_loop;
 pub(crate) mod plot;
-mod proxy;
-mod scene;
+pub(crate) mod proxy;
+pub(crate) mod scene;
 mod strategy;
 mod together;
-mod told;
+pub(crate) mod told;
 mod zipf;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::Subcommand;
 
-use crate::report::Report;
+use crate::output::Output;
 use open_loop::Arrivals;
 
 /// Options of the expiry benchmark.
@@ -57,32 +55,42 @@ enum Workload {
 
 /// What all workloads share.
 #[derive(clap::Args)]
-struct Common {
+pub(crate) struct Common {
     /// Rounds; each measures every arm once, and begins with another one.
     #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    pub(crate) rounds: usize,
     /// How arrivals are spaced.
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
-    arrivals: Arrivals,
+    pub(crate) arrivals: Arrivals,
     /// Share by which TTLs are made longer or shorter.
     #[arg(long, default_value_t = 0.1)]
-    jitter: f64,
+    pub(crate) jitter: f64,
     /// Requests under way at a time at the most, each with a thread; more wait, and their wait counts.
     #[arg(long, default_value_t = 512)]
-    threads: usize,
+    pub(crate) threads: usize,
     /// `origin.max_concurrent` of each node.
     #[arg(long, default_value_t = 64)]
-    max_concurrent: u32,
+    pub(crate) max_concurrent: u32,
     /// Seed of arrivals, keys and delays.
     #[arg(long, default_value_t = 5)]
-    seed: u64,
+    pub(crate) seed: u64,
     /// Directory of the report, its raw data and its plots; docs/benchmarks/DATE-WORKLOAD unless said.
     #[arg(long)]
-    out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// A TrueType font for the plots; DejaVu Sans where Debian puts it unless said.
     #[arg(long)]
-    font: Option<PathBuf>,
+    pub(crate) font: Option<PathBuf>,
 }
+
+impl Common {
+    /// Where the report of a workload goes; before anything is measured.
+    pub(crate) fn open(&self, name: &str, title: &str) -> anyhow::Result<Output> {
+        Output::open(self.out.as_deref(), self.font.as_deref(), name, title)
+    }
+}
+
+/// How to read what these workloads leave.
+const READING: &str = include_str!("reading.md");
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
@@ -95,64 +103,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
 
 /// Places of the arms in the order of this round: each round begins with another one, so that none is
 /// always the first on a machine that has just become quiet.
-fn turns(arms: usize, round: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn turns(arms: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..arms).map(move |place| (place + round) % arms)
-}
-
-/// The directory in which a report, its data and its plots are kept together.
-struct Output {
-    dir: PathBuf,
-    report: Report,
-}
-
-impl Output {
-    /// Fails before anything is measured, where the plots' font or the directory is missing.
-    fn open(common: &Common, name: &str, title: &str) -> anyhow::Result<Self> {
-        plot::register_font(common.font.as_deref())?;
-        let dir = match &common.out {
-            Some(dir) => dir.clone(),
-            None => PathBuf::from(format!("docs/benchmarks/{}-{name}", today()?)),
-        };
-        std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-        let mut report = Report::open(title);
-        report.line(&format!("load average before: {}", load_average()));
-        Ok(Self { dir, report })
-    }
-
-    /// How far the run is; not part of the report.
-    #[expect(clippy::unused_self, reason = "said where the report is said")]
-    fn say(&self, line: &str) {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
-    }
-
-    fn keep(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))
-    }
-
-    fn draw(&mut self, stem: &Path, chart: &plot::Chart) -> anyhow::Result<()> {
-        chart.write(&self.dir.join(stem))?;
-        self.report.line(&format!("\n![{}]({}.svg)", chart.title, stem.display()));
-        Ok(())
-    }
-
-    fn close(mut self) -> anyhow::Result<()> {
-        self.report.line(&format!("\nload average after: {}", load_average()));
-        self.report.write(&self.dir.join("report.md"))?;
-        self.keep("README.md", include_str!("reading.md"))?;
-        self.say(&format!("kept in {}", self.dir.display()));
-        Ok(())
-    }
-}
-
-fn today() -> anyhow::Result<String> {
-    let output = Command::new("date").arg("+%F").output().context("date")?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-fn load_average() -> String {
-    std::fs::read_to_string("/proc/loadavg")
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// How arrivals are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Arrivals {
+pub(crate) enum Arrivals {
     /// Exponential gaps.
     Poisson,
     /// Equal gaps.
@@ -32,14 +32,16 @@ pub(super) enum Arrivals {
 
 /// One request to come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Due {
+pub(crate) struct Due {
     /// From the start of the load.
-    pub(super) at_us: u64,
-    pub(super) key: usize,
+    pub(crate) at_us: u64,
+    pub(crate) key: usize,
+    /// Counts round the nodes: whose turn it is.
+    pub(crate) turn: usize,
 }
 
 /// `rate` requests a second for `span`, each for a key that `key` draws.
-pub(super) fn schedule(
+pub(crate) fn schedule(
     arrivals: Arrivals,
     rate: u32,
     span: Duration,
@@ -49,7 +51,7 @@ pub(super) fn schedule(
     let (mut due, mut at_us, gap_us) = (Vec::new(), 0.0, 1e6 / f64::from(rate.max(1)));
     while at_us < span.as_secs_f64() * 1e6 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked just above")]
-        due.push(Due { at_us: at_us as u64, key: key(dice) });
+        due.push(Due { at_us: at_us as u64, key: key(dice), turn: due.len() });
         at_us += match arrivals {
             Arrivals::Poisson => gap_us * dice.exponential(),
             Arrivals::Even => gap_us,
@@ -60,42 +62,47 @@ pub(super) fn schedule(
 
 /// One request that was.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
-    pub(super) key: usize,
+pub(crate) struct Sample {
+    pub(crate) key: usize,
     /// Times from the start of the load.
-    pub(super) due_us: u64,
-    pub(super) sent_us: u64,
-    pub(super) answered_us: u64,
-    pub(super) told: Told,
+    pub(crate) due_us: u64,
+    pub(crate) sent_us: u64,
+    pub(crate) answered_us: u64,
+    pub(crate) told: Told,
 }
 
 impl Sample {
     /// From the intended time.
-    pub(super) const fn took_us(&self) -> u64 {
+    pub(crate) const fn took_us(&self) -> u64 {
         self.answered_us.saturating_sub(self.due_us)
     }
 }
 
 /// What is sent, and to whom.
-pub(super) struct OpenLoop<'a> {
-    pub(super) nodes: &'a [SocketAddr],
+pub(crate) struct OpenLoop<'a> {
+    pub(crate) nodes: &'a [SocketAddr],
     /// By key.
-    pub(super) requests: &'a [Vec<u8>],
-    pub(super) schedule: &'a [Due],
+    pub(crate) requests: &'a [Vec<u8>],
+    pub(crate) schedule: &'a [Due],
     /// Requests under way at a time at the most; more wait, and their wait counts.
-    pub(super) threads: usize,
+    pub(crate) threads: usize,
 }
 
 /// What was measured, in the order of the intended times.
-pub(super) struct Seen {
-    pub(super) start: Instant,
-    pub(super) samples: Vec<Sample>,
+pub(crate) struct Seen {
+    pub(crate) start: Instant,
+    pub(crate) samples: Vec<Sample>,
 }
 
 impl OpenLoop<'_> {
     /// Blocks until all is answered.
-    pub(super) fn run(&self) -> anyhow::Result<Seen> {
-        let (start, next) = (Instant::now() + Duration::from_millis(200), AtomicUsize::new(0));
+    pub(crate) fn run(&self) -> anyhow::Result<Seen> {
+        self.run_from(Instant::now() + Duration::from_millis(200))
+    }
+
+    /// The same from a time on that leaves the threads some to start.
+    pub(crate) fn run_from(&self, start: Instant) -> anyhow::Result<Seen> {
+        let next = AtomicUsize::new(0);
         let mut samples: Vec<Sample> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for _ in 0..self.threads.max(1) {
@@ -124,7 +131,7 @@ impl OpenLoop<'_> {
             let at = start + Duration::from_micros(due.at_us);
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             let sent_us = micros_since(start);
-            let client = &mut clients[number % self.nodes.len()];
+            let client = &mut clients[due.turn % self.nodes.len()];
             let told = client.ask(&self.requests[due.key]).unwrap_or(Told::NOTHING);
             let answered_us = micros_since(start);
             samples.push(Sample { key: due.key, due_us: due.at_us, sent_us, answered_us, told });
@@ -235,7 +242,7 @@ mod tests {
                 stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 2\r\n\r\nok").unwrap();
             }
         });
-        let schedule = [Due { at_us: 0, key: 0 }, Due { at_us: 10_000, key: 0 }];
+        let schedule = [Due { at_us: 0, key: 0, turn: 0 }, Due { at_us: 10_000, key: 0, turn: 0 }];
         let load = OpenLoop { nodes: &[node], requests: &[b"x".to_vec()], schedule: &schedule, threads: 1 };
         let seen = load.run().unwrap();
         server.join().unwrap();

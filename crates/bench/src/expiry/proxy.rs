@@ -8,10 +8,10 @@ use super::delay::Delays;
 use crate::bolt_proxy::BoltProxy;
 
 /// Every statement of the benchmark names a column so, and no other does.
-pub(super) const MARK: &str = "AS benched";
+pub(crate) const MARK: &str = "AS benched";
 
 /// One for a server at `upstream`, `host:port`; its runs are those that it has [seen](BoltProxy::seen) with [`MARK`].
-pub(super) async fn start(upstream: &str, delays: Delays) -> std::io::Result<BoltProxy> {
+pub(crate) async fn start(upstream: &str, delays: Delays) -> std::io::Result<BoltProxy> {
     let proxy = BoltProxy::start(upstream).await?;
     proxy.draw_delays(MARK, move || delays.draw());
     Ok(proxy)

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::delay::Delays;
 use super::proxy;
-use super::strategy::Strategy;
 use crate::bolt_origin::BoltOrigin;
 use crate::bolt_proxy::BoltProxy;
 use crate::hit::tempdir;
 use crate::load::{Connection, post};
-use crate::neo4j;
 use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
+use crate::{metrics, neo4j};
 
-const NODES: usize = 3;
+/// Nodes of a measurement that does not say otherwise.
+pub(crate) const NODES: usize = 3;
 /// Length of the scripted origin's one value.
 const SCRIPTED_BYTES: usize = 200;
 
@@ -33,7 +33,7 @@ const COUNTERS: [&str; 6] = [
 
 /// Who answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// The Neo4j of `HOPCACHE_TEST_NEO4J_BOLT`, behind the delaying proxy.
     Neo4j,
     /// A scripted Bolt server in this process, behind the same proxy.
@@ -43,29 +43,33 @@ pub(super) enum Origin {
 }
 
 /// What a measurement starts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
-    pub(super) origin: Origin,
-    pub(super) strategy: Strategy,
-    pub(super) ttl: Duration,
-    pub(super) jitter: f64,
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) origin: Origin,
+    pub(crate) nodes: usize,
+    /// More lines of `[entry]`.
+    pub(crate) entry: &'static str,
+    /// Further sections of the configuration.
+    pub(crate) sections: String,
+    pub(crate) ttl: Duration,
+    pub(crate) jitter: f64,
     /// Mean of what the proxy adds to each run.
-    pub(super) delay: Duration,
+    pub(crate) delay: Duration,
     /// `origin.max_concurrent` of each node.
-    pub(super) concurrent_max: u32,
-    pub(super) seed: u64,
+    pub(crate) concurrent_max: u32,
+    pub(crate) seed: u64,
 }
 
 /// Everything that runs. Dropped in this order: whoever asks goes before who answers.
-pub(super) struct Scene {
+pub(crate) struct Scene {
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
-    pub(super) proxy: Option<BoltProxy>,
+    pub(crate) proxy: Option<BoltProxy>,
     _scripted: Option<BoltOrigin>,
 }
 
 impl Scene {
-    pub(super) async fn start(plan: &Plan) -> anyhow::Result<Self> {
+    pub(crate) async fn start(plan: &Plan) -> anyhow::Result<Self> {
         let delays = Delays::new(plan.delay, plan.seed);
         let (mut scripted, mut before) = (None, None);
         match plan.origin {
@@ -87,7 +91,7 @@ impl Scene {
         let common = configuration(plan, &uri, redis_addr);
         let binary = hopcache_binary()?;
         let cluster = ClusterPlan { binary: &binary, dir: &dir, common: &common, node: "" };
-        let started = start_cluster(&cluster, NODES).await;
+        let started = start_cluster(&cluster, plan.nodes).await;
         let nodes = started.with_context(|| {
             let log = std::fs::read_to_string(dir.join("node-0.log")).unwrap_or_default();
             format!("the nodes do not start; logs in {}; the first one says:\n{log}", dir.display())
@@ -96,39 +100,53 @@ impl Scene {
     }
 
     /// Where clients ask.
-    pub(super) fn clients(&self) -> Vec<SocketAddr> {
+    pub(crate) fn clients(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(|(_, addrs)| addrs.client).collect()
     }
 
+    /// All nodes' metrics, one behind the other: a [`metrics::sum`] over it is one over the nodes.
+    pub(crate) async fn metrics(&self) -> anyhow::Result<String> {
+        metrics_of(&self.admins()).await
+    }
+
+    /// Where operators ask.
+    pub(crate) fn admins(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|(_, addrs)| addrs.admin).collect()
+    }
+
     /// A counter's sum over its labels and the nodes; none where no node has it.
-    pub(super) async fn counter(&self, name: &str) -> anyhow::Result<Option<u64>> {
-        let mut sum = None;
-        for (_, addrs) in &self.nodes {
-            let metrics = get(addrs.admin, "/metrics").await?;
-            sum = [sum, sum_of(&metrics, name)].into_iter().flatten().reduce(|one, other| one + other);
-        }
-        Ok(sum)
+    pub(crate) async fn counter(&self, name: &str) -> anyhow::Result<Option<u64>> {
+        Ok(metrics::sum(&self.metrics().await?, name, ""))
     }
 
     /// What the nodes themselves counted, told beside what was measured from outside.
-    pub(super) async fn told_counters(&self) -> anyhow::Result<String> {
-        let mut told = Vec::new();
+    pub(crate) async fn told_counters(&self) -> anyhow::Result<String> {
+        let (text, mut told) = (self.metrics().await?, Vec::new());
         for name in COUNTERS {
-            let count = self.counter(name).await?.map_or("none".to_owned(), |count| count.to_string());
+            let count = metrics::sum(&text, name, "").map_or("none".to_owned(), |count| count.to_string());
             told.push(format!("{name} {count}"));
         }
         Ok(told.join(", "))
     }
 
     /// The CPU time that all nodes have used.
-    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         self.nodes.iter().map(|(process, _)| process.cpu()).sum()
     }
 
     /// Rows that the first node answers.
-    pub(super) async fn rows(&self, origin: Origin, statement: &str) -> anyhow::Result<Vec<Value>> {
+    pub(crate) async fn rows(&self, origin: Origin, statement: &str) -> anyhow::Result<Vec<Value>> {
         ask(self.nodes[0].1.client, &post(statement, &json!({}), &login(origin)?)).await
     }
+}
+
+/// All these nodes' metrics, one behind the other.
+pub(crate) async fn metrics_of(admins: &[SocketAddr]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for admin in admins {
+        text.push_str(&get(*admin, "/metrics").await?);
+    }
+    Ok(text)
 }
 
 fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
@@ -140,24 +158,12 @@ fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
     );
     let _ = writeln!(text, "[store]\nuri = \"redis://{redis}\"");
     let _ = writeln!(text, "[entry]\nttl = \"{}ms\"\nttl_jitter = {:?}", plan.ttl.as_millis(), plan.jitter);
-    let _ = writeln!(
-        text,
-        "{}[refresh]\n{}[log]\nlevel = \"warn\"",
-        plan.strategy.entry(),
-        plan.strategy.refresh()
-    );
+    let _ = writeln!(text, "{}{}[log]\nlevel = \"warn\"", plan.entry, plan.sections);
     text
 }
 
-fn sum_of(metrics: &str, name: &str) -> Option<u64> {
-    let series = metrics.lines().filter_map(|line| line.strip_prefix(name));
-    let values =
-        series.filter(|rest| rest.starts_with([' ', '{'])).filter_map(|rest| rest.rsplit(' ').next());
-    values.filter_map(|value| value.parse::<u64>().ok()).reduce(|one, other| one + other)
-}
-
 /// `Authorization` for an origin that asks for it, with its line end.
-pub(super) fn login(origin: Origin) -> anyhow::Result<String> {
+pub(crate) fn login(origin: Origin) -> anyhow::Result<String> {
     let password = match origin {
         Origin::Neo4j => neo4j::password()?,
         Origin::Scripted => "believed".to_owned(),
@@ -167,7 +173,7 @@ pub(super) fn login(origin: Origin) -> anyhow::Result<String> {
 }
 
 /// Rows of a statement's answer, from a node or from Neo4j itself.
-pub(super) async fn ask(addr: SocketAddr, request: &[u8]) -> anyhow::Result<Vec<Value>> {
+pub(crate) async fn ask(addr: SocketAddr, request: &[u8]) -> anyhow::Result<Vec<Value>> {
     let answer = Connection::open(addr).await?.ask(request).await?;
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     match body["data"]["values"].as_array() {
@@ -178,21 +184,16 @@ pub(super) async fn ask(addr: SocketAddr, request: &[u8]) -> anyhow::Result<Vec<
 
 #[cfg(test)]
 mod tests {
+    use super::super::strategy::Strategy;
     use super::*;
 
     #[test]
-    fn counters_are_summed_over_their_labels_only() {
-        let metrics = "# TYPE a_total counter\na_total{x=\"1\"} 3\na_total{x=\"2\"} 4\na_total_more 9\nb 1\n";
-        assert_eq!(sum_of(metrics, "a_total"), Some(7));
-        assert_eq!(sum_of(metrics, "b"), Some(1));
-        assert_eq!(sum_of(metrics, "c"), None);
-    }
-
-    #[test]
     fn strategies_differ_in_configuration_only() {
-        let plan = |strategy| Plan {
+        let plan = |strategy: Strategy| Plan {
             origin: Origin::Scripted,
-            strategy,
+            nodes: NODES,
+            entry: strategy.entry(),
+            sections: strategy.sections(),
             ttl: Duration::from_secs(5),
             jitter: 0.0,
             delay: Duration::ZERO,

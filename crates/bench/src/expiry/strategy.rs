@@ -38,13 +38,14 @@ impl Strategy {
         }
     }
 
-    /// Lines of `[refresh]`. The minimum TTL is low, so that a benchmark's short TTLs are refreshed early.
-    pub(super) const fn refresh(self) -> &'static str {
-        match self {
+    /// `[refresh]`. The minimum TTL is low, so that a benchmark's short TTLs are refreshed early.
+    pub(super) fn sections(self) -> String {
+        let lines = match self {
             Self::None | Self::Mutex => "enabled = false\n",
             Self::Plain => "mode = \"plain\"\nmin_ttl = \"1s\"\n",
             Self::Topology => "mode = \"topology_sensitive\"\nmin_ttl = \"1s\"\n",
             Self::Adaptive => "mode = \"adaptive\"\nmin_ttl = \"1s\"\n",
-        }
+        };
+        format!("[refresh]\n{lines}")
     }
 }

@@ -15,11 +15,12 @@ use super::hot::{kinds, since};
 use super::open_loop::{Due, OpenLoop, Sample, Seen, schedule};
 use super::plot::{Chart, Scale, Series};
 use super::proxy::MARK;
-use super::scene::{Origin, Plan, Scene, login};
+use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
-use super::{Common, Output, turns};
+use super::{Common, turns};
 use crate::bolt_proxy::RunSeen;
 use crate::load::post;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the keys loaded together.
@@ -76,7 +77,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         "the wave is counted by the proxy: --origin scripted or neo4j"
     );
     ensure!(options.keys > 0 && options.ttl >= 5, "at least one key and a TTL of 5 s");
-    let mut output = Output::open(&options.common, "expiry-together", "Keys that were loaded together")?;
+    let mut output = options.common.open("expiry-together", "Keys that were loaded together")?;
     output.report.line(&format!(
         "{} keys due within one second, then {} requests/s over all of them ({:?} arrivals, keys at random), TTL {} s, strategy {}, origin {:?} with {} ms in the mean, {} rounds, arms in turn; even rate: {:.1} runs/s; origin.max_concurrent {}",
         options.keys, options.rate, options.common.arrivals, options.ttl, options.strategy.name(), options.origin,
@@ -93,7 +94,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     tell(&mut output, options, &arms);
     output.keep("origin-rate.csv", &rates(&arms))?;
     output.draw(&PathBuf::from("origin-rate"), &chart(options, &arms))?;
-    output.close()
+    output.close(super::READING)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -107,7 +108,9 @@ async fn measure(options: &Options, jitter: f64, round: usize) -> anyhow::Result
     let ttl = Duration::from_secs(options.ttl);
     let plan = Plan {
         origin: options.origin,
-        strategy: options.strategy,
+        nodes: NODES,
+        entry: options.strategy.entry(),
+        sections: options.strategy.sections(),
         ttl,
         jitter,
         delay: Duration::from_millis(options.origin_ms),
@@ -121,17 +124,17 @@ async fn measure(options: &Options, jitter: f64, round: usize) -> anyhow::Result
         (0..options.keys).map(|n| post(&statement, &json!({ "n": n }), &headers)).collect();
     // The text's first sight costs an EXPLAIN, and log-ons cost connections: both before the clock runs.
     let beyond = [post(&statement, &json!({ "n": -1 }), &headers)];
-    let first = vec![Due { at_us: 0, key: 0 }; common.threads];
+    let first: Vec<Due> = (0..common.threads).map(|turn| Due { at_us: 0, key: 0, turn }).collect();
     let warm = OpenLoop { nodes: &nodes, requests: &beyond, schedule: &first, threads: common.threads };
     tokio::task::block_in_place(|| warm.run())?;
     let mut due: Vec<Due> = (0..options.keys)
-        .map(|key| Due { at_us: (key as u64) * 1_000_000 / (options.keys as u64), key })
+        .map(|key| Due { at_us: (key as u64) * 1_000_000 / (options.keys as u64), key, turn: key })
         .collect();
     // A whole TTL, the jitter, and the time in which late keys are asked again.
     let span = SETTLE + ttl.mul_f64(1.3);
     let steady =
         schedule(common.arrivals, options.rate, span, &mut Dice::new(seed), |dice| dice.below(options.keys));
-    due.extend(steady.iter().map(|each| Due { at_us: each.at_us + 1_000_000, key: each.key }));
+    due.extend(steady.iter().map(|each| Due { at_us: each.at_us + 1_000_000, ..*each }));
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &due, threads: common.threads };
     let seen = tokio::task::block_in_place(|| load.run())?;
     let proxy = scene.proxy.as_ref().context("there is a proxy")?;

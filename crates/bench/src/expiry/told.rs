@@ -2,7 +2,7 @@
 
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A hit before its soft expiry.
     Fresh,
     /// A hit behind it.
@@ -15,19 +15,19 @@ pub(super) enum Kind {
 
 /// As much of a head as the benchmark reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) kind: Kind,
+pub(crate) struct Told {
+    pub(crate) kind: Kind,
     /// Seconds left before the soft expiry, rounded down; negative behind it.
-    pub(super) ttl_s: Option<i32>,
+    pub(crate) ttl_s: Option<i32>,
     /// Seconds since the origin read, rounded down.
-    pub(super) age_s: Option<u32>,
+    pub(crate) age_s: Option<u32>,
 }
 
 impl Told {
     /// Of a request that has no answer.
-    pub(super) const NOTHING: Self = Self { kind: Kind::Failed, ttl_s: None, age_s: None };
+    pub(crate) const NOTHING: Self = Self { kind: Kind::Failed, ttl_s: None, age_s: None };
 
-    pub(super) fn of(head: &str) -> Self {
+    pub(crate) fn of(head: &str) -> Self {
         let age_s = header(head, "age").and_then(|age| age.parse().ok());
         // The member nearest the origin is the first; names of nodes and keys hold no comma.
         let first = header(head, "cache-status").and_then(|value| value.split(',').next()).unwrap_or("");

@@ -12,11 +12,12 @@ use super::hot::{kinds, mean_age_s, since};
 use super::lives::signed;
 use super::open_loop::{OpenLoop, Sample, schedule};
 use super::proxy::MARK;
-use super::scene::{Origin, Plan, Scene};
+use super::scene::{NODES, Origin, Plan, Scene};
 use super::strategy::Strategy;
 use super::told::Kind;
-use super::{Common, Output, turns};
+use super::{Common, turns};
 use crate::bolt_proxy::RunSeen;
+use crate::output::Output;
 use crate::report::Spread;
 
 /// Options of the Zipf mix.
@@ -98,7 +99,7 @@ impl Runs {
 }
 
 pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
-    let mut output = Output::open(&options.common, "expiry-zipf", "Expiry in a Zipf mix")?;
+    let mut output = options.common.open("expiry-zipf", "Expiry in a Zipf mix")?;
     let loaded = match options.graph {
         Graph::Ldbc => Some(Loaded::load(&options.data).await?),
         Graph::Sample => None,
@@ -108,7 +109,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         loaded.remove().await?;
     }
     outcome?;
-    output.close()
+    output.close(super::READING)
 }
 
 async fn rounds(options: &Options, output: &mut Output) -> anyhow::Result<()> {
@@ -141,7 +142,9 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
     let seed = common.seed.wrapping_add(round as u64);
     let plan = Plan {
         origin,
-        strategy,
+        nodes: NODES,
+        entry: strategy.entry(),
+        sections: strategy.sections(),
         ttl: Duration::from_secs(options.ttl),
         jitter: common.jitter,
         delay: Duration::from_millis(delay_ms),

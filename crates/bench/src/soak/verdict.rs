@@ -10,6 +10,7 @@ use super::load::{self, Ledger};
 use super::scene::{NODES, Scene, descriptors};
 use super::watch::{Sample, Samples};
 use super::{Options, SAMPLE_EVERY};
+use crate::metrics;
 use crate::report::Report;
 
 /// How long nodes may take to come to rest: a run's deadline, and a lease.
@@ -224,12 +225,6 @@ async fn totals(scene: &Scene) -> anyhow::Result<Totals> {
     Ok(totals)
 }
 
-/// Sum over a metric's series whose labels contain `label`.
 fn sum(metrics: &str, name: &str, label: &str) -> u64 {
-    let series = metrics.lines().filter_map(|line| {
-        let (series, value) = line.rsplit_once(' ')?;
-        let (known, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
-        (known == name && labels.contains(label)).then(|| value.parse::<u64>().ok())?
-    });
-    series.sum()
+    metrics::sum(metrics, name, label).unwrap_or(0)
 }

@@ -47,6 +47,10 @@ pub struct MemberInfo {
     /// it was asked: new requests go elsewhere, those under way are not given up.
     #[serde(skip)]
     pub is_lost: bool,
+    /// Whether a connection to this life of it was refused, or broke and could not be made again, since it last answered.
+    /// One that is only silent is not: it may be stopped, or cut off.
+    #[serde(skip)]
+    pub is_gone: bool,
 }
 
 impl MemberInfo {
@@ -64,7 +68,7 @@ impl MemberInfo {
 /// What somebody saw of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// Refused or reset: nobody lives there.
+    /// Refused, or broken and not made again: nobody lives there.
     Gone,
     /// A probe was not answered in time.
     ProbeUnanswered,

@@ -70,6 +70,7 @@ fn info_of(card: &Card, addr: SocketAddr) -> MemberInfo {
         phase: card.phase,
         weight: card.weight,
         is_lost: false,
+        is_gone: false,
     }
 }
 
@@ -186,7 +187,7 @@ impl Membership {
         } else if same_life {
             member.take(card);
             member.info.peer_addr = addr;
-            (member.info.state, member.info.is_lost) = (MemberState::Up, false);
+            (member.info.state, member.info.is_lost, member.info.is_gone) = (MemberState::Up, false, false);
             (member.unanswered, member.doubted) = (0, false);
             (member.left, member.down_since) = (false, None);
         } else {
@@ -258,6 +259,7 @@ impl Membership {
         #[cfg(hopcache_seeded)]
         let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
         member.info.is_lost |= out && !matches!(report, Report::GossipDown(_));
+        member.info.is_gone |= report == Report::Gone;
         member.info.state = match (before.state, out) {
             (_, true) | (MemberState::Down, _) => MemberState::Down,
             (state, false) if report == Report::RequestUnanswered => state,

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
+    PEER_RECONNECT_MS_MAX,
 };
+use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use http::{Request, StatusCode};
 use http_body_util::{Full, LengthLimitError, Limited};
@@ -99,7 +101,24 @@ fn of_connect(error: &std::io::Error) -> PeerError {
 impl Line {
     /// Connects.
     pub(super) async fn open(addr: SocketAddr) -> Result<Self, PeerError> {
-        let limit = Duration::from_millis(PEER_CONNECT_MS_MAX);
+        Self::open_within(Millis(PEER_CONNECT_MS_MAX), addr).await
+    }
+
+    /// Connects again to where a connection has just broken. A process that dies breaks its connections; where its
+    /// address goes with it (a container, a machine) nobody is left to refuse the next, and the silence means the
+    /// same (I7). A stopped process and a cut network break nothing. Where the peer had closed an idle connection
+    /// and the first packet of the new one is lost, a living node is out of routing until its next probe.
+    pub(super) async fn open_again(addr: SocketAddr) -> Result<Self, PeerError> {
+        match Self::open_within(Millis(PEER_RECONNECT_MS_MAX), addr).await {
+            Err(PeerError::TimedOut) => {
+                Err(PeerError::Gone("the connection broke, and nobody answers at its address".into()))
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_within(limit_ms: Millis, addr: SocketAddr) -> Result<Self, PeerError> {
+        let limit = limit_ms.duration();
         let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
         let stream = connected.map_err(|_| PeerError::TimedOut)?.map_err(|error| of_connect(&error))?;
         // Without it a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).

@@ -250,7 +250,7 @@ impl Address {
             Err(LineFault::Failed(error)) => return Err(error),
             Err(LineFault::Broken(_)) => {}
         }
-        let fresh = Line::open(self.addr).await?;
+        let fresh = Line::open_again(self.addr).await?;
         self.send_on(fresh, request()).await.map_err(|fault| match fault {
             LineFault::Broken(text) => PeerError::Gone(text),
             LineFault::Failed(error) => error,

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use hopcache_core::limits::{PEER_BODY_ROOM_BYTES, PEER_MESSAGE_BYTES_MAX};
+use hopcache_core::limits::{PEER_BODY_ROOM_BYTES, PEER_MESSAGE_BYTES_MAX, PEER_RECONNECT_MS_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{PeerError, Peers};
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::harness::{Echo, Peer, link, name, who};
 use crate::peer::PeerPath;
@@ -89,6 +89,30 @@ async fn a_restart_on_the_same_port_goes_unnoticed() {
     }
     peer.kill().await;
     assert!(matches!(ask(&link, addr, "x").await, Err(PeerError::Gone(_))));
+}
+
+/// I7: its container went with it, so nobody is left to refuse the next connection. As often as it is asked while
+/// there are connections that broke; without one, silence is only silence.
+#[tokio::test]
+async fn a_broken_connection_with_silence_behind_it_is_gone() {
+    let link = link("node-a");
+    let peer = Peer::start("node-b", 1).await;
+    let addr = peer.addr;
+    assert_eq!(ask(&link, addr, "hello").await.unwrap(), "node-a:hello");
+    peer.kill().await;
+    // A backlog that is full: the kernel takes no notice of who else comes.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.set_reuseaddr(true).unwrap();
+    silent.bind(addr).unwrap();
+    let silent = silent.listen(1).unwrap();
+    let mut filling = Vec::new();
+    while let Ok(taken) = tokio::time::timeout(Duration::from_millis(50), TcpStream::connect(addr)).await {
+        filling.push(taken.unwrap());
+    }
+    let limit = Millis(PEER_RECONNECT_MS_MAX + 500);
+    assert!(matches!(link.probe(addr, limit).await, Err(PeerError::Gone(_))), "a connection had broken");
+    assert!(matches!(link.probe(addr, limit).await, Err(PeerError::TimedOut)), "none was left");
+    drop(silent);
 }
 
 #[tokio::test]

@@ -1,0 +1,25 @@
+//! Prometheus text, as far as the benchmarks read it.
+
+/// Sum over a metric's series whose labels contain `label`; none where no series is there.
+pub(crate) fn sum(metrics: &str, name: &str, label: &str) -> Option<u64> {
+    let series = metrics.lines().filter_map(|line| {
+        let (series, value) = line.rsplit_once(' ')?;
+        let (known, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
+        (known == name && labels.contains(label)).then(|| value.parse::<u64>().ok())?
+    });
+    series.reduce(|one, other| one + other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum;
+
+    #[test]
+    fn counters_are_summed_over_their_labels_only() {
+        let metrics = "# TYPE a_total counter\na_total{x=\"1\"} 3\na_total{x=\"2\"} 4\na_total_more 9\nb 1\n";
+        assert_eq!(sum(metrics, "a_total", ""), Some(7));
+        assert_eq!(sum(metrics, "a_total", "x=\"2\""), Some(4));
+        assert_eq!(sum(metrics, "b", ""), Some(1));
+        assert_eq!(sum(metrics, "c", ""), None);
+    }
+}

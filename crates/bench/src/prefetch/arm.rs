@@ -1,0 +1,83 @@
+//! The arms as configurations of the same binary: nothing else differs between them, requests included.
+
+/// What is prefetched, and who learns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(super) enum Arm {
+    /// No prefetch.
+    Off,
+    /// Queries that were seen before, with their parameters.
+    Exact,
+    /// Statements with parameters bound to what was asked and answered.
+    Template,
+    /// All kinds: these two, neighbours in results, entries that overlap.
+    Both,
+    /// As `exact`, each node by itself.
+    ExactAlone,
+    /// As `template`, each node by itself.
+    TemplateAlone,
+    /// As `both`, each node by itself.
+    BothAlone,
+}
+
+impl Arm {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Off,
+        Self::Exact,
+        Self::Template,
+        Self::Both,
+        Self::ExactAlone,
+        Self::TemplateAlone,
+        Self::BothAlone,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Exact => "exact",
+            Self::Template => "template",
+            Self::Both => "both",
+            Self::ExactAlone => "exact, gossip off",
+            Self::TemplateAlone => "template, gossip off",
+            Self::BothAlone => "both, gossip off",
+        }
+    }
+
+    const fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::Off => &[],
+            Self::Exact | Self::ExactAlone => &["exact"],
+            Self::Template | Self::TemplateAlone => &["template"],
+            Self::Both | Self::BothAlone => &["exact", "template", "neighbour", "overlap"],
+        }
+    }
+
+    const fn has_gossip(self) -> bool {
+        matches!(self, Self::Exact | Self::Template | Self::Both)
+    }
+
+    /// `[prefetch]`. Sessions are those that requests name: the load's connections are shared by all of them.
+    pub(super) fn section(self) -> String {
+        if self == Self::Off {
+            return "[prefetch]\nenabled = false\n".to_owned();
+        }
+        let (kinds, gossip) = (self.kinds(), self.has_gossip());
+        format!(
+            "[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_differ_in_configuration_only_and_all_do() {
+        let sections: std::collections::BTreeSet<String> = Arm::ALL.map(Arm::section).into();
+        assert_eq!(sections.len(), Arm::ALL.len());
+        assert_eq!(
+            Arm::BothAlone.section(),
+            "[prefetch]\nenabled = true\nkinds = [\"exact\", \"template\", \"neighbour\", \"overlap\"]\ngossip = false\nfallback_sessions = false\n"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! What the nodes counted, summed over them, as far as the benchmark reports it. It decides nothing.
+
+use crate::metrics::sum;
+
+/// Counters since the nodes' start, or between two looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Origin runs by cause.
+    pub(super) miss_runs: u64,
+    pub(super) refresh_runs: u64,
+    pub(super) prefetch_runs: u64,
+    /// Of any cause.
+    pub(super) runs: u64,
+    pub(super) hits: u64,
+    /// Requests that found nothing: those that joined a prefetch under way among them.
+    pub(super) misses: u64,
+    pub(super) launched: u64,
+    pub(super) used: u64,
+    pub(super) late: u64,
+    pub(super) wasted: u64,
+    /// Neither yet; no counter, so never a difference.
+    pub(super) pending: u64,
+    /// Runs under way now; no counter either.
+    pub(super) in_flight: u64,
+    /// Gossip that nodes sent.
+    pub(super) gossip_bytes: u64,
+}
+
+impl Counts {
+    /// Of the metrics of all nodes, one behind the other.
+    pub(super) fn of(metrics: &str) -> Self {
+        let of = |name: &str, label: &str| sum(metrics, name, label).unwrap_or(0);
+        let runs = "hopcache_origin_runs_total";
+        Self {
+            miss_runs: of(runs, "cause=\"miss\""),
+            refresh_runs: of(runs, "cause=\"refresh\""),
+            prefetch_runs: of(runs, "cause=\"prefetch\""),
+            runs: of(runs, ""),
+            hits: of("cache_hit_total", ""),
+            misses: of("cache_miss_total", ""),
+            launched: of("prefetch_attempts_total", ""),
+            used: of("prefetch_hits_total", ""),
+            late: of("prefetch_late_total", ""),
+            wasted: of("prefetch_waste_total", ""),
+            pending: of("prefetch_pending", ""),
+            in_flight: of("hopcache_origin_in_flight", ""),
+            gossip_bytes: of("hopcache_gossip_bytes_total", "direction=\"sent\""),
+        }
+    }
+
+    /// What came since `before`; what is pending or under way is so now.
+    pub(super) const fn since(&self, before: &Self) -> Self {
+        Self {
+            miss_runs: self.miss_runs.saturating_sub(before.miss_runs),
+            refresh_runs: self.refresh_runs.saturating_sub(before.refresh_runs),
+            prefetch_runs: self.prefetch_runs.saturating_sub(before.prefetch_runs),
+            runs: self.runs.saturating_sub(before.runs),
+            hits: self.hits.saturating_sub(before.hits),
+            misses: self.misses.saturating_sub(before.misses),
+            launched: self.launched.saturating_sub(before.launched),
+            used: self.used.saturating_sub(before.used),
+            late: self.late.saturating_sub(before.late),
+            wasted: self.wasted.saturating_sub(before.wasted),
+            pending: self.pending,
+            in_flight: self.in_flight,
+            gossip_bytes: self.gossip_bytes.saturating_sub(before.gossip_bytes),
+        }
+    }
+
+    /// Launched = used + late + wasted + pending; of counts since the start, at rest.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.launched == self.used + self.late + self.wasted + self.pending
+    }
+
+    /// (used + late) / (used + late + wasted); none where nothing was decided.
+    pub(super) fn accuracy(&self) -> Option<f64> {
+        self.used_of(self.used + self.late + self.wasted)
+    }
+
+    /// The same as if nobody ever asked for what is pending: waste is known only when a copy has lived its life.
+    pub(super) fn accuracy_at_least(&self) -> Option<f64> {
+        self.used_of(self.used + self.late + self.wasted + self.pending)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn used_of(&self, all: u64) -> Option<f64> {
+        (all > 0).then(|| (self.used + self.late) as f64 / all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_by_their_names_and_labels() {
+        let metrics = "hopcache_origin_runs_total{cause=\"miss\"} 10\nhopcache_origin_runs_total{cause=\"prefetch\"} 4\nhopcache_origin_runs_total{cause=\"miss\"} 1\nprefetch_attempts_total 5\nprefetch_hits_total 2\nprefetch_late_total 1\nprefetch_waste_total 1\nprefetch_pending 1\nhopcache_gossip_bytes_total{direction=\"received\"} 7\nhopcache_gossip_bytes_total{direction=\"sent\"} 9\n";
+        let counts = Counts::of(metrics);
+        assert_eq!(
+            (counts.miss_runs, counts.prefetch_runs, counts.runs, counts.gossip_bytes),
+            (11, 4, 15, 9)
+        );
+        assert!(counts.is_whole());
+        assert_eq!((counts.accuracy(), counts.accuracy_at_least()), (Some(0.75), Some(0.6)));
+        let later = Counts { wasted: 2, launched: 9, ..counts };
+        assert!(!later.is_whole());
+        let between = later.since(&counts);
+        assert_eq!((between.launched, between.wasted, between.used, between.pending), (4, 1, 0, 1));
+        assert_eq!(Counts::default().accuracy(), None);
+    }
+}

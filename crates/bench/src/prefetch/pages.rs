@@ -1,0 +1,99 @@
+//! The queries of a walk, one for each click, by the names under which a graph is asked. Decides no order of clicks.
+
+use serde_json::{Value, json};
+
+use super::graph::{Graph, ROWS_MAX};
+
+/// What a click shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Page {
+    /// A person.
+    Profile,
+    /// Whom a person knows.
+    Friends,
+    /// What a person posted.
+    Posts,
+    /// Who replied to a post; on the sample graph, who likes it.
+    Replies,
+    /// Tags of a post.
+    Tags,
+    /// Posts with a tag.
+    Tagged,
+}
+
+impl Page {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Profile, Self::Friends, Self::Posts, Self::Replies, Self::Tags, Self::Tagged];
+}
+
+/// What a graph calls its parts.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    pub(super) person: String,
+    pub(super) knows: String,
+    pub(super) post: String,
+    pub(super) posted: String,
+    pub(super) replied: String,
+    /// What replies are ordered by, `r` being the relationship and `who` its person.
+    pub(super) reply_order: &'static str,
+    pub(super) tag: String,
+    pub(super) tagged: String,
+}
+
+impl Names {
+    /// Of the sample graph inside the nodes.
+    pub(super) fn of_sample() -> Self {
+        let [person, knows, post, posted, replied, tag, tagged] =
+            ["Person", "KNOWS", "Post", "POSTED", "LIKES", "Tag", "TAGGED"].map(str::to_owned);
+        Self { person, knows, post, posted, replied, reply_order: "who.id", tag, tagged }
+    }
+
+    /// The statement of a page. Each names a column by the mark by which the proxy before Neo4j knows the benchmark.
+    pub(super) fn statement(&self, page: Page) -> String {
+        let Self { person, knows, post, posted, replied, reply_order, tag, tagged } = self;
+        match page {
+            Page::Profile => format!("MATCH (p:{person} {{id: $id}}) RETURN p.id AS id, p.name AS benched"),
+            Page::Friends => format!(
+                "MATCH (p:{person} {{id: $id}})-[k:{knows}]-(friend:{person}) RETURN friend.id AS id, friend.name AS benched ORDER BY k.since DESC, friend.id LIMIT {ROWS_MAX}"
+            ),
+            Page::Posts => format!(
+                "MATCH (p:{person} {{id: $id}})-[:{posted}]->(post:{post}) RETURN post.id AS id, post.title AS benched ORDER BY id DESC LIMIT {ROWS_MAX}"
+            ),
+            Page::Replies => format!(
+                "MATCH (post:{post} {{id: $id}})<-[r:{replied}]-(who:{person}) RETURN who.id AS id, who.name AS benched ORDER BY {reply_order} LIMIT {ROWS_MAX}"
+            ),
+            Page::Tags => format!(
+                "MATCH (post:{post} {{id: $id}})-[:{tagged}]->(tag:{tag}) RETURN tag.name AS benched ORDER BY benched LIMIT {ROWS_MAX}"
+            ),
+            Page::Tagged => format!(
+                "MATCH (tag:{tag} {{name: $name}})<-[:{tagged}]-(post:{post}) RETURN post.id AS id, post.title AS benched ORDER BY id DESC LIMIT {ROWS_MAX}"
+            ),
+        }
+    }
+}
+
+/// The parameters of a page about the thing at `place` of its list.
+pub(super) fn parameters(graph: &Graph, page: Page, place: usize) -> Value {
+    match page {
+        Page::Profile | Page::Friends | Page::Posts => json!({ "id": graph.persons[place].id }),
+        Page::Replies | Page::Tags => json!({ "id": graph.posts[place].id }),
+        Page::Tagged => json!({ "name": graph.tags[place].name }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::graph::small;
+    use super::*;
+    use crate::expiry::proxy::MARK;
+
+    #[test]
+    fn every_page_is_a_query_of_its_own_that_the_proxy_knows() {
+        let names = Names::of_sample();
+        let texts: std::collections::BTreeSet<String> = Page::ALL.map(|page| names.statement(page)).into();
+        assert_eq!(texts.len(), Page::ALL.len());
+        assert!(texts.iter().all(|text| text.contains(MARK)));
+        assert_eq!(parameters(&small(), Page::Friends, 0), json!({"id": 8}));
+        assert_eq!(parameters(&small(), Page::Tagged, 0), json!({"name": "bees"}));
+    }
+}

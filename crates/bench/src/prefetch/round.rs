@@ -1,0 +1,166 @@
+//! One round of one arm: fresh nodes and store, the clicks of a seed, what clients saw and what nodes counted. It
+//! measures and judges nothing.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::arm::Arm;
+use super::counts::Counts;
+use super::crowd::Crowd;
+use super::pages::parameters;
+use super::source::Source;
+use super::taught;
+use super::verdict::Figures;
+use super::walk::Click;
+use crate::expiry::Common;
+use crate::expiry::figures::Tail;
+use crate::expiry::open_loop::{Due, OpenLoop, Sample};
+use crate::expiry::proxy::MARK;
+use crate::expiry::scene::{NODES, Plan, Scene, login, metrics_of};
+use crate::expiry::told::Kind;
+use crate::load::post;
+use crate::process::get;
+
+/// Between two looks at the counters.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Behind the last answer, for what is still under way to be counted.
+const REST: Duration = Duration::from_secs(2);
+
+/// What all rounds of a run share.
+pub(super) struct Setting<'a> {
+    pub(super) common: &'a Common,
+    pub(super) source: &'a Source,
+    pub(super) ttl: Duration,
+    pub(super) delay: Duration,
+    /// Of the span, what is not measured: sessions begin one by one, and caches are empty.
+    pub(super) warm: Duration,
+    pub(super) span: Duration,
+    /// `origin.max_concurrent` of each node.
+    pub(super) slots: u32,
+    /// Connections that keep each node's slots busy; none where it has room.
+    pub(super) crowd: usize,
+}
+
+/// What was seen.
+pub(super) struct Round {
+    pub(super) figures: Figures,
+    /// Counters since the nodes' start, at rest.
+    pub(super) whole: Counts,
+    /// Runs that the proxy saw, a crowd's included; none where there is no proxy.
+    pub(super) proxied: Option<usize>,
+    pub(super) samples: Vec<Sample>,
+    /// Seconds since the start of the load, and the counters then.
+    pub(super) looks: Vec<(f64, Counts)>,
+    /// CPU time of all nodes, from their start on, for each request.
+    pub(super) node_cpu_us: f64,
+    /// How late the generator itself sent, P99.
+    pub(super) sent_late_ms: f64,
+}
+
+pub(super) async fn measure(
+    setting: &Setting<'_>,
+    arm: Arm,
+    clicks: &[Click],
+    seed: u64,
+) -> anyhow::Result<Round> {
+    let Setting { common, source, .. } = setting;
+    let plan = Plan {
+        origin: source.origin,
+        nodes: NODES,
+        entry: "",
+        sections: arm.section(),
+        ttl: setting.ttl,
+        jitter: common.jitter,
+        delay: setting.delay,
+        concurrent_max: setting.slots,
+        seed,
+    };
+    let scene = Scene::start(&plan).await?;
+    let requests = requests(source, clicks)?;
+    let due: Vec<Due> = clicks
+        .iter()
+        .enumerate()
+        .map(|(key, click)| Due { at_us: click.at_us, key, turn: click.turn })
+        .collect();
+    let nodes = scene.clients();
+    let crowd = Crowd::start(&nodes, setting.crowd, &login(source.origin)?).await?;
+    let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &due, threads: common.threads };
+    let start = Instant::now() + Duration::from_millis(200);
+    let looking = look(scene.admins(), start, setting.span);
+    let seen = tokio::task::block_in_place(|| load.run_from(start))?;
+    let mut looks = looking.await.context("the looks at the counters ended")??;
+    crowd.stop()?;
+    tokio::time::sleep(REST).await;
+    let whole = Counts::of(&scene.metrics().await?);
+    looks.push((start.elapsed().as_secs_f64(), whole));
+    let sent = u32::try_from(clicks.len()).unwrap_or(u32::MAX);
+    let node_cpu_us = scene.cpu()?.as_secs_f64() * 1e6 / f64::from(sent.max(1));
+    let mut forms_known = Vec::new();
+    for admin in scene.admins() {
+        let told: Value = serde_json::from_str(&get(admin, &taught::path("&limit=1")).await?)?;
+        forms_known.push(taught::forms_known(&told));
+    }
+    let proxied = scene.proxy.as_ref().map(|proxy| proxy.runs(MARK));
+    let mut figures = figures(setting, &seen.samples, &looks, &whole);
+    figures.forms_known = forms_known.into_iter().min().unwrap_or(0);
+    let mut late_us: Vec<u64> =
+        seen.samples.iter().map(|sample| sample.sent_us.saturating_sub(sample.due_us)).collect();
+    late_us.sort_unstable();
+    let sent_late_ms = crate::expiry::figures::percentile(&late_us, 0.99) / 1e3;
+    Ok(Round { figures, whole, proxied, samples: seen.samples, looks, node_cpu_us, sent_late_ms })
+}
+
+fn requests(source: &Source, clicks: &[Click]) -> anyhow::Result<Vec<Vec<u8>>> {
+    let login = login(source.origin)?;
+    Ok(clicks
+        .iter()
+        .map(|click| {
+            let headers = format!("{login}hopcache-session: walk-{}\r\n", click.session);
+            let text = source.names.statement(click.page);
+            post(&text, &parameters(&source.graph, click.page, click.place), &headers)
+        })
+        .collect())
+}
+
+/// The counters at every whole second of the load, by a task that ends with it.
+fn look(
+    admins: Vec<SocketAddr>,
+    start: Instant,
+    span: Duration,
+) -> JoinHandle<anyhow::Result<Vec<(f64, Counts)>>> {
+    tokio::spawn(async move {
+        let mut looks = Vec::new();
+        let mut due = Duration::ZERO;
+        while due <= span {
+            tokio::time::sleep_until((start + due).into()).await;
+            let counts = Counts::of(&metrics_of(&admins).await?);
+            looks.push((start.elapsed().as_secs_f64(), counts));
+            due += LOOK_EVERY;
+        }
+        Ok(looks)
+    })
+}
+
+/// Of what was due behind the warm-up, and of the counters from then on.
+fn figures(setting: &Setting<'_>, samples: &[Sample], looks: &[(f64, Counts)], whole: &Counts) -> Figures {
+    let warm_us = u64::try_from(setting.warm.as_micros()).unwrap_or(u64::MAX);
+    let measured: Vec<&Sample> = samples.iter().filter(|sample| sample.due_us >= warm_us).collect();
+    let of = |kind| measured.iter().filter(|sample| sample.told.kind == kind).count();
+    let tail = Tail::of(measured.iter().map(|sample| sample.took_us()).collect());
+    let warm = looks.iter().find(|(at_s, _)| *at_s >= setting.warm.as_secs_f64());
+    let before = warm.map_or_else(Counts::default, |(_, counts)| *counts);
+    Figures {
+        requests: measured.len(),
+        waited: of(Kind::Miss),
+        errors: samples.iter().filter(|sample| sample.told.kind == Kind::Failed).count(),
+        p50_ms: tail.p50_ms,
+        p95_ms: tail.p95_ms,
+        p99_ms: tail.p99_ms,
+        forms_known: 0,
+        counts: whole.since(&before),
+    }
+}
