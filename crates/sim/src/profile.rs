@@ -130,7 +130,7 @@ impl Profile {
             nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
             is_living,
             subjects: if learns { walked(dice) } else { subjects(dice, is_living) },
-            slots: (learns && seed % 3 == 0).then_some(SLOTS),
+            slots: (learns && seed.is_multiple_of(3)).then_some(SLOTS),
             kinds,
             steps: 100,
             policy,
@@ -238,9 +238,10 @@ fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
 }
 
-/// Five of thirteen seeds; none of those in `tests/regressions.rs`, which were found before anything was learned.
+/// Four of thirteen seeds; none of those in `tests/regressions.rs`, which were found before anything was learned, nor the one
+/// in 2,000 that shows a committed hand-over (`tests/seeded.rs`).
 fn learns(seed: u64) -> bool {
-    matches!(seed / 8 % 13, 4 | 5 | 7 | 8 | 11)
+    matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
 }
 
 /// Some know few patterns, so that patterns take each other's places.
