@@ -3,6 +3,7 @@
 use hopcache_core::key::QueryKey;
 
 use crate::engine::Engine;
+use crate::prefetch::LearningSizes;
 
 /// Sizes of everything in an engine that grows with what is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Sizes {
     pub tickets: usize,
     /// Copies in memory.
     pub copies: u64,
+    /// What was seen and learned.
+    pub learning: LearningSizes,
 }
 
 impl Engine {
@@ -72,6 +75,7 @@ impl Engine {
             prefetches: self.prefetch.flying(),
             tickets: self.prefetch.pending(),
             copies: self.ports.memory.size().0,
+            learning: self.learning_sizes(),
         }
     }
 }

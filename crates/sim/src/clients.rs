@@ -1,18 +1,20 @@
 //! Clients of a simulated cluster: who asks what of whom, for how long they wait, and that they leave.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Ask, Freshness, RequestBypass};
+use hopcache_engine::ask::{Ask, Freshness, RequestBypass, SessionTag};
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_packstream::Value;
 use hopcache_queryapi::render::{Counters, Encoding, Form};
+use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
 use crate::door::Guest;
 use crate::origin::told_in;
 use crate::profile::{Kind, TTL_MS};
-use crate::record::{Served, Want, What};
+use crate::record::{KeyId, Record, Served, Want, What};
 use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 use crate::switch::Power;
 use crate::world::NodeHandle;
@@ -22,10 +24,61 @@ const HOT_CLIENTS: u64 = 64;
 /// How soon the next of them comes.
 const HOT_EVERY_MS: u64 = 40;
 
+/// Sessions of a world.
+const SESSIONS: u64 = 6;
+/// Requests of a walk beyond two.
+const STEPS_MAX: usize = 4;
+/// Longest time between an answer and the next request of a walk: so that some follow before their prefetch has ended, and
+/// some after what was prefetched has expired.
+const THINK_MS_MAX: u64 = 1_500;
+
+/// Somebody who asks a node.
+struct Client {
+    number: u32,
+    handle: NodeHandle,
+    record: Arc<Record>,
+    ask: Ask,
+    subject: Subject,
+    key: KeyId,
+    want: Want,
+    patience: Millis,
+    by_hit: bool,
+}
+
+impl Client {
+    /// Asks, and is answered, refused at the door, or left with nothing where its node dies.
+    async fn ask(self) {
+        let Self { number, handle, record, ask, subject, key, want, patience, by_hit } = self;
+        // A stopped process takes the request when it goes on.
+        handle.switch.on().await;
+        // Refused: the client goes elsewhere.
+        let Some(_inside) = handle.door.enter(Guest::Client) else { return };
+        let node = handle.life.node;
+        record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, patience });
+        let came = crate::world::sim_now() + handle.apart;
+        let ask = Ask { deadline: came + patience, ..ask };
+        let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
+        // Nobody was asked between the look at the ring and the answer.
+        let is_near = hit.is_some() && !owns(&handle, &ask);
+        let outcome = match hit {
+            Some(outcome) => outcome,
+            None => handle.engine.answer(&ask).await,
+        };
+        handle.switch.on().await;
+        record.cover_with(|coverage| coverage.outcome(&outcome));
+        record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
+        // As a node's front does it.
+        handle.engine.observe(&ask, &outcome, came);
+    }
+}
+
 impl Cluster {
     /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
     /// enough and for long enough to have a history (and so near copies, and a plan of its own).
     pub(crate) fn ask_some(&mut self) {
+        if self.profile.learns() && self.dice.chance(500) {
+            return self.walk();
+        }
         let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
         if self.dice.chance(20) {
             for client in 0..HOT_CLIENTS {
@@ -68,9 +121,56 @@ impl Cluster {
     }
 
     fn ask_after(&mut self, after_ms: u64, node: usize, subject: Subject, is_plain: bool) {
+        let Some(client) = self.client(node, subject, is_plain) else { return };
+        self.begin(client.number, node, async move {
+            if after_ms > 0 {
+                tokio::time::sleep(Millis(after_ms).duration()).await;
+            }
+            client.ask().await;
+        });
+    }
+
+    /// One session asks one thing after the other of one node after the other, mostly in the order in which others of
+    /// its principal do. Each of its requests may be left by its client, and then there are no more.
+    fn walk(&mut self) {
+        let first = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
+        let is_near = |to: &Subject| (to.principal, to.database) == (first.principal, first.database);
+        let route: Vec<Subject> = self.profile.subjects.iter().copied().filter(is_near).collect();
+        let begin = route.iter().position(|subject| *subject == first).unwrap_or(0);
+        let session = SessionTag([u8::try_from(self.dice.below(SESSIONS)).unwrap_or(0); 16]);
+        let mut before: Option<oneshot::Receiver<()>> = None;
+        for step in 0..self.dice.index(STEPS_MAX) + 2 {
+            let place = if self.dice.chance(150) { self.dice.index(route.len()) } else { begin + step };
+            let (node, think_ms) = (self.any_node(), self.dice.between(20, THINK_MS_MAX));
+            let Some(mut client) = self.client(node, route[place % route.len()], false) else { continue };
+            client.ask.session = Some(session);
+            let (done, next) = oneshot::channel();
+            let after = before.replace(next);
+            self.begin(client.number, node, async move {
+                if let Some(after) = after {
+                    if after.await.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(Millis(think_ms).duration()).await;
+                }
+                client.ask().await;
+                let _ = done.send(());
+            });
+        }
+    }
+
+    fn begin(&mut self, number: u32, node: usize, asks: impl Future<Output = ()> + Send + 'static) {
+        let client = tokio::spawn(asks);
+        let life = self.world.nodes[node].life;
+        self.clients.retain(|(.., client)| !client.is_finished());
+        self.clients.push((number, life, client.abort_handle()));
+    }
+
+    /// A client of a node, unless that is dead.
+    fn client(&mut self, node: usize, subject: Subject, is_plain: bool) -> Option<Client> {
         let handle = self.world.nodes[node].clone();
         if handle.switch.power() == Power::Off {
-            return;
+            return None;
         }
         self.asks += 1;
         let number = self.asks;
@@ -86,32 +186,7 @@ impl Cluster {
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
-        let client = tokio::spawn(async move {
-            if after_ms > 0 {
-                tokio::time::sleep(Millis(after_ms).duration()).await;
-            }
-            // A stopped process takes the request when it goes on.
-            handle.switch.on().await;
-            // Refused: the client goes elsewhere.
-            let Some(_inside) = handle.door.enter(Guest::Client) else { return };
-            let asked = What::Asked { ask: number, node, subject: subject.place(), key, want, patience };
-            record.note(asked);
-            let deadline = crate::world::sim_now() + handle.apart + patience;
-            let ask = Ask { deadline, ..ask };
-            let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
-            // Nobody was asked between the look at the ring and the answer.
-            let is_near = hit.is_some() && !owns(&handle, &ask);
-            let outcome = match hit {
-                Some(outcome) => outcome,
-                None => handle.engine.answer(&ask).await,
-            };
-            handle.switch.on().await;
-            record.cover_with(|coverage| coverage.outcome(&outcome));
-            record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
-        });
-        let life = self.world.nodes[node].life;
-        self.clients.retain(|(.., client)| !client.is_finished());
-        self.clients.push((number, life, client.abort_handle()));
+        Some(Client { number, handle, record, ask, subject, key, want, patience, by_hit })
     }
 
     fn want(&self) -> Want {
@@ -157,7 +232,12 @@ impl Cluster {
 
     /// The same parameters in any order: one query.
     fn params(&self) -> Value {
-        let mut params = vec![("p".to_owned(), Value::Int(1)), ("q".to_owned(), Value::Int(2))];
+        let mut params = if self.profile.learns() {
+            // No result has such a field, so that what follows is one of the subjects.
+            ["p", "q"].map(|name| (name.to_owned(), Value::String(format!("the {name}")))).to_vec()
+        } else {
+            vec![("p".to_owned(), Value::Int(1)), ("q".to_owned(), Value::Int(2))]
+        };
         if self.dice.chance(500) {
             params.reverse();
         }

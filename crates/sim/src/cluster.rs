@@ -56,6 +56,9 @@ impl Cluster {
             seed,
             profile,
         };
+        if let Some(slots) = cluster.profile.slots {
+            cluster.world.origin.set_slots(slots);
+        }
         for node in 0..cluster.profile.nodes {
             if let Some(handle) = cluster.started(Life { node, life: 0 }) {
                 cluster.world.nodes.push(handle);
@@ -72,7 +75,7 @@ impl Cluster {
         self.world.store.set_weather(self.profile.store_weather(&self.dice));
         self.world.net.set_weather(self.profile.net_weather(&self.dice));
         self.world.origin.set_trouble(self.profile.trouble(&self.dice));
-        if self.profile.is_living {
+        if self.profile.is_living || self.profile.learns() {
             self.world.net.udp.set_weather(self.profile.udp_weather(&self.dice));
         }
     }
@@ -125,6 +128,19 @@ impl Cluster {
         let engine = Arc::clone(&handle.engine);
         let looks = tokio::spawn(async move { engine.look_after_peers().await }).abort_handle();
         self.tasks.extend([(handle.life, follows), (handle.life, looks)]);
+        if self.profile.learns() {
+            self.start_learning(handle);
+        }
+    }
+
+    fn start_learning(&mut self, handle: &NodeHandle) {
+        let [tells, learns, shares] = [(); 3].map(|()| Arc::clone(&handle.engine));
+        let tasks = [
+            tokio::spawn(async move { tells.tell_observations().await }).abort_handle(),
+            tokio::spawn(async move { learns.learn_lessons().await }).abort_handle(),
+            tokio::spawn(async move { shares.share_lessons().await }).abort_handle(),
+        ];
+        self.tasks.extend(tasks.map(|task| (handle.life, task)));
     }
 
     /// Mostly short, so that things meet; sometimes long, so that they end.
@@ -309,7 +325,7 @@ impl Cluster {
     /// Network, store and origin do what they should.
     pub(crate) fn heal_services(&self) {
         self.world.net.set_weather(NetWeather::default());
-        if self.profile.is_living {
+        if self.profile.is_living || self.profile.learns() {
             self.world.net.udp.set_weather(UdpWeather::default());
         }
         self.world.store.set_weather(Weather::default());

@@ -67,6 +67,8 @@ impl Cluster {
         self.world.net.show_card(life, &handle.routing);
         let (seeds, dice) = (self.seeds_for(life.node), SimDice::new(self.dice.u64()));
         let (talk, words) = Talk::new(&handle, &self.world.net, &seeds, dice);
+        // The first that there is, of this life.
+        let _ = handle.spread.talk.set(words.clone());
         handle.words = Some(words);
         let joins = be_taken_in(handle.clone(), Arc::clone(&self.world.record));
         for task in [tokio::spawn(talk.run()), tokio::spawn(joins)] {

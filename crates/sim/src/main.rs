@@ -179,6 +179,8 @@ struct Sum {
     near: u64,
     runs: u64,
     living: u64,
+    /// How long after everything had healed, and the last lesson, nodes last knew different things.
+    alike_ms: Vec<u64>,
     failed: Vec<u64>,
     coverage: Coverage,
     /// Of all seeds, in no order.
@@ -236,6 +238,7 @@ impl Sum {
         self.near += report.near;
         self.runs += report.runs;
         self.living += u64::from(report.is_living);
+        self.alike_ms.extend(report.alike_after.map(|after| after.0));
         self.hash ^= report.hash.rotate_left((report.seed % 64) as u32);
         self.coverage.take(&report.coverage);
         if !tell(report, &Without::default(), out) {
@@ -251,6 +254,16 @@ impl Sum {
         println!("{:.1} seeds/s, {:.0} steps/s", rate(*seeds), rate(*steps));
         println!("{living} seeds with nodes that come and go; hash of all traces {hash:016x}");
         println!("{steps} steps checked, {answers} answers ({near} near), {runs} runs");
+        let mut alike_ms = self.alike_ms.clone();
+        alike_ms.sort_unstable();
+        let at =
+            |percent: usize| alike_ms.get((alike_ms.len() * percent / 100).min(alike_ms.len().max(1) - 1));
+        if let (Some(half), Some(most), Some(last)) = (at(50), at(99), alike_ms.last()) {
+            let of = alike_ms.len();
+            println!(
+                "all nodes knew the same {half} ms after a heal and the last lesson (P50 of {of} seeds; P99 {most}, last {last})"
+            );
+        }
         println!("violations: {}", self.failed.len());
         if !self.failed.is_empty() {
             let mut failed = self.failed.clone();

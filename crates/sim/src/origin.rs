@@ -8,6 +8,7 @@ use bytes::Bytes;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::RunClass;
 use hopcache_engine::identity::Identity;
 use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, OriginRun};
 use hopcache_packstream::{Value, Writer};
@@ -91,6 +92,10 @@ pub struct Trouble {
     pub panic: u64,
     /// A no to whoever asks: no slot, too many of this principal's, credentials that are not taken.
     pub refusal: u64,
+    /// No word on a statement; for what runs ahead of any request, which seldom asks, every second time.
+    pub wordless: u64,
+    /// A type error for what runs ahead of any request: a template was bound to what does not fit.
+    pub type_error: u64,
     /// Runs take up to so much longer than the usual delay.
     pub spread_ms: u64,
 }
@@ -258,7 +263,8 @@ impl ScriptedOrigin {
         drop(state);
         let subject = Subject::of_run(run).map(Subject::place);
         let ask = run.traceparent.as_deref().and_then(ask_of_trace);
-        self.record.note(What::RunBegan { run: number, by, subject, ask });
+        let is_ahead = run.class == RunClass::Prefetch;
+        self.record.note(What::RunBegan { run: number, by, subject, ask, is_ahead });
         fate
     }
 
@@ -275,7 +281,12 @@ impl ScriptedOrigin {
         if run.statement.contains("DRIFTS") {
             return Mood::Update;
         }
-        let Trouble { cut, transient, panic, refusal, .. } = state.trouble;
+        let Trouble { cut, transient, panic, refusal, type_error, .. } = state.trouble;
+        if run.class == RunClass::Prefetch && self.dice.chance(type_error) {
+            self.record.cover("run of wrong type");
+            let code = "Neo.ClientError.Statement.TypeError".to_owned();
+            return Mood::Fault(OriginFault::Failed(Neo4jFailure { code, ..said_of(run) }));
+        }
         if self.dice.chance(cut) {
             Mood::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
         } else if self.dice.chance(transient) {
@@ -368,8 +379,17 @@ impl Origin for OriginPort {
             state.kinds += 1;
             state.word_delay_ms
         };
+        let wordless = match self.shared.state.lock().trouble.wordless {
+            1.. if run.class == RunClass::Prefetch => 500,
+            usual => usual,
+        };
         if word_delay_ms > 0 {
             tokio::time::sleep(Millis(word_delay_ms).duration()).await;
+        }
+        if self.shared.dice.chance(wordless) {
+            let subject = Subject::of_run(run).map(Subject::place);
+            self.shared.record.note(What::Wordless { subject });
+            return Err(OriginFault::Unreachable("seeded".to_owned()).into());
         }
         if run.statement.contains("BROKEN") || run.statement.contains("ODD") {
             let said = Neo4jFailure {

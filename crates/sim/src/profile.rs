@@ -3,6 +3,7 @@
 
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
+use hopcache_engine::prefetch::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::dice::SimDice;
@@ -76,8 +77,10 @@ pub struct Profile {
     pub kinds: Vec<Kind>,
     /// Steps until everything heals.
     pub steps: usize,
-    /// What the operator decided.
+    /// What the operator decided. Where prefetch is on, sessions walk and what they teach is learned.
     pub policy: Policy,
+    /// Runs that the origin takes at a time, as far as the nodes know.
+    pub slots: Option<usize>,
     /// How far the nodes' clocks are apart at the most.
     pub apart_ms_max: u64,
 }
@@ -95,6 +98,13 @@ pub const NODES_MAX: usize = 6;
 /// Most names that a world ever has: who has left does not come again.
 pub const NAMES_MAX: usize = 10;
 
+/// Few enough that some prefetches find the origin busy.
+const SLOTS: usize = 6;
+/// Fewer than are asked.
+const FEW_PATTERNS: u32 = 2;
+/// Few enough that each is asked again and again.
+const WALKED_MAX: usize = 7;
+
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
 
@@ -102,7 +112,7 @@ impl Profile {
     /// The world of a seed.
     #[must_use]
     pub fn of(seed: u64, dice: &SimDice) -> Self {
-        let is_living = is_living(seed);
+        let (is_living, learns) = (is_living(seed), learns(seed));
         let kinds = kinds(seed, is_living, dice);
         let policy = Policy {
             ttl_ms: Millis(TTL_MS),
@@ -112,18 +122,32 @@ impl Profile {
             near_rate_per_s_min: NEAR_RATE_PER_S_MIN,
             stale_if_error_ms: Millis(if dice.chance(500) { STALE_IF_ERROR_MS } else { 0 }),
             refresh: refresh(seed),
-            entry_bytes_max: if is_living { BIG_BYTES } else { default_policy().entry_bytes_max },
+            entry_bytes_max: if is_living || learns { BIG_BYTES } else { default_policy().entry_bytes_max },
+            prefetch: prefetch(seed),
             ..default_policy()
         };
         Self {
             nodes: if dice.chance(100) { 1 } else { 2 + dice.index(3) },
             is_living,
-            subjects: subjects(dice, is_living),
+            subjects: if learns { walked(dice) } else { subjects(dice, is_living) },
+            slots: (learns && seed.is_multiple_of(3)).then_some(SLOTS),
             kinds,
             steps: 100,
             policy,
             apart_ms_max: if dice.chance(500) { 3_600_000 } else { 0 },
         }
+    }
+
+    /// Whether sessions walk, and what they teach is learned.
+    #[must_use]
+    pub fn learns(&self) -> bool {
+        self.policy.prefetch.is_on
+    }
+
+    /// Whether there is room for every pattern that is asked.
+    #[must_use]
+    pub fn keeps_all(&self) -> bool {
+        self.policy.prefetch.patterns_max > FEW_PATTERNS
     }
 
     /// Whether it has faults of this kind.
@@ -175,7 +199,9 @@ impl Profile {
     /// What happens to gossip: up to 30 % lost and half of it twice (F13).
     #[must_use]
     pub fn udp_weather(&self, dice: &SimDice) -> UdpWeather {
-        if !self.has(Kind::Gossip) {
+        // Where there is no gossip pieces of what was learned travel as messages' weather is.
+        let has_weather = self.has(Kind::Gossip) || self.learns() && self.has(Kind::NetWeather);
+        if !has_weather {
             return UdpWeather::default();
         }
         UdpWeather {
@@ -190,7 +216,10 @@ impl Profile {
     pub fn trouble(&self, dice: &SimDice) -> Trouble {
         let spread_ms = dice.between(0, 300);
         if !self.has(Kind::Origin) {
-            return Trouble { spread_ms, ..Trouble::default() };
+            // Nodes that have just begun ask for words again.
+            let asks_anew = self.learns() && self.has(Kind::Processes);
+            let wordless = if asks_anew { dice.below(200) } else { 0 };
+            return Trouble { spread_ms, wordless, ..Trouble::default() };
         }
         Trouble {
             cut: dice.below(200),
@@ -198,6 +227,8 @@ impl Profile {
             stall: dice.below(200),
             panic: dice.below(50),
             refusal: if self.is_living { dice.below(50) } else { 0 },
+            wordless: if self.learns() { dice.below(200) } else { 0 },
+            type_error: if self.learns() { dice.below(400) } else { 0 },
             spread_ms,
         }
     }
@@ -206,6 +237,18 @@ impl Profile {
 /// Two of five seeds; none of those in `tests/regressions.rs`, which were found before there was gossip.
 fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
+}
+
+/// Four of thirteen seeds; none of those in `tests/regressions.rs`, which were found before anything was learned, nor the one
+/// in 2,000 that shows a committed hand-over (`tests/seeded.rs`).
+fn learns(seed: u64) -> bool {
+    matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
+}
+
+/// Some know few patterns, so that patterns take each other's places.
+fn prefetch(seed: u64) -> PrefetchPolicy {
+    let patterns_max = if seed % 8 == 3 { FEW_PATTERNS } else { PrefetchPolicy::DEFAULT.patterns_max };
+    PrefetchPolicy { is_on: learns(seed), patterns_max, ..PrefetchPolicy::DEFAULT }
 }
 
 fn kinds(seed: u64, is_living: bool, dice: &SimDice) -> Vec<Kind> {
@@ -239,6 +282,26 @@ fn refresh(seed: u64) -> RefreshPolicy {
         timeout_ms: Millis(5_000),
         ..default_policy().refresh
     }
+}
+
+/// What sessions walk over: the usual statements and often another one, as one to three principals, in one or two
+/// databases. Not everybody asks everything, so that what crosses shows.
+fn walked(dice: &SimDice) -> Vec<Subject> {
+    let odd = dice.chance(600).then(|| USUAL + dice.index(STATEMENTS.len() - USUAL));
+    let principals = 1 + dice.index(PRINCIPALS.len());
+    let databases = 1 + dice.index(DATABASES.len());
+    let mut all = Vec::new();
+    for statement in (0..USUAL).chain(odd) {
+        for principal in 0..principals {
+            for database in 0..databases {
+                all.push(Subject { statement, principal, database });
+            }
+        }
+    }
+    while all.len() > WALKED_MAX {
+        all.remove(dice.index(all.len()));
+    }
+    all
 }
 
 /// One to four statements, mostly usual ones, as one to three principals, in one or two databases.

@@ -201,10 +201,12 @@ pub enum What {
     StoreJumped { by_ms: i64, store: MonoTime },
     /// The store can or cannot be asked.
     StoreIs { mode: &'static str },
-    /// A run began.
-    RunBegan { run: u32, by: Life, subject: Option<usize>, ask: Option<u32> },
+    /// A run began; ahead of any request, or not.
+    RunBegan { run: u32, by: Life, subject: Option<usize>, ask: Option<u32>, is_ahead: bool },
     /// And ended.
     RunEnded { run: u32, end: RunEnd },
+    /// The origin gave no word on a subject's statement.
+    Wordless { subject: Option<usize> },
     /// The data changed.
     Version { version: u32 },
     /// The origin does otherwise.

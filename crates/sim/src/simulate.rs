@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use hopcache_core::node::NodeName;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
 use crate::cluster::Cluster;
@@ -41,6 +41,9 @@ pub struct Report {
     pub faults: Vec<(&'static str, u64)>,
     /// Every word of faults and outcomes that occurred.
     pub coverage: Coverage,
+    /// Where everything is kept that is learned: how long after everything had healed, and the last lesson, nodes last knew
+    /// different things.
+    pub alike_after: Option<Millis>,
     /// Acts that the schedule has; a plan may leave some out.
     pub acts: usize,
     /// The promise that did not hold, if one did not.
@@ -108,6 +111,9 @@ struct Simulation {
     looked_at: usize,
     steps: u64,
     tally: Tally,
+    /// When nodes last knew different things.
+    differed_at: MonoTime,
+    alike_after: Option<Millis>,
 }
 
 impl Simulation {
@@ -124,7 +130,16 @@ impl Simulation {
             jumps: Vec::new(),
             jumps_ahead: Vec::new(),
         };
-        Self { cluster, checks: Checks::default(), ground, looked_at: 0, steps: 0, tally: Tally::default() }
+        Self {
+            cluster,
+            checks: Checks::default(),
+            ground,
+            looked_at: 0,
+            steps: 0,
+            tally: Tally::default(),
+            differed_at: MonoTime::default(),
+            alike_after: None,
+        }
     }
 
     async fn run(&mut self, without: &Without) -> Result<(), Violation> {
@@ -148,7 +163,10 @@ impl Simulation {
             self.majority().await?;
         }
         self.cluster.heal();
+        let healed = sim_now();
         self.pass_looking(CONVERGE_MS).await?;
+        let keeps_all = self.cluster.profile.learns() && self.cluster.profile.keeps_all();
+        self.alike_after = keeps_all.then(|| self.differed_at.since(self.taught_at().max(healed)));
         let all = self.cluster.staying();
         if is_living {
             self.agree(&all)?;
@@ -163,6 +181,12 @@ impl Simulation {
         self.pass_looking(32_000).await?;
         self.cluster.world.record.note(What::Quiet);
         self.look(true, Some(Cluster::names(&all)))
+    }
+
+    /// When somebody last learned something.
+    fn taught_at(&self) -> MonoTime {
+        let nodes = self.cluster.world.nodes.iter();
+        nodes.map(|node| node.events.noted().taught_at).max().unwrap_or_default()
     }
 
     /// The nodes find each other, and it is asked evenly, before anything breaks.
@@ -255,6 +279,9 @@ impl Simulation {
                 ring: node.routing.names(),
                 members: node.routing.members(),
                 refreshes: node.refreshes(),
+                noted: node.events.noted(),
+                pending: node.engine.prefetches_pending() as u64,
+                learned: node.engine.learned(),
                 flights: keys
                     .iter()
                     .copied()
@@ -265,6 +292,10 @@ impl Simulation {
         let differ = |one: &NodeSeen| one.power != Power::Off && one.ring != nodes[0].ring;
         if nodes.first().is_some_and(|first| first.power != Power::Off) && nodes.iter().any(differ) {
             record.cover("rings disagreed");
+        }
+        let mut learned = nodes.iter().filter(|node| node.power == Power::On).map(|node| node.learned.print);
+        if learned.next().is_some_and(|first| learned.any(|other| other != first)) {
+            self.differed_at = sim_now();
         }
         let seen =
             Seen { facts: &facts, nodes: &nodes, now: sim_now(), ground: &self.ground, is_quiet, members };
@@ -284,6 +315,7 @@ impl Simulation {
             is_living: self.cluster.profile.is_living,
             faults: self.tally.faults.into_iter().collect(),
             coverage: record.coverage(),
+            alike_after: self.alike_after,
             acts: self.cluster.profile.steps,
             violation,
             trace,

@@ -1,15 +1,17 @@
-//! What nodes spread to all others, where a world has no gossip of its own: each piece comes to each other node as
-//! datagrams do, late, lost or not at all. It decides nothing about what is said.
+//! What nodes spread to all others: by the node's gossip, where it has any; where a world has none of its own each piece comes
+//! to each other node as datagrams do, late, lost, twice or not at all. It decides nothing about what is said.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::Spread;
+use tokio::sync::mpsc;
 
 use crate::net::Net;
 use crate::record::Life;
 use crate::switch::{Power, Switch};
+use crate::talk::Word;
 
 /// One node's way to all others at once.
 pub(crate) struct SpreadPort {
@@ -19,6 +21,8 @@ pub(crate) struct SpreadPort {
     pub(crate) by: Life,
     /// Its process.
     pub(crate) switch: Switch,
+    /// The task that gossips, where there is one.
+    pub(crate) talk: OnceLock<mpsc::Sender<Word>>,
 }
 
 /// Gossip tells everybody within a few of its rounds (`GOSSIP_SPREAD_EVERY_MS`).
@@ -29,20 +33,26 @@ impl Spread for SpreadPort {
         if self.switch.power() != Power::On {
             return false;
         }
+        if let Some(talk) = self.talk.get() {
+            return talk.try_send(Word::Spread(piece)).is_ok();
+        }
         for (node, switch, engine) in self.net.others(self.by.node) {
             let is_lost = self.net.udp.loses() || self.net.is_cut(self.by.node, node);
             if is_lost {
                 continue;
             }
-            let (piece, late) = (piece.clone(), Millis(self.net.udp.late_ms(SPREADS_WITHIN_MS)));
-            tokio::spawn(async move {
-                tokio::time::sleep(late.duration()).await;
-                if switch.power() == Power::On
-                    && let Some(engine) = engine.upgrade()
-                {
-                    engine.heard_spread(&piece);
-                }
-            });
+            for _ in 0..self.net.udp.copies() {
+                let (piece, late) = (piece.clone(), Millis(self.net.udp.late_ms(SPREADS_WITHIN_MS)));
+                let (switch, engine) = (switch.clone(), Weak::clone(&engine));
+                tokio::spawn(async move {
+                    tokio::time::sleep(late.duration()).await;
+                    if switch.power() == Power::On
+                        && let Some(engine) = engine.upgrade()
+                    {
+                        engine.heard_spread(&piece);
+                    }
+                });
+            }
         }
         true
     }

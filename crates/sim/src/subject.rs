@@ -1,6 +1,9 @@
 //! What can be asked in a simulated cluster: statements, as principals, in databases. Two subjects never
 //! share an answer (I5).
 
+use std::sync::LazyLock;
+
+use hopcache_core::cypher::normal::NormalForm;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::OriginRun;
 
@@ -49,7 +52,7 @@ impl Subject {
             _ => return None,
         };
         Some(Self {
-            statement: STATEMENTS.iter().position(|each| **each == *run.statement)?,
+            statement: statement_of(&run.statement)?,
             principal: PRINCIPALS.iter().position(|each| *each == user)?,
             database: DATABASES.iter().position(|each| **each == *run.database)?,
         })
@@ -81,6 +84,12 @@ impl Subject {
         text.contains("SLY") || text.contains("DRIFTS") || text.contains("ODD")
     }
 
+    /// Whether the origin calls it a read before it runs, and a change after.
+    #[must_use]
+    pub fn drifts(self) -> bool {
+        STATEMENTS.get(self.statement).is_some_and(|text| text.contains("DRIFTS"))
+    }
+
     /// Whether each of its clients may have a run, one way or another: what is no read, or too large to share.
     #[must_use]
     pub fn is_each_ones(self) -> bool {
@@ -94,6 +103,14 @@ impl Subject {
         let text = STATEMENTS.get(self.statement).copied().unwrap_or_default();
         ["FAILS", "BROKEN", "HUGE"].iter().any(|each| text.contains(each))
     }
+}
+
+/// What is learned is run in its normal form.
+static NORMAL: LazyLock<[NormalForm; STATEMENTS.len()]> = LazyLock::new(|| STATEMENTS.map(NormalForm::of));
+
+fn statement_of(text: &str) -> Option<usize> {
+    let place = STATEMENTS.iter().position(|each| *each == text);
+    place.or_else(|| NORMAL.iter().position(|each| each.as_str() == text))
 }
 
 /// What an ask's trace context is: it travels with the request to the owner and to the origin, so whoever

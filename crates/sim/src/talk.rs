@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use hopcache_core::limits::{PROBE_TIMEOUT_MS, SEED_RESOLVE_MS};
 use hopcache_core::membership::{Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_engine::Engine;
 use hopcache_engine::ports::{Dice, PeerError};
 use hopcache_gossip::{Effect, Gossip, Settings, Timers};
 use tokio::sync::mpsc;
@@ -40,6 +42,8 @@ pub(crate) enum Word {
     Drain,
     /// This node says goodbye.
     Leave,
+    /// This is for all others.
+    Spread(Bytes),
 }
 
 /// Who waits for the first word of gossip waits so long.
@@ -53,6 +57,8 @@ const WORDS_MAX: usize = 64;
 
 pub(crate) struct Talk {
     life: Life,
+    /// Who is told of what others spread.
+    engine: Weak<Engine>,
     routing: Arc<SimRouting>,
     port: PeersPort,
     switch: Switch,
@@ -95,6 +101,7 @@ impl Talk {
         let me = node.routing.card().unwrap_or_else(|| unreachable_card(node));
         let talk = Self {
             life: node.life,
+            engine: Arc::downgrade(&node.engine),
             routing: Arc::clone(&node.routing),
             port: node.peers.clone(),
             switch: node.switch.clone(),
@@ -169,7 +176,12 @@ impl Talk {
                 }
                 Effect::Down(card) => self.routing.failed(&card.name, Report::GossipDown(card.life)),
                 Effect::Left(card) => self.routing.failed(&card.name, Report::Left(card.life)),
-                Effect::Spread(_) | Effect::Rejoined => {}
+                Effect::Spread(piece) => {
+                    if let Some(engine) = self.engine.upgrade() {
+                        engine.heard_spread(&piece);
+                    }
+                }
+                Effect::Rejoined => {}
             }
         }
     }
@@ -199,6 +211,9 @@ impl Talk {
             }
             Word::Drain => self.say(Phase::Draining, effects),
             Word::Leave => self.gossip.leave(effects),
+            Word::Spread(piece) => {
+                let _ = self.gossip.spread(piece, effects);
+            }
         }
     }
 

@@ -105,6 +105,7 @@ impl Tally {
             }
             What::PurgeBegan { .. } => "purge",
             What::MemoryForgotten { .. } => "memory forgotten",
+            What::Wordless { .. } => "no word on a statement",
             _ => return None,
         })
     }

@@ -121,6 +121,12 @@ impl Udp {
         self.dice.chance(weather.lost)
     }
 
+    /// How often what is sent now arrives.
+    pub(crate) fn copies(&self) -> usize {
+        let weather = self.state.lock().weather;
+        1 + usize::from(self.dice.chance(weather.doubled))
+    }
+
     /// How long what is sent now takes, at most `usual_ms` in fair weather.
     pub(crate) fn late_ms(&self, usual_ms: u64) -> u64 {
         let weather = self.state.lock().weather;

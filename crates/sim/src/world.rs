@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -16,9 +16,9 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::outcome::{Event, Outcome, RefreshWord};
+use hopcache_engine::outcome::{Cause, Event, Outcome, PrefetchWord, RefreshWord};
 use hopcache_engine::ports::{AccessMode, Clock, Memory, Observer};
-use hopcache_engine::prefetch::PrefetchPolicy;
+use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy};
 use hopcache_engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
@@ -104,6 +104,8 @@ pub struct NodeHandle {
     pub events: Arc<EventLog>,
     /// Its memory.
     pub memory: Arc<MapMemory>,
+    /// Its way to all others at once.
+    pub(crate) spread: Arc<SpreadPort>,
     /// To whom it is said that it drains or leaves, where nodes do.
     pub(crate) words: Option<tokio::sync::mpsc::Sender<Word>>,
 }
@@ -119,8 +121,8 @@ impl NodeHandle {
     /// Refreshes that it noted as begun, and as ended one way or another; and those that it says are under way.
     #[must_use]
     pub fn refreshes(&self) -> (u64, u64, u64) {
-        let [begun, ended] = *self.events.refreshes.lock();
-        (begun, ended, self.engine.refreshes_begun() as u64)
+        let noted = self.events.noted();
+        (noted.refreshes_begun, noted.refreshes_ended, self.engine.refreshes_begun() as u64)
     }
 }
 
@@ -172,7 +174,7 @@ impl World {
         let switch = Switch::default();
         let events = Arc::new(EventLog {
             events: Mutex::default(),
-            refreshes: Mutex::default(),
+            noted: Mutex::default(),
             record: Arc::clone(&self.record),
         });
         let memory = Arc::new(MapMemory::default());
@@ -192,13 +194,19 @@ impl World {
             checksum_key: self.secrets.checksum_key.clone(),
         };
         let origin = OriginPort { shared: Arc::clone(&self.origin), switch: switch.clone(), by: life };
+        let spread = Arc::new(SpreadPort {
+            net: Arc::clone(&self.net),
+            by: life,
+            switch: switch.clone(),
+            talk: OnceLock::new(),
+        });
         let ports = Ports {
             clock: Arc::new(SimClock { apart, switch: switch.clone() }),
             dice: Arc::new(SimDice::new(me.incarnation.0)),
             store: Arc::new(store),
             origin: Arc::new(origin),
             peers: Arc::new(peers.clone()),
-            spread: Arc::new(SpreadPort { net: Arc::clone(&self.net), by: life, switch: switch.clone() }),
+            spread: Arc::clone(&spread) as Arc<dyn hopcache_engine::ports::Spread>,
             routing: Arc::new(RoutingPort(Arc::clone(&routing))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
             observer: Arc::clone(&events) as Arc<dyn Observer>,
@@ -206,7 +214,7 @@ impl World {
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
         let door = Door::default();
         self.net.plug_in(&engine, (switch.clone(), door.clone()), life);
-        NodeHandle { engine, life, apart, switch, door, peers, routing, events, memory, words: None }
+        NodeHandle { engine, life, apart, switch, door, peers, routing, events, memory, spread, words: None }
     }
 
     /// A request of the usual user.
@@ -375,12 +383,79 @@ impl Memory for MapMemory {
 /// Events in their order.
 pub struct EventLog {
     events: Mutex<Vec<Event>>,
-    /// Refreshes triggered, and those completed or failed.
-    refreshes: Mutex<[u64; 2]>,
+    noted: Mutex<Noted>,
     record: Arc<Record>,
 }
 
+/// Sums of what a node noted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// Refreshes triggered.
+    pub refreshes_begun: u64,
+    /// Those completed or failed.
+    pub refreshes_ended: u64,
+    /// Runs for requests that missed.
+    pub misses: u64,
+    /// Prefetches launched.
+    pub launched: u64,
+    /// Those used in time.
+    pub used: u64,
+    /// Those joined while they ran.
+    pub late: u64,
+    /// Those that nobody used.
+    pub wasted: u64,
+    /// Requests observed here, whatever became of the observations.
+    pub observed: u64,
+    /// Observations taken for the sessions that it owns.
+    pub taken: u64,
+    /// When something was last taken that counts are made of.
+    pub taught_at: MonoTime,
+}
+
+impl Noted {
+    fn count(&mut self, event: &Event) {
+        let (count, more) = match event {
+            Event::Refresh(RefreshWord::Triggered) => (&mut self.refreshes_begun, 1),
+            Event::Refresh(RefreshWord::Completed | RefreshWord::Failed) => (&mut self.refreshes_ended, 1),
+            Event::OriginRun { cause: Cause::Miss, .. } => (&mut self.misses, 1),
+            Event::Observed(ObservationWord::Taken, count) => {
+                self.taught_at = sim_now();
+                (&mut self.taken, u64::from(*count))
+            }
+            Event::Observed(word, count) if is_first_word(*word) => (&mut self.observed, u64::from(*count)),
+            Event::Prefetch(word) => {
+                let count = match word {
+                    PrefetchWord::Launched => &mut self.launched,
+                    PrefetchWord::Used => &mut self.used,
+                    PrefetchWord::Late => &mut self.late,
+                    PrefetchWord::Wasted => &mut self.wasted,
+                    PrefetchWord::Skipped(_) => return,
+                };
+                self.taught_at = sim_now();
+                (count, 1)
+            }
+            _ => return,
+        };
+        *count += more;
+    }
+}
+
+/// Whether an observation ends at its entry node with this word, which each does with one.
+const fn is_first_word(word: ObservationWord) -> bool {
+    use ObservationWord::{Crowded, Dropped, Learned, Refused, Sent, Taken, TooLong, Unreached};
+    match word {
+        Sent | Dropped | TooLong | Crowded | Unreached => true,
+        Taken | Refused | Learned => false,
+    }
+}
+
 impl EventLog {
+    /// Sums of what was noted.
+    #[must_use]
+    pub fn noted(&self) -> Noted {
+        *self.noted.lock()
+    }
+
     /// Shows each of them, in order.
     pub fn each(&self, show: impl FnMut(&Event)) {
         self.events.lock().iter().for_each(show);
@@ -396,11 +471,7 @@ impl EventLog {
 impl Observer for EventLog {
     fn note(&self, event: Event) {
         self.record.cover_with(|coverage| coverage.event(&event));
-        match &event {
-            Event::Refresh(RefreshWord::Triggered) => self.refreshes.lock()[0] += 1,
-            Event::Refresh(RefreshWord::Completed | RefreshWord::Failed) => self.refreshes.lock()[1] += 1,
-            _ => {}
-        }
+        self.noted.lock().count(&event);
         self.events.lock().push(event);
     }
 }

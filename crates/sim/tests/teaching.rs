@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use hopcache_core::limits::{OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX};
+use hopcache_core::limits::{
+    LESSONS_MAX, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
+};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
@@ -269,6 +271,40 @@ async fn a_full_queue_drops_and_counts() {
     }
     assert_eq!(observed(&world, ObservationWord::Dropped), 11);
     assert_eq!(world.nodes[0].engine.learning_sizes().waiting, OBSERVATIONS_MAX);
+}
+
+/// F40: the queue at the owner of sessions is bounded too; what finds it full is refused and counted.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
+    // Observations are told, and nobody learns.
+    let world = World::with_policy(1, 81, &policy());
+    let engine = Arc::clone(&world.nodes[0].engine);
+    tokio::spawn(async move { engine.tell_observations().await });
+    let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
+    let outcome = ask(&world, 0, &asked).await;
+    // A session tells eight of them at a time.
+    for session in 0..LESSONS_MAX + 10 {
+        let mut asked = asked.clone();
+        asked.session = Some(SessionTag(std::array::from_fn(|byte| session.to_le_bytes()[byte % 8])));
+        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        if session % 1_000 == 0 {
+            world.pass(100).await;
+        }
+    }
+    world.pass(1_000).await;
+    assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
+    assert_eq!(observed(&world, ObservationWord::Refused), 11);
+}
+
+/// I9: what is too long to be learned is not observed, and counted.
+#[tokio::test(start_paused = true)]
+async fn a_long_query_is_not_observed() {
+    let world = learning_world(1, 82, &policy());
+    let statement = format!("RETURN '{}' AS long", "x".repeat(OBSERVED_QUERY_BYTES_MAX));
+    let asked = of_session(&world, 1, "alice", ("neo4j", &statement));
+    ask(&world, 0, &asked).await;
+    world.pass(1_000).await;
+    assert_eq!((observed(&world, ObservationWord::TooLong), observed(&world, ObservationWord::Sent)), (1, 0));
 }
 
 /// Who asks more often than anybody who waits for answers teaches nothing by it, and costs no more than a few observations.

@@ -217,6 +217,8 @@ impl Engine {
             Landing::NotARead(_) | Landing::HeldBack { .. } => return,
         }
         self.keep(&errand, &landing);
+        #[cfg(hopcache_seeded)]
+        self.observe_prefetched(&errand);
         let key = errand.query.key;
         if !leader.is_attached() {
             // As in `lead.rs`: a purge came between our read and our keeping it.

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use hopcache_core::learning::form::{Form, RealmTag};
-use hopcache_core::learning::{Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView};
+use hopcache_core::learning::{
+    Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum,
+};
 use hopcache_core::node::NodeName;
 
 use crate::engine::Engine;
@@ -120,6 +122,12 @@ impl Engine {
                 + self.learning.feedback.len(),
             bytes: model.bytes,
         }
+    }
+
+    /// All that is known here of what follows what, summed up.
+    #[must_use]
+    pub fn learned(&self) -> Sum {
+        self.learning.model.lock().sum(self.now())
     }
 
     fn origins(&self) -> BTreeMap<OriginTag, NodeName> {

@@ -80,6 +80,23 @@ impl Engine {
         }
     }
 
+    /// [`hopcache_core::seeded::Bug::PrefetchRecursive`].
+    #[cfg(hopcache_seeded)]
+    pub(super) fn observe_prefetched(&self, errand: &crate::lead::Errand) {
+        if hopcache_core::seeded::has(hopcache_core::seeded::Bug::PrefetchRecursive) {
+            let (query, now) = (Arc::clone(&errand.query), self.now());
+            let seen = Observation {
+                query,
+                session: None,
+                form: errand.form,
+                is_miss: true,
+                began: now,
+                ended: now,
+            };
+            drop(self.learning.observing.queue.try_send(seen));
+        }
+    }
+
     /// Tells the owners of sessions what was observed here, for ever. The node spawns it once; a second call does nothing.
     pub async fn tell_observations(self: &Arc<Self>) -> Infallible {
         let drained = self.learning.observing.drained.lock().take();

@@ -93,7 +93,10 @@ impl Runs {
                 }
                 Ok(())
             }
-            What::RunBegan { run, by, subject: Some(subject), ask } => {
+            What::RunBegan { run, by, subject: Some(subject), is_ahead: true, .. } => {
+                self.began_ahead(fact, seen, (*run, *by, *subject))
+            }
+            What::RunBegan { run, by, subject: Some(subject), ask, .. } => {
                 self.began(fact, seen, (*run, *by, *subject, *ask))
             }
             What::RunEnded { run, end } => {
@@ -238,6 +241,29 @@ impl Runs {
             return Ok(());
         }
         Err(format!("I2: a run of {key:?} without lease or cause: {fact}"))
+    }
+
+    /// What nobody has asked for yet runs under a lease, one for each run, whatever became of the store.
+    fn began_ahead(
+        &mut self,
+        fact: &Fact,
+        seen: &Seen<'_>,
+        (run, by, subject): (u32, Life, usize),
+    ) -> Result<(), String> {
+        let Some(key) = key_of(seen, subject) else {
+            return Err(format!("a prefetch of what nobody has asked: {fact}"));
+        };
+        self.runs.insert(run, (key, by));
+        if !Subject::at(subject).is_each_ones() {
+            self.is_apart(fact, seen, key)?;
+        }
+        let unused = self.unused.entry((by, key)).or_default();
+        if unused.is_empty() {
+            return Err(format!("I2: a prefetch of {key:?} without a lease: {fact}"));
+        }
+        let token = unused.remove(0);
+        self.used.entry((by, key)).or_default().push(token);
+        Ok(())
     }
 
     /// Whether the store failed a competition of this node for this key of late; said once for each.

@@ -2,7 +2,7 @@
 //! itself younger; that what is stale says so; `max-age`, `no-cache` and `max-stale` (RFC 9111, 5.2.1).
 //!
 //! Past grace only what is marked `stale-if-error` is served, not past the end of that, and only where the origin
-//! was in trouble since the copy was read: a run of the same subject failed, or somebody had waited for one for
+//! was in trouble since the copy was read: a run of the same subject failed, or it gave no word on the statement, or somebody had waited for one for
 //! as long as a lease lasts at the least, or for as long as the request itself had; or a node's process had been
 //! stopped, and its flights with it.
 //!
@@ -17,11 +17,14 @@ use hopcache_engine::outcome::{Class, Detail};
 use super::{AskSeen, Check, Ground, RunSeen, Seen};
 use crate::profile::{NET_DELAY_MS_MAX, TTL_MS};
 use crate::record::{Fact, RunEnd, Served, Want, What};
+use crate::subject::Subject;
 
 #[derive(Default)]
 pub(super) struct Ages {
     /// When a run of a subject last failed.
     failed: BTreeMap<usize, MonoTime>,
+    /// When there was last no word on a statement in a database.
+    wordless: BTreeMap<(usize, usize), MonoTime>,
     /// Asks that are under way, and those whose client left: the flight that they began goes on.
     open: BTreeMap<u32, AskSeen>,
     left: Vec<u32>,
@@ -97,6 +100,9 @@ impl Ages {
                     self.failed.insert(subject, fact.at);
                 }
             }
+            What::Wordless { subject: Some(place) } => {
+                self.wordless.insert(text_of(*place), fact.at);
+            }
             What::Asked { ask, .. } => {
                 if let Some(seen) = ground.asks.get(ask) {
                     self.open.insert(*ask, *seen);
@@ -127,11 +133,18 @@ impl Ages {
         let was_stopped = self.resumed.is_some_and(|at| at >= began);
         let is_out = was_stopped
             || since(&self.failed)
+            || self.wordless.get(&text_of(ask.subject)).is_some_and(|at| *at >= began)
             || since(&self.slow)
             || waited >= PATIENCE
             || waited >= ask.patience;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
     }
+}
+
+/// What the origin's word is about: a statement in a database, whoever asks.
+fn text_of(place: usize) -> (usize, usize) {
+    let subject = Subject::at(place);
+    (subject.statement, subject.database)
 }
 
 fn judge(fact: &Fact, ground: &Ground, ask: &AskSeen, run: &RunSeen, served: &Served) -> Result<(), String> {

@@ -13,7 +13,7 @@ use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, STORE_COMMAND_MS_DEFAULT};
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
-use crate::record::{KeyId, Life, What};
+use crate::record::{Covers, KeyId, Life, What};
 use crate::switch::Power;
 
 #[derive(Default)]
@@ -66,6 +66,11 @@ impl Check for Hops {
                 What::PurgeBegan { purge, node, .. } => {
                     self.purging.insert(*purge, *node);
                     self.forgets(*node);
+                }
+                // Whoever reads of it in the log forgets, who wrote it there as well: after a server's refusal that is no purge.
+                What::Invalidated { scope: Covers::Key(key), .. } => {
+                    let waiting = self.served.values_mut().filter(|serving| serving.key == *key);
+                    waiting.for_each(|serving| serving.unclear = true);
                 }
                 What::Power { node, power: "on" } => {
                     self.resumed.insert(*node, fact.at);

@@ -1,9 +1,11 @@
 //! I9: every table of an engine is within its limit, everything under way has a task that owns it, and when
 //! nothing is asked any more nothing is left: no flight, no task, no lease.
 
+use hopcache_core::learning::Bounds;
 use hopcache_core::limits::{
-    BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FLIGHTS_MAX, HISTORY_KEYS_MAX, PATTERNS_COSTED_MAX,
-    PREFETCH_TICKETS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX,
+    ANCHORS_MAX, BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX,
+    HISTORY_KEYS_MAX, LESSONS_MAX, OBSERVATIONS_MAX, ORDERED_MAX, PATTERNS_COSTED_MAX, PREFETCH_TICKETS_MAX,
+    REFUSED_FORMS_MAX, SESSIONS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
 };
 
 use super::{Check, NodeSeen, Seen};
@@ -20,6 +22,7 @@ impl Check for SizesHold {
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for node in seen.nodes {
             within(node, seen.ground.subjects.len())?;
+            learned(node, usize::try_from(seen.ground.policy.prefetch.patterns_max).unwrap_or(usize::MAX))?;
             if seen.is_quiet && node.power == Power::On {
                 empty(node)?;
             }
@@ -51,10 +54,30 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("leases", sizes.leases, sizes.tasks),
         ("flights and forwards", sizes.flights + sizes.forwards, sizes.tasks),
     ];
+    all_within(node, &bounds)
+}
+
+fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
+    let sizes = node.sizes.learning;
+    let bounds = Bounds::for_patterns(patterns_max);
+    let remembered_max =
+        ANCHORS_MAX + FIELDS_KEPT_MAX + ORDERED_MAX + FEEDBACK_MAX + WIDTHS_MAX + REFUSED_FORMS_MAX;
+    let bounds = [
+        ("learned patterns", sizes.patterns, patterns_max),
+        ("forms", sizes.forms, bounds.definition_bytes),
+        ("sessions", sizes.sessions, SESSIONS_MAX),
+        ("observations", sizes.waiting, OBSERVATIONS_MAX + LESSONS_MAX),
+        ("remembered", sizes.remembered, remembered_max),
+        ("learned bytes", sizes.bytes, bounds.bytes_max()),
+    ];
+    all_within(node, &bounds)
+}
+
+fn all_within(node: &NodeSeen, bounds: &[(&str, usize, usize)]) -> Result<(), String> {
     match bounds.iter().find(|(_, size, most)| size > most) {
         None => Ok(()),
         Some((what, size, most)) => {
-            Err(format!("{size} {what} at {:?}, {most} at the most: {sizes:?}", node.life))
+            Err(format!("{size} {what} at {:?}, {most} at the most: {:?}", node.life, node.sizes))
         }
     }
 }
@@ -68,6 +91,7 @@ fn empty(node: &NodeSeen) -> Result<(), String> {
         + sizes.leases
         + sizes.tasks
         + sizes.spares
-        + sizes.prefetches;
+        + sizes.prefetches
+        + sizes.learning.waiting;
     if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }
 }

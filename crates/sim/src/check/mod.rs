@@ -14,12 +14,15 @@ mod i4_age;
 mod i5_identity;
 mod i8_hops;
 mod i9_sizes;
+mod learning;
 mod leaving;
 mod liveness;
+mod prefetch;
 mod purges;
 
 use std::collections::BTreeMap;
 
+use hopcache_core::learning::Sum;
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -29,6 +32,7 @@ use hopcache_engine::sizes::Sizes;
 use crate::record::{Fact, KeyId, Life, Want, What};
 use crate::subject::Subject;
 use crate::switch::Power;
+use crate::world::Noted;
 
 /// A promise that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +73,12 @@ pub struct NodeSeen {
     pub members: Vec<MemberInfo>,
     /// Refreshes that it noted as begun and as ended, and those that it says are under way.
     pub refreshes: (u64, u64, u64),
+    /// Sums of what it noted.
+    pub noted: Noted,
+    /// Launches of which it says that nobody knows yet whether they are used.
+    pub pending: u64,
+    /// What it has learned, summed up.
+    pub learned: Sum,
     /// Keys that have a flight there.
     pub flights: Vec<KeyId>,
 }
@@ -206,6 +216,7 @@ impl Default for Checks {
                 Box::new(i1_i2_runs::Runs::default()),
                 Box::new(i4_age::Ages::default()),
                 Box::new(i5_identity::Identities::default()),
+                Box::new(prefetch::Prefetches::default()),
                 Box::new(i8_hops::Hops::default()),
                 Box::new(i9_sizes::SizesHold),
                 Box::new(i10_i11_stored::Stored),
@@ -213,6 +224,7 @@ impl Default for Checks {
                 Box::new(i12_hits::Hits::default()),
                 Box::new(counters::Identities),
                 Box::new(leaving::Leaving::default()),
+                Box::new(learning::Convergence::default()),
                 Box::new(purges::Purges::default()),
                 Box::new(liveness::Liveness::default()),
             ],

@@ -15,6 +15,15 @@ use crate::learning::{Digest, SourceId};
 use crate::limits::{PULL_DEFINITIONS_PERCENT, PULL_PAGE_BYTES_MAX, PULL_PRINTS_PER_CALL, PULL_WANTS_MAX};
 use crate::time::MonoTime;
 
+/// All that is known of what follows what, summed up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sum {
+    /// Over every count, and who counted it: the same where the same is known.
+    pub print: u64,
+    /// How often patterns were seen, decayed.
+    pub seen: f64,
+}
+
 impl Successors {
     /// What this node has, to be sent with a pull.
     #[must_use]
@@ -27,6 +36,21 @@ impl Successors {
         self.wanted_from = self.wanted_from.wrapping_add(0x9e37_79b9_7f4a_7c15);
         digest.wants = self.table.definitions.missing(PULL_WANTS_MAX, self.wanted_from);
         digest
+    }
+
+    /// What is known, summed up.
+    #[must_use]
+    pub fn sum(&self, now: MonoTime) -> Sum {
+        let lives = &self.table.lives;
+        let mut sum = Sum::default();
+        for (source, held) in &self.table.sources {
+            sum.print =
+                sum.print.wrapping_add(held.print.unwrap_or_else(|| print(*source, held, lives, now)));
+            if source.is_pattern() {
+                sum.seen += held.any.value(lives, now).seen;
+            }
+        }
+        sum
     }
 
     fn summed(&mut self, mut digest: Digest, now: MonoTime) -> Digest {

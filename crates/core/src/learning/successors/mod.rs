@@ -14,6 +14,7 @@ mod predict;
 mod table;
 mod tell;
 
+pub use answer::Sum;
 pub use merge::Merged;
 pub use predict::{Prediction, SourceView};
 

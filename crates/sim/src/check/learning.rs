@@ -1,0 +1,73 @@
+//! Convergence: some time after everything has healed and the last thing was learned all nodes know the same, whoever learned
+//! it, through whatever loss, repetition, overtaking, restarts and partitions (DESIGN "Prefetch"). Counts are absolute and
+//! merge by maximum, so equal sums over all of them are equal predictions.
+//!
+//! And never does any of them know of more than there was: what patterns were seen is no more than what was observed, in
+//! all lives together.
+//!
+//! Convergence is not asked where patterns take each other's places: which ones stay is up to each node then.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::limits::LIVES_PER_ORIGIN_MAX;
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::{Check, NodeSeen, Seen};
+use crate::record::{Life, What};
+use crate::switch::Power;
+
+#[derive(Default)]
+pub(super) struct Convergence {
+    healed: Option<MonoTime>,
+    /// Observations that each life took: an act comes between two looks, so none is forgotten with its node.
+    taken: BTreeMap<Life, u64>,
+}
+
+/// Rings agree so long after everything has healed.
+const AGREE: Millis = Millis(18_000);
+
+/// Each node pulls from a random one each second: that of six all have heard takes three or four rounds, and that nobody
+/// has asked the only one who knew for sixteen has a chance of 0.8^(5 × 16). A second more for what has to settle first.
+const CONVERGE: Millis = Millis(17_000);
+
+impl Check for Convergence {
+    fn name(&self) -> &'static str {
+        "convergence"
+    }
+
+    fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        self.no_more_than_observed(seen)?;
+        let healed = seen.facts.iter().rfind(|fact| matches!(fact.what, What::Healed));
+        self.healed = healed.map(|fact| fact.at).or(self.healed);
+        let patterns = usize::try_from(seen.ground.policy.prefetch.patterns_max).unwrap_or(usize::MAX);
+        let has_room = seen.ground.subjects.len() <= patterns;
+        // One that starts again and again has its oldest lives forgotten.
+        let has_lives = seen.nodes.iter().all(|node| (node.life.life as usize) < LIVES_PER_ORIGIN_MAX);
+        let (Some(healed), true) = (self.healed, has_room && has_lives) else { return Ok(()) };
+        let here = || seen.nodes.iter().filter(|node| node.power == Power::On);
+        let taught = here().map(|node| node.noted.taught_at).max().unwrap_or_default();
+        if seen.now < taught.max(healed + AGREE) + CONVERGE {
+            return Ok(());
+        }
+        let differ = |one: &NodeSeen| here().any(|other| other.learned.print != one.learned.print);
+        if here().next().is_some_and(differ) {
+            let learned: Vec<_> = here().map(|node| (node.life, node.learned, node.sizes.learning)).collect();
+            return Err(format!("nodes have learned different things: {learned:?}"));
+        }
+        Ok(())
+    }
+}
+
+impl Convergence {
+    fn no_more_than_observed(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        self.taken.extend(seen.nodes.iter().map(|node| (node.life, node.noted.taken)));
+        let taken: u64 = self.taken.values().sum();
+        match seen.nodes.iter().find(|node| node.learned.seen > taken as f64) {
+            None => Ok(()),
+            Some(node) => {
+                let (life, known) = (node.life, node.learned.seen);
+                Err(format!("{life:?} knows of {known} sightings, and {taken} were observed"))
+            }
+        }
+    }
+}
