@@ -16,7 +16,9 @@ use crate::bolt_proxy::BoltProxy;
 use crate::hit::tempdir;
 use crate::load::{Connection, post};
 use crate::neo4j;
-use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
+use crate::process::{
+    ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis,
+};
 
 const NODES: usize = 3;
 /// Length of the scripted origin's one value.
@@ -146,6 +148,8 @@ fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
         plan.strategy.entry(),
         plan.strategy.refresh()
     );
+    // Runs are what strategies are compared by.
+    text.push_str(PREFETCH_OFF);
     text
 }
 
