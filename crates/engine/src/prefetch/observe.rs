@@ -5,12 +5,13 @@
 //! prefetch cannot feed itself. On the request's path there is one look at the clock and one push of `Arc`s into a bounded
 //! queue; when that is full the observation is dropped and counted, and nothing waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
     OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
     OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
@@ -21,11 +22,18 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::ObservationWord;
-use crate::ask::Ask;
+use crate::ask::{Ask, SessionTag};
 use crate::engine::Engine;
 use crate::message::{Observation, encode_observed};
 use crate::outcome::{Answer, Class, Event, Outcome};
 use crate::ports::PeerError;
+
+/// Whose observations are counted together.
+#[derive(PartialEq, Eq, Hash)]
+enum Crowd {
+    Session(SessionTag, DatabaseTag),
+    Query(QueryKey),
+}
 
 /// What was seen and not told yet.
 pub(crate) struct Observing {
@@ -102,23 +110,14 @@ impl Engine {
     fn tell_owners(self: &Arc<Self>, seen: Vec<Observation>) {
         let view = self.ports.routing.view();
         let mut by_owner: BTreeMap<NodeName, Vec<Observation>> = BTreeMap::new();
-        let mut of_session: BTreeMap<_, usize> = BTreeMap::new();
-        let mut crowded = 0;
-        for observation in seen {
+        for observation in self.thinned_out(seen) {
             let place = self.place_of_session(&observation);
-            let count = of_session.entry(place).or_default();
-            *count += 1;
-            if *count > OBSERVED_OF_SESSION_MAX {
-                crowded += 1;
-                continue;
-            }
             let owner = view.owner(&place).unwrap_or(&self.me.node);
             match by_owner.get_mut(owner) {
                 Some(theirs) => theirs.push(observation),
                 None => drop(by_owner.insert(owner.clone(), vec![observation])),
             }
         }
-        self.note_observed(ObservationWord::Crowded, crowded);
         for (owner, theirs) in by_owner {
             if owner == self.me.node {
                 self.note_observed(ObservationWord::Sent, theirs.len());
@@ -129,6 +128,28 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The first ones of each session, or of each query without one. Before anything is digested: a node that answers tens of
+    /// thousands of hits a second leaves most of them out here, for a look-up each.
+    fn thinned_out(&self, seen: Vec<Observation>) -> Vec<Observation> {
+        let count = seen.len();
+        let mut of_session: HashMap<(Crowd, PrincipalScope), usize> = HashMap::new();
+        let mut kept = Vec::new();
+        for observation in seen {
+            let query = &observation.query;
+            let crowd = match observation.session {
+                Some(session) => Crowd::Session(session, query.database_tag),
+                None => Crowd::Query(query.key),
+            };
+            let count = of_session.entry((crowd, query.identity.scope)).or_default();
+            *count += 1;
+            if *count <= OBSERVED_OF_SESSION_MAX {
+                kept.push(observation);
+            }
+        }
+        self.note_observed(ObservationWord::Crowded, count - kept.len());
+        kept
     }
 
     /// In a task of its own: an owner that is silent keeps nobody else's waiting.
