@@ -12,6 +12,7 @@ use crate::{at, form, node, pattern, query};
 const COUNTS_PER_STEP: u32 = 4;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what it costs is the question")]
 fn a_large_model_is_counted_and_told_in_bounded_time() {
     let patterns = if cfg!(debug_assertions) { 20_000_u64 } else { 100_000 };
     let steps = 5 * patterns / 2;
