@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::limits::{OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX};
+use hopcache_core::limits::{OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
@@ -298,14 +298,46 @@ async fn observing_costs_little() {
 #[tokio::test(start_paused = true)]
 async fn a_crowded_session_is_thinned_out() {
     let world = learning_world(1, 79, &policy());
-    let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
-    let outcome = ask(&world, 0, &asked).await;
+    let asked: Vec<Ask> = (0..100)
+        .map(|number| {
+            of_session(&world, 1, "alice", ("neo4j", &format!("MATCH (a) RETURN a, {number} AS n")))
+        })
+        .collect();
+    let outcome = ask(&world, 0, &asked[0]).await;
     world.pass(1_000).await;
-    for _ in 0..100 {
-        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+    for asked in &asked {
+        world.nodes[0].engine.observe(asked, &outcome, sim_now());
     }
     world.pass(1_000).await;
     assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 100 - OBSERVED_OF_SESSION_MAX);
+    // The same query over and over is observed once in a round.
+    for _ in 0..50 {
+        world.nodes[0].engine.observe(&asked[0], &outcome, sim_now());
+    }
+    world.pass(1_000).await;
+    assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 149 - OBSERVED_OF_SESSION_MAX);
+}
+
+/// Must show 9 of issue 7: of more sessions than a node can learn from beside its hits some are, the same ones each time.
+#[tokio::test(start_paused = true)]
+async fn of_many_sessions_some_are_learned_from_wholly() {
+    let world = learning_world(1, 81, &policy());
+    let outcome = ask(&world, 0, &world.ask_as(FIRST, "carol")).await;
+    world.pass(1_000).await;
+    let before = observed(&world, ObservationWord::Taken);
+    for text in [FIRST, SECOND] {
+        for session in 0..=u8::MAX {
+            let mut asked = of_session(&world, 0, "alice", ("neo4j", text));
+            // Tags are digests: spread over all there are.
+            asked.session = Some(SessionTag([session; 16]));
+            world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        }
+        world.pass(1_000).await;
+    }
+    let taken = (observed(&world, ObservationWord::Taken) - before) as usize;
+    assert!((OBSERVED_IN_ROUND_MAX..=3 * OBSERVED_IN_ROUND_MAX).contains(&taken), "{taken} of two rounds");
+    let steps = observed(&world, ObservationWord::Learned) as usize;
+    assert_eq!(steps, taken / 2, "each of them in both rounds");
 }
 
 /// `prefetch.enabled = false` turns off observing too.

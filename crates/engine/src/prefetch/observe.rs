@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, PrincipalScope, QueryKey};
 use hopcache_core::limits::{
-    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
-    OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
+    OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX,
+    OBSERVED_QUERY_BYTES_MAX, OBSERVED_TELL_MS, OBSERVED_TELLS_AT_A_TIME,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
@@ -33,6 +33,12 @@ use crate::ports::PeerError;
 enum Crowd {
     Session(SessionTag, DatabaseTag),
     Query(QueryKey),
+}
+
+/// A session's lot, or a query's: both are digests, so each is as likely as any other.
+fn lot(observation: &Observation) -> u64 {
+    let digest = observation.session.as_ref().map_or(&observation.query.key.0[..], |session| &session.0[..]);
+    digest.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
 /// What was seen and not told yet.
@@ -130,11 +136,12 @@ impl Engine {
         }
     }
 
-    /// The first ones of each session, or of each query without one. Before anything is digested: a node that answers tens of
-    /// thousands of hits a second leaves most of them out here, for a look-up each.
+    /// What one round is learned from: the first ones of each session, or of each query without one, no query of a session
+    /// twice, and of many sessions some. What is made of an observation costs some tens of microseconds, three times as
+    /// much as a hit, so a node that answers tens of thousands a second leaves most out; before anything is digested.
     fn thinned_out(&self, seen: Vec<Observation>) -> Vec<Observation> {
         let count = seen.len();
-        let mut of_session: HashMap<(Crowd, PrincipalScope), usize> = HashMap::new();
+        let mut of_crowd: HashMap<(Crowd, PrincipalScope), Vec<QueryKey>> = HashMap::new();
         let mut kept = Vec::new();
         for observation in seen {
             let query = &observation.query;
@@ -142,11 +149,18 @@ impl Engine {
                 Some(session) => Crowd::Session(session, query.database_tag),
                 None => Crowd::Query(query.key),
             };
-            let count = of_session.entry((crowd, query.identity.scope)).or_default();
-            *count += 1;
-            if *count <= OBSERVED_OF_SESSION_MAX {
+            let asked = of_crowd.entry((crowd, query.identity.scope)).or_default();
+            if asked.len() < OBSERVED_OF_SESSION_MAX && !asked.contains(&query.key) {
+                asked.push(query.key);
                 kept.push(observation);
             }
+        }
+        let many = kept.len();
+        if many > OBSERVED_IN_ROUND_MAX {
+            // By lot, the same in every round: all of some sessions is learned from, not some of all.
+            let share = u64::MAX / many as u64 * OBSERVED_IN_ROUND_MAX as u64;
+            kept.retain(|observation| lot(observation) <= share);
+            kept.truncate(2 * OBSERVED_IN_ROUND_MAX);
         }
         self.note_observed(ObservationWord::Crowded, count - kept.len());
         kept
