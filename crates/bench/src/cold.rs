@@ -15,7 +15,7 @@ use crate::bolt_proxy::BoltProxy;
 use crate::cold_clients::Seen;
 use crate::hit::tempdir;
 use crate::neo4j;
-use crate::process::{ClusterPlan, hopcache_binary, start_cluster, start_redis};
+use crate::process::{ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis};
 use crate::report::Report;
 
 /// Options of the cold-key benchmark.
@@ -57,7 +57,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let (_redis, redis_addr) = start_redis(&dir)?;
     let common = format!(
-        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n",
+        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"redis://{redis_addr}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
         proxy.addr()
     );
     let binary = hopcache_binary()?;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::load::{Connection, closed_loop, query_request};
-use crate::process::{ClusterPlan, Process, get, hopcache_binary, start_cluster, start_redis, wait_until};
+use crate::process::{
+    ClusterPlan, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, wait_until,
+};
 use crate::report::{Report, Spread};
 
 /// Options of the hit benchmark.
@@ -30,9 +32,24 @@ pub(crate) struct Options {
     /// Another build of hopcache, measured in the same rounds.
     #[arg(long, value_name = "BINARY")]
     against: Option<PathBuf>,
+    /// Prefetch at the nodes of this build: off is for comparison.
+    #[arg(long, value_enum, default_value_t = Prefetch::On)]
+    prefetch: Prefetch,
+    /// Each connection is a session, which its requests name; else they belong to their address.
+    #[arg(long)]
+    sessions: bool,
     /// Where the report is kept.
     #[arg(long)]
     out: Option<PathBuf>,
+}
+
+/// Whether nodes prefetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Prefetch {
+    /// As by default.
+    On,
+    /// Nothing is observed.
+    Off,
 }
 
 /// About 1 KB of JSON.
@@ -66,10 +83,12 @@ impl Arm {
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let dir = tempdir()?;
     let (redis, redis_addr) = start_redis(&dir)?;
-    let subject = Subject::start("", &hopcache_binary()?, &dir, redis_addr, options.connections).await?;
+    let more = if options.prefetch == Prefetch::Off { PREFETCH_OFF } else { "" };
+    let plan = (options.connections, options.sessions);
+    let subject = Subject::start(("", more), &hopcache_binary()?, &dir, redis_addr, plan).await?;
     let (bare, bare_addr) = start_bare(&dir, &subject.body)?;
     let body_len = subject.body.len();
-    let mut arms = vec![Arm::new("bare axum handler".to_owned(), bare_addr, subject.one(), Vec::new())];
+    let mut arms = vec![Arm::new("bare axum handler".to_owned(), bare_addr, subject.one.clone(), Vec::new())];
     arms.extend(subject.arms());
     let mut processes = subject.processes;
     processes.push(bare);
@@ -80,7 +99,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         std::fs::create_dir_all(&dir)?;
         let (redis, addr) = start_redis(&dir)?;
         other_redis = Some(redis);
-        let other = Subject::start(", the other build", binary, &dir, addr, options.connections).await?;
+        let other = Subject::start((", the other build", ""), binary, &dir, addr, plan).await?;
         let before = processes.len();
         arms.extend(other.arms().into_iter().map(|arm| arm.moved(before)));
         processes.extend(other.processes);
@@ -126,30 +145,36 @@ struct Subject {
     admins: Vec<SocketAddr>,
     owner: usize,
     body: Vec<u8>,
+    /// The same query, for each connection.
+    one: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
+}
+
+/// The line that names a connection's session, if they are sessions.
+fn header(are_sessions: bool, connection: usize) -> String {
+    if are_sessions { format!("hopcache-session: connection {connection}\r\n") } else { String::new() }
 }
 
 impl Subject {
     async fn start(
-        name: &'static str,
+        (name, more): (&'static str, &str),
         binary: &Path,
         dir: &Path,
         redis: SocketAddr,
-        keys: usize,
+        (keys, are_sessions): (usize, bool),
     ) -> anyhow::Result<Self> {
-        let common =
-            format!("[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n");
+        let common = format!(
+            "[store]\nuri = \"redis://{redis}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n{more}"
+        );
         let nodes = start_cluster(&ClusterPlan { binary, dir, common: &common, node: "" }, 2).await?;
         let clients: Vec<_> = nodes.iter().map(|(_, addrs)| addrs.client).collect();
         let (owner, body) = find_owner(&clients, &query_request(STATEMENT, 0, "")).await?;
-        let many = keys_forwarded(clients[1 - owner], keys).await?;
+        let one =
+            (0..keys).map(|number| query_request(STATEMENT, 0, &header(are_sessions, number))).collect();
+        let many = keys_forwarded(clients[1 - owner], keys, are_sessions).await?;
         let admins = nodes.iter().map(|(_, addrs)| addrs.admin).collect();
         let processes = nodes.into_iter().map(|(process, _)| process).collect();
-        Ok(Self { name, processes, clients, admins, owner, body, many })
-    }
-
-    fn one(&self) -> Vec<Vec<u8>> {
-        vec![query_request(STATEMENT, 0, "")]
+        Ok(Self { name, processes, clients, admins, owner, body, one, many })
     }
 
     fn arms(&self) -> Vec<Arm> {
@@ -158,8 +183,8 @@ impl Subject {
             Arm::new(format!("{what}{}", self.name), self.clients[node], requests, processes)
         };
         vec![
-            arm("hit on the owner", owner, self.one(), vec![owner]),
-            arm("forwarded hit, one key", other, self.one(), vec![owner, other]),
+            arm("hit on the owner", owner, self.one.clone(), vec![owner]),
+            arm("forwarded hit, one key", other, self.one.clone(), vec![owner, other]),
             arm("forwarded hit, a key for each connection", other, self.many.clone(), vec![owner, other]),
         ]
     }
@@ -211,11 +236,11 @@ fn tell(report: &mut Report, arms: &[Arm]) {
 
 /// Requests for as many different keys, cached, that the node at `entry` forwards to the other one:
 /// none of them can share a forward with another connection's.
-async fn keys_forwarded(entry: SocketAddr, keys: usize) -> anyhow::Result<Vec<Vec<u8>>> {
+async fn keys_forwarded(entry: SocketAddr, keys: usize, are_sessions: bool) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut connection = Connection::open(entry).await?;
     let mut found = Vec::new();
     for n in 1..100 * keys {
-        let request = query_request(STATEMENT, n, "");
+        let request = query_request(STATEMENT, n, &header(are_sessions, found.len()));
         connection.ask(&request).await?;
         if connection.ask(&request).await?.head.contains("fwd=miss; detail=owner") {
             found.push(request);

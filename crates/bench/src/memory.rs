@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use crate::bolt_origin::BoltOrigin;
 use crate::hit::tempdir;
 use crate::load::{Connection, query_request};
-use crate::process::{ClusterPlan, get, hopcache_binary, start_cluster, start_redis};
+use crate::process::{ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis};
 use crate::report::Report;
 
 /// Options of the memory benchmark.
@@ -63,7 +63,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         _ => start_redis(&dir).map(|(process, addr)| (Some(process), format!("redis://{addr}")))?,
     };
     let common = format!(
-        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n",
+        "[origin]\nuri = \"bolt://{}\"\n[store]\nuri = \"{store}\"\n[entry]\nttl = \"1h\"\n[log]\nlevel = \"warn\"\n{PREFETCH_OFF}",
         origin.addr()
     );
     let binary = options.binary.clone().map_or_else(hopcache_binary, Ok)?;

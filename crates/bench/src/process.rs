@@ -107,6 +107,10 @@ pub(crate) fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Pro
         .context("redis-server is needed: apt-get install redis-server")
 }
 
+/// For what counts runs at the origin or bytes of entries against a promise: a prefetch is a run that nobody asked for, and
+/// its entry one that nobody sent. `hit` measures with it on, as users have it; `soak` counts its runs on both sides.
+pub(crate) const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
+
 /// What a benchmark's nodes share.
 pub(crate) struct ClusterPlan<'a> {
     /// The hopcache binary.

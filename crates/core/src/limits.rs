@@ -21,6 +21,8 @@
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
 //! | observed requests | [`OBSERVATIONS_MAX`] and [`LESSONS_MAX`] × [`OBSERVED_QUERY_BYTES_MAX`] × 2 = 64 MiB that wait, most of them copies of requests; sessions [`SESSIONS_BYTES_MAX`] = 16 MiB; [`FIELDS_KEPT_MAX`] × 16 KiB = 16 MiB of fields; anchors [`ANCHORS_MAX`] × [`ANCHOR_QUERIES_MAX`] × 2 × [`OBSERVED_QUERY_BYTES_MAX`] = 32 MiB |
 //! | what was learned | see `limits/learning.rs`: 33 MiB by default |
+//! | launched prefetches | [`PREFETCH_TICKETS_MAX`] × 300 bytes beside their copies = 1.2 MiB; [`PREFETCH_BACKOFF_KEYS_MAX`] failed ones × 100 bytes |
+//! | what learning remembers of the last moments | [`ORDERED_MAX`] orders, [`FEEDBACK_MAX`] notes and [`WIDTHS_MAX`] widths × about 150 bytes = 2 MiB; [`REFUSED_FORMS_MAX`] forms; [`MEMBERS_MAX`] tellers |
 //! | followers | [`FOLLOWERS_MAX`] of one flight share one body |
 //!
 //! Not bounded in bytes here: answers of peers on their way between nodes (each at most

@@ -9,13 +9,14 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
+use hopcache_engine::ask::SessionTag;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
@@ -31,6 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::descriptors::{is_shortage, sheds_max};
 use crate::farewell::{Unserved, asked, linger, say};
+use crate::front::ask::SESSION;
 use crate::patience::{Patience, Patient, Turn};
 
 /// Bounds of one listener.
@@ -42,14 +44,33 @@ pub struct ListenerBounds {
     pub patience: Patience,
     /// Bytes of a request's head at the most.
     pub head_bytes_max: usize,
-    /// Whether each request says from which address it came ([`ClientAddr`]).
+    /// Whether each request that names no session says on whose connection it came ([`ClientAddr`]).
     pub says_addresses: bool,
 }
 
 /// The address at the other end of a request's connection: the client's, or that of whatever stands before us. No header
-/// changes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientAddr(pub IpAddr);
+/// changes it. One for all requests of a connection, so that what it stands for is digested once.
+#[derive(Debug, Clone)]
+pub struct ClientAddr(Arc<Connected>);
+
+#[derive(Debug)]
+struct Connected {
+    addr: IpAddr,
+    session: OnceLock<SessionTag>,
+}
+
+impl ClientAddr {
+    /// Of a connection that was just made.
+    #[must_use]
+    pub fn new(addr: IpAddr) -> Self {
+        Self(Arc::new(Connected { addr, session: OnceLock::new() }))
+    }
+
+    /// The session that it stands for, which `digest` makes of it the first time.
+    pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
+        *self.0.session.get_or_init(|| digest(self.0.addr))
+    }
+}
 
 /// What a listener says to those whom no service answers, and who hears of them.
 #[derive(Clone)]
@@ -182,9 +203,13 @@ where
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     let addr = bounds.says_addresses.then(|| stream.peer_addr().ok()).flatten();
+    let addr = addr.map(|addr| ClientAddr::new(addr.ip()));
     service_fn(move |mut request: Request<Incoming>| {
-        if let Some(addr) = addr {
-            request.extensions_mut().insert(ClientAddr(addr.ip()));
+        // Three allocations: not for who says its session.
+        if let Some(addr) = &addr
+            && !request.headers().contains_key(&SESSION)
+        {
+            request.extensions_mut().insert(addr.clone());
         }
         service.call(request)
     })

@@ -14,7 +14,9 @@ use crate::bolt_origin::BoltOrigin;
 use crate::bolt_proxy::BoltProxy;
 use crate::hit::tempdir;
 use crate::load::{Connection, post};
-use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis};
+use crate::process::{
+    ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis,
+};
 use crate::{metrics, neo4j};
 
 /// Nodes of a measurement that does not say otherwise.
@@ -159,6 +161,10 @@ fn configuration(plan: &Plan, uri: &str, redis: SocketAddr) -> String {
     let _ = writeln!(text, "[store]\nuri = \"redis://{redis}\"");
     let _ = writeln!(text, "[entry]\nttl = \"{}ms\"\nttl_jitter = {:?}", plan.ttl.as_millis(), plan.jitter);
     let _ = writeln!(text, "{}{}[log]\nlevel = \"warn\"", plan.entry, plan.sections);
+    // Runs are what arms are compared by: who does not measure prefetch has none.
+    if !plan.sections.contains("[prefetch]") {
+        text.push_str(PREFETCH_OFF);
+    }
     text
 }
 

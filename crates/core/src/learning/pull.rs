@@ -25,30 +25,61 @@ const BITS_MAX: u32 = PULL_BUCKETS_MAX.ilog2();
 const _: () = assert!(1 << BITS_MAX == PULL_BUCKETS_MAX);
 
 /// The sums of the finest ranges, kept up to date source by source, and the sources whose slots have changed since: they are
-/// summed up again a bounded number at a time, so that no answer takes long. Until then their ranges differ from
-/// others', which costs some slots that are sent though they are known.
+/// summed up again a bounded number at a time, so that no answer takes long. Until then their ranges are taken to differ
+/// from others', which costs some slots that are sent though they are known.
 #[derive(Debug)]
 pub(super) struct Prints {
     /// Patterns', then queries'.
     sums: Vec<u64>,
-    pub(super) stale: BTreeSet<SourceId>,
+    stale: BTreeSet<SourceId>,
+    /// How many of them are in each range.
+    stale_in: Vec<u32>,
 }
 
 impl Prints {
     pub(super) fn new() -> Self {
-        Self { sums: vec![0; 2 * PULL_BUCKETS_MAX], stale: BTreeSet::new() }
+        let ranges = 2 * PULL_BUCKETS_MAX;
+        Self { sums: vec![0; ranges], stale: BTreeSet::new(), stale_in: vec![0; ranges] }
+    }
+
+    fn range_of(source: SourceId) -> usize {
+        let range = (source.tag() >> (64 - BITS_MAX)) as usize;
+        if source.is_pattern() { range } else { range + PULL_BUCKETS_MAX }
     }
 
     fn sum(&mut self, source: SourceId) -> Option<&mut u64> {
-        let range = (source.tag() >> (64 - BITS_MAX)) as usize;
-        self.sums.get_mut(if source.is_pattern() { range } else { range + PULL_BUCKETS_MAX })
+        self.sums.get_mut(Self::range_of(source))
+    }
+
+    /// A source that is new, or is not in its sum any more.
+    pub(super) fn is_stale(&mut self, source: SourceId) {
+        if self.stale.insert(source)
+            && let Some(count) = self.stale_in.get_mut(Self::range_of(source))
+        {
+            *count += 1;
+        }
+    }
+
+    /// The next source that is to be summed up.
+    pub(super) fn next_stale(&mut self) -> Option<SourceId> {
+        let source = self.stale.first().copied()?;
+        self.was_stale(source);
+        Some(source)
+    }
+
+    fn was_stale(&mut self, source: SourceId) {
+        if self.stale.remove(&source)
+            && let Some(count) = self.stale_in.get_mut(Self::range_of(source))
+        {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// A source's slots are about to change, or have; `print` is what is in the sum of it.
     pub(super) fn changed(&mut self, source: SourceId, print: &mut Option<u64>) {
         if let Some(print) = print.take() {
             self.take(source, print);
-            self.stale.insert(source);
+            self.is_stale(source);
         }
     }
 
@@ -56,7 +87,7 @@ impl Prints {
     pub(super) fn gone(&mut self, source: SourceId, print: Option<u64>) {
         match print {
             Some(print) => self.take(source, print),
-            None => drop(self.stale.remove(&source)),
+            None => self.was_stale(source),
         }
     }
 
@@ -113,13 +144,20 @@ impl Digest {
         }
     }
 
-    /// The sources of each range in which `other`, with the same ranges, has something else, in their order.
+    /// The sources of each range in which `other`, with the same ranges, may have something else, in their order.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Self,
+        prints: &Prints,
     ) -> impl Iterator<Item = RangeInclusive<SourceId>> + 'a {
-        let sums = self.sums.iter().zip(&other.sums).enumerate();
-        sums.filter(|(_, (mine, theirs))| mine != theirs).map(|(range, _)| {
+        let mut are_stale = vec![false; self.sums.len()];
+        for (range, _) in prints.stale_in.iter().enumerate().filter(|(_, count)| **count > 0) {
+            if let Some(is_stale) = are_stale.get_mut(range >> (BITS_MAX - self.bits)) {
+                *is_stale = true;
+            }
+        }
+        let sums = self.sums.iter().zip(&other.sums).zip(are_stale).enumerate();
+        sums.filter(|(_, ((mine, theirs), is_stale))| mine != theirs || *is_stale).map(|(range, _)| {
             let first = ((range % (1 << self.bits)) as u64) << (64 - self.bits);
             let last = first | (u64::MAX >> self.bits);
             if range < 1 << self.bits {

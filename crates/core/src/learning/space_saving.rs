@@ -8,8 +8,7 @@
 //! What other nodes say is kept apart: it finds room only by more weight than the least has, and never takes the last
 //! half of the places from keys that this node saw itself (F14). Decides nothing else about the keys.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy)]
 struct Counter {
@@ -35,8 +34,7 @@ pub enum Offered<K> {
 #[derive(Debug)]
 pub struct SpaceSaving<K> {
     places: usize,
-    /// Hashed with a key of its own: looked up with every sighting, and never gone through in an order that shows.
-    counters: HashMap<K, Counter>,
+    counters: BTreeMap<K, Counter>,
     /// The same by weight: those that this node saw, and those that it only heard of.
     own: BTreeSet<(u64, K)>,
     heard: BTreeSet<(u64, K)>,
@@ -47,12 +45,12 @@ const fn order(weight: f64) -> u64 {
     weight.to_bits()
 }
 
-impl<K: Ord + Hash + Copy> SpaceSaving<K> {
+impl<K: Ord + Copy> SpaceSaving<K> {
     /// Room for `places` keys, for one at least.
     #[must_use]
     pub fn new(places: usize) -> Self {
         let places = places.max(1);
-        Self { places, counters: HashMap::new(), own: BTreeSet::new(), heard: BTreeSet::new() }
+        Self { places, counters: BTreeMap::new(), own: BTreeSet::new(), heard: BTreeSet::new() }
     }
 
     /// How many keys there are.

@@ -10,6 +10,7 @@ mod aging;
 mod algebra;
 mod bounds;
 mod cluster;
+mod cost;
 mod hostile;
 mod saving;
 #[cfg(hopcache_seeded)]

@@ -137,6 +137,7 @@ mod tests {
             MonoTime(1_000_000)
         }
 
+        // tidy: poll interval; nobody calls it
         fn sleep(&self, _: Millis) -> BoxFuture<'static, ()> {
             std::future::pending().boxed()
         }

@@ -60,10 +60,12 @@ pub struct LearningSizes {
     pub sessions: usize,
     /// Observations that wait: to be told, or to be learned from.
     pub waiting: usize,
-    /// What is remembered beside that: anchors, fields, orders of the last moment, notes on launches.
+    /// What is remembered beside that: anchors, fields, orders of the last moment, notes on launches, the nodes that tell.
     pub remembered: usize,
-    /// Bytes of counts and definitions.
+    /// Bytes of counts and definitions, as estimated.
     pub bytes: usize,
+    /// Bytes of the queries that sessions remember.
+    pub session_bytes: usize,
 }
 
 impl Engine {
@@ -119,8 +121,10 @@ impl Engine {
                 + lessons.patterns.lock().len()
                 + lessons.fields.len()
                 + self.learning.considering.len()
+                + lessons.tellers()
                 + self.learning.feedback.len(),
             bytes: model.bytes,
+            session_bytes: lessons.session_bytes(),
         }
     }
 

@@ -119,6 +119,14 @@ impl Lessons {
     pub(super) fn sessions(&self) -> usize {
         self.sessions.lock().len()
     }
+
+    pub(super) fn session_bytes(&self) -> usize {
+        self.sessions.lock().bytes()
+    }
+
+    pub(super) fn tellers(&self) -> usize {
+        self.tellers.lock().len()
+    }
 }
 
 impl Engine {

@@ -52,6 +52,8 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         learned_patterns: learned.patterns,
         learned_forms: learned.forms,
         sessions: learned.sessions,
+        learning_bytes: learned.bytes + learned.session_bytes,
+        observations_waiting: learned.waiting,
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: words::PARTS.map(is_degraded),
     });

@@ -34,7 +34,7 @@ use crate::listener::ClientAddr;
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
 /// `Hopcache-Session`.
-const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -204,19 +204,24 @@ impl AskReader {
         if name.len() > SESSION_ID_BYTES_MAX {
             return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
         }
-        let digest = blake3::keyed_hash(&self.session_key, name.as_bytes());
-        Ok(digest.as_bytes().first_chunk().copied().map(SessionTag))
+        // Nobody would ask for it.
+        if !self.engine.policy().prefetch.is_on {
+            return Ok(None);
+        }
+        Ok(Some(tag_of(&blake3::keyed_hash(&self.session_key, name.as_bytes()))))
     }
 
     /// Neither the address nor anything that it could be tried out by without the cluster's key is kept.
     fn session_of_address(&self, head: &Parts) -> Option<SessionTag> {
         let key = self.fallback_key.as_ref()?;
-        let ClientAddr(addr) = head.extensions.get()?;
-        let digest = match addr.to_canonical() {
-            IpAddr::V4(addr) => blake3::keyed_hash(key, &addr.octets()),
-            IpAddr::V6(addr) => blake3::keyed_hash(key, &addr.octets()),
-        };
-        digest.as_bytes().first_chunk().copied().map(SessionTag)
+        let addr: &ClientAddr = head.extensions.get()?;
+        Some(addr.session(|addr| {
+            let digest = match addr.to_canonical() {
+                IpAddr::V4(addr) => blake3::keyed_hash(key, &addr.octets()),
+                IpAddr::V6(addr) => blake3::keyed_hash(key, &addr.octets()),
+            };
+            tag_of(&digest)
+        }))
     }
 
     /// The identity behind credentials. The password goes into the fingerprint, never into the scope.
@@ -234,6 +239,10 @@ impl AskReader {
         let scope = PrincipalScope::of(self.engine.hasher(), scheme, user, impersonated);
         Arc::new(Identity { scope, fingerprint: *hasher.finalize().as_bytes(), credentials })
     }
+}
+
+fn tag_of(digest: &blake3::Hash) -> SessionTag {
+    SessionTag(digest.as_bytes().first_chunk().copied().unwrap_or_default())
 }
 
 /// The request's trace context, if it is of the form that W3C gives it.

@@ -112,5 +112,7 @@ metrics! {
     LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns of which this node knows what follows them, learned here or by others.";
     LEARNED_FORMS = "hopcache_learned_forms": "Next queries that this node knows how to run, exact ones and templates.";
     SESSIONS = "hopcache_sessions": "Sessions of which this node is the owner and remembers the last queries.";
+    LEARNING_BYTES = "hopcache_learning_bytes": "Bytes of what this node has learned or heard (counts and definitions, as estimated) and of the queries that its sessions remember.";
+    OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node: to be told to the owners of their sessions, or to be learned from.";
     DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
 }

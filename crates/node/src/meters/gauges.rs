@@ -36,6 +36,10 @@ pub struct Readings {
     pub learned_forms: usize,
     /// Sessions that this node owns.
     pub sessions: usize,
+    /// Bytes of what was learned and of what sessions remember.
+    pub learning_bytes: usize,
+    /// Observations that wait.
+    pub observations_waiting: usize,
     /// Log lines lost so far.
     pub log_lines_dropped: u64,
     /// Which of [`words::PARTS`] are degraded.
@@ -57,6 +61,8 @@ pub(super) struct Gauges {
     learned_patterns: Gauge,
     learned_forms: Gauge,
     sessions: Gauge,
+    learning_bytes: Gauge,
+    observations_waiting: Gauge,
     log_lines_dropped: Counter,
     degraded: [Gauge; words::PARTS.len()],
 }
@@ -78,6 +84,8 @@ impl Gauges {
             learned_patterns: defined::LEARNED_PATTERNS.gauge(),
             learned_forms: defined::LEARNED_FORMS.gauge(),
             sessions: defined::SESSIONS.gauge(),
+            learning_bytes: defined::LEARNING_BYTES.gauge(),
+            observations_waiting: defined::OBSERVATIONS_WAITING.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
@@ -99,6 +107,8 @@ impl Gauges {
         self.learned_patterns.set(now.learned_patterns as f64);
         self.learned_forms.set(now.learned_forms as f64);
         self.sessions.set(now.sessions as f64);
+        self.learning_bytes.set(now.learning_bytes as f64);
+        self.observations_waiting.set(now.observations_waiting as f64);
         self.log_lines_dropped.absolute(now.log_lines_dropped);
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));

@@ -63,7 +63,7 @@ impl Successors {
     pub(super) fn sum_up_changed(&mut self, now: MonoTime) {
         let table = &mut self.table;
         for _ in 0..PULL_PRINTS_PER_CALL {
-            let Some(source) = table.prints.stale.pop_first() else { break };
+            let Some(source) = table.prints.next_stale() else { break };
             let Some(held) = table.sources.get_mut(&source) else { continue };
             let print = print(source, held, &table.lives, now);
             held.print = Some(print);
@@ -89,7 +89,7 @@ impl Successors {
                 Name::Pattern(tag) => page.text(*tag, bytes),
             };
         }
-        let rest = mine.differing(digest).filter_map(|range| {
+        let rest = mine.differing(digest, &self.table.prints).filter_map(|range| {
             let (first, last) = range.into_inner();
             let first = digest.from.map_or(first, |from| first.max(from));
             (first <= last).then_some(first..=last)

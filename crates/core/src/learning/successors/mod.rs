@@ -147,7 +147,7 @@ impl Successors {
     /// An observation of `source` has settled. Counts whether something followed or not.
     pub fn saw(&mut self, source: SourceId, now: MonoTime) {
         self.sightings = self.sightings.wrapping_add(1);
-        if self.sightings % SWEEP_EVERY_SIGHTINGS == 0 {
+        if self.sightings.is_multiple_of(SWEEP_EVERY_SIGHTINGS) {
             self.table.sweep(SWEEP_SOURCES_OF_SIGHTINGS, now);
         }
         self.add(source, FormId::ANY, Event::Seen, now);

@@ -193,7 +193,7 @@ impl Table {
         }
         self.rows += 1;
         self.sources.insert(source, Source::new());
-        self.prints.stale.insert(source);
+        self.prints.is_stale(source);
         true
     }
 
