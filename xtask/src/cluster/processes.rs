@@ -273,7 +273,7 @@ impl Processes {
             }
         }
         let arrow = if is_one_way { "→" } else { "↔" };
-        println!("cut {member} {arrow} {other}; undo with `cargo xtask cluster heal`");
+        println!("cut {} {arrow} {other}; undo with `cargo xtask cluster heal`", NODES[node]);
         Ok(())
     }
 
