@@ -106,10 +106,13 @@ impl Standing {
         if let Some(advice) = own_login::trouble(&*self.origin) {
             parts.push(("origin", advice.into()));
         }
+        if let Some(why) = self.members_missed() {
+            parts.push(("members", why.into()));
+        }
         let left_out = self.engine.peers_left_out();
         if !left_out.is_empty() {
-            let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
-            parts.push(("peer", format!("requests leave out {}: it failed them", names.join(", ")).into()));
+            let names = listed(&left_out);
+            parts.push(("peer", format!("requests leave out {names}: it failed them").into()));
         }
         if self.engine.is_shedding() {
             parts.push((
@@ -122,6 +125,28 @@ impl Standing {
         }
         parts
     }
+}
+
+impl Standing {
+    /// Who should be there and is not, or sees another cluster than this node does.
+    fn members_missed(&self) -> Option<String> {
+        let (missing, disagreeing) = (self.members.missing(), self.members.disagreeing());
+        let missing = (!missing.is_empty()).then(|| {
+            format!(
+                "{} did not say goodbye and cannot be reached: start it, or mend the network",
+                listed(&missing)
+            )
+        });
+        let disagreeing = (!disagreeing.is_empty())
+            .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
+        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+fn listed(names: &[NodeName]) -> String {
+    let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+    names.join(", ")
 }
 
 /// A running node.
