@@ -18,7 +18,7 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase, Weight};
-use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
@@ -50,7 +50,7 @@ use crate::peer::client::PeerClient;
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
-use crate::routing::{MemberRouting, Members, ring_of};
+use crate::routing::{MemberRouting, Members, listed, ring_of};
 use crate::store::trouble::Trouble;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
@@ -106,13 +106,12 @@ impl Standing {
         if let Some(advice) = own_login::trouble(&*self.origin) {
             parts.push(("origin", advice.into()));
         }
-        if let Some(why) = self.members_missed() {
+        if let Some(why) = self.members.trouble() {
             parts.push(("members", why.into()));
         }
         let left_out = self.engine.peers_left_out();
         if !left_out.is_empty() {
-            let names = listed(&left_out);
-            parts.push(("peer", format!("requests leave out {names}: it failed them").into()));
+            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
         }
         if self.engine.is_shedding() {
             parts.push((
@@ -125,28 +124,6 @@ impl Standing {
         }
         parts
     }
-}
-
-impl Standing {
-    /// Who should be there and is not, or sees another cluster than this node does.
-    fn members_missed(&self) -> Option<String> {
-        let (missing, disagreeing) = (self.members.missing(), self.members.disagreeing());
-        let missing = (!missing.is_empty()).then(|| {
-            format!(
-                "{} did not say goodbye and cannot be reached: start it, or mend the network",
-                listed(&missing)
-            )
-        });
-        let disagreeing = (!disagreeing.is_empty())
-            .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
-        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
-        (!said.is_empty()).then(|| said.join("; "))
-    }
-}
-
-fn listed(names: &[NodeName]) -> String {
-    let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
-    names.join(", ")
 }
 
 /// A running node.

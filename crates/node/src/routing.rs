@@ -46,6 +46,26 @@ impl Members {
         };
         view.members.iter().filter(differs).map(|member| member.name.clone()).collect()
     }
+
+    /// Who should be there and is not, or sees another cluster than this node does, in words for the operator.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let (missing, disagreeing) = (self.missing(), self.disagreeing());
+        let missing = (!missing.is_empty()).then(|| {
+            let names = listed(&missing);
+            format!("{names} did not say goodbye and cannot be reached: start it, or mend the network")
+        });
+        let disagreeing = (!disagreeing.is_empty())
+            .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
+        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// Names as they stand in a sentence.
+pub(crate) fn listed(names: &[NodeName]) -> String {
+    let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+    names.join(", ")
 }
 
 /// The engine's view of the members.
