@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 92] = [
+pub const OUTCOMES: [&str; 93] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -55,6 +55,7 @@ pub const OUTCOMES: [&str; 92] = [
     "failure not-cached",
     "failure bad-result",
     "failure held-back",
+    "failure leaving",
     "run miss",
     "run refresh",
     "run write",
@@ -157,7 +158,8 @@ pub const FAULTS: [&str; 38] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 4] = [
+pub const EXCLUDED: [(&str, &str); 5] = [
+    ("failure leaving", "clients are turned away by the end of a process: tests/living/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
     (
@@ -342,6 +344,7 @@ const fn word_of_failure(kind: &FailureKind) -> &'static str {
         FailureKind::NotCached => "failure not-cached",
         FailureKind::BadResult => "failure bad-result",
         FailureKind::HeldBack { .. } => "failure held-back",
+        FailureKind::Leaving => "failure leaving",
     }
 }
 

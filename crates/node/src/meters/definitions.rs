@@ -101,5 +101,5 @@ metrics! {
     ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
-    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
+    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), where members are missing or have another ring, or where load was shed or retries refused in the last seconds.";
 }
