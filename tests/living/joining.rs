@@ -93,7 +93,7 @@ async fn with_the_store_down_what_moves_comes_from_its_former_owner() {
     assert_eq!(runs, keys(), "a key that moved was run again");
 }
 
-/// F20: a store that lost its data, and a node that joins.
+/// F15: a store that lost its data, and a node that joins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_store_that_lost_its_data_what_moves_comes_from_its_former_owner() {
     const READ: &str = "RETURN $k AS k, 'store empty' AS what";
@@ -112,7 +112,7 @@ async fn with_a_store_that_lost_its_data_what_moves_comes_from_its_former_owner(
     }
     let fetched = cluster.nodes[3].metric("hopcache_handover_total", "\"fetched\"").await.unwrap_or(0.0);
     say(&format!(
-        "F20: joined after the store lost {lost} entries: {fetched} keys fetched, {} runs",
+        "F15: joined after the store lost {lost} entries: {fetched} keys fetched, {} runs",
         cluster.proxy.runs("store empty")
     ));
     assert!(stored > 0 && fetched >= 1.0);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::balancer::{Asked, Balancer};
-use crate::support::cluster::{Cluster, Plan};
+use crate::support::cluster::{Cluster, OwnLabel, Plan};
 use crate::support::{http, say, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -95,6 +95,78 @@ async fn a_flight_that_is_too_long_is_handed_on() {
     assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
 }
 
+/// F12: a run that takes longer than the node has, and as long at the new owner. Who waits at the leaving node itself is told
+/// to ask again before it ends, of a write that it may have been carried out; other nodes' clients get the value. No
+/// connection ends without an answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_clients_that_cannot_be_answered_in_time_are_told_so() {
+    const READ: &str = "RETURN $k AS k, 'longer than drain' AS what";
+    let mut cluster = Cluster::of(Plan { drain: "3s", ..Plan::default() }).await;
+    let parameters = cluster.owned_by(0, READ).await;
+    let label = OwnLabel::new("Leaving");
+    let write = format!("CREATE (n:{} {{what: 'longer than drain'}}) RETURN n.what AS what", label.0);
+    cluster.proxy.delay_runs("longer than drain", Duration::from_secs(7));
+    let [own, _, _] = cluster.clients()[..] else { unreachable!("three nodes") };
+    let read = http::query(READ, &parameters);
+    let mut clients = vec![(own, read.clone()); 10];
+    clients.push((own, http::query(&write, &json!({}))));
+    clients.extend(cluster.clients().into_iter().skip(1).map(|addr| (addr, read.clone())));
+    let crowd = tokio::spawn(http::crowd(clients));
+    // One more that has not even sent its whole request.
+    let half = read[..read.len() - 5].to_vec();
+    let unread = tokio::spawn(async move { http::talk(own, &half, Duration::from_secs(10)).await });
+    assert!(cluster.proxy.wait_until("longer than drain", PATIENCE, |runs| runs.len() == 2).await);
+    cluster.nodes[0].signal("TERM");
+    let told = Instant::now();
+    let status = cluster.nodes[0].exit(Duration::from_secs(5)).await;
+    let gone = told.elapsed();
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[0].log());
+    assert!(cluster.nodes[0].log().contains("flights are handed on"), "{}", cluster.nodes[0].log());
+    let replies: Vec<_> = crowd.await.unwrap().into_iter().map(|reply| reply.expect("an answer")).collect();
+    let unread = unread.await.unwrap();
+    let unread = unread.replies();
+    say(&format!(
+        "F12: runs of 7 s, drain 3 s: gone after {} ms; own clients {:?}, unread {:?}, others {:?}",
+        gone.as_millis(),
+        replies[..11].iter().map(|reply| reply.status).collect::<Vec<_>>(),
+        unread.iter().map(|reply| reply.status).collect::<Vec<_>>(),
+        replies[11..].iter().map(|reply| reply.status).collect::<Vec<_>>(),
+    ));
+    assert_eq!(unread.len(), 1, "the connection of half a request was closed without a word");
+    for reply in replies[..11].iter().chain(&unread) {
+        assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply}");
+        assert_eq!(reply.header("connection"), "close", "{reply}");
+        let error = &reply.json()["errors"][0];
+        assert_eq!(error["code"], "Hopcache.TransientError.Leaving", "{reply}");
+    }
+    let in_doubt = |reply: &http::Reply| reply.to_string().contains("may have been carried out");
+    assert!(in_doubt(&replies[10]), "{}", replies[10]);
+    assert!(!replies[..10].iter().chain(&unread).any(in_doubt), "a read is in no doubt");
+    for reply in &replies[11..] {
+        assert_eq!(reply.value(), parameters["k"]);
+    }
+    assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
+}
+
+/// F12: the last node has nobody to send anybody to: who waits for a run that is too long is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_nodes_clients_are_told_before_it_ends() {
+    let mut cluster = Cluster::of(Plan { started: 1, seeded: 1, drain: "2s", ..Plan::default() }).await;
+    cluster.proxy.delay_runs("too long for the last", Duration::from_secs(25));
+    let request = http::query("RETURN 'too long for the last' AS what", &json!({}));
+    let clients = vec![(cluster.nodes[0].addrs.client, request); 3];
+    let crowd = tokio::spawn(http::crowd(clients));
+    assert!(cluster.proxy.wait_until("too long for the last", PATIENCE, |runs| !runs.is_empty()).await);
+    cluster.nodes[0].signal("TERM");
+    let status = cluster.nodes[0].exit(Duration::from_secs(5)).await;
+    assert_eq!(status.code(), Some(0), "{}", cluster.nodes[0].log());
+    for reply in crowd.await.unwrap() {
+        let reply = reply.expect("an answer");
+        assert_eq!(reply.status, 503, "{reply}");
+        assert_eq!(reply.json()["errors"][0]["code"], "Hopcache.TransientError.Leaving", "{reply}");
+    }
+}
+
 /// F12: a flight that ends in time is waited for, by followers here and behind a forward: one run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flight_that_ends_in_time_answers_its_followers() {
@@ -161,6 +233,10 @@ async fn a_flight_that_only_other_nodes_follow_is_waited_for() {
     assert_eq!(status.code(), Some(0), "{log}");
     assert!(!log.contains("flights are handed on") && !log.contains("leaving before"), "{log}");
     assert_eq!(cluster.proxy.runs("others follow"), 1, "the new owner ran what ran already");
+    for node in &cluster.nodes[1..] {
+        let ready = node.admin("/readyz").await.unwrap();
+        assert_eq!(ready.json()["degraded"], json!([]), "who said goodbye is not missed: {ready}");
+    }
     assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");
 }
 

@@ -18,6 +18,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod balanced;
 mod degraded;
 mod joining;
 mod leaving;

@@ -4,6 +4,7 @@ pub mod balancer;
 pub mod bolt_bytes;
 pub mod bolt_proxy;
 pub mod cluster;
+pub mod haproxy;
 pub mod http;
 pub mod load;
 pub mod lone;

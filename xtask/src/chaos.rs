@@ -39,7 +39,8 @@ pub(crate) struct Options {
     /// Requests per second.
     #[arg(long, default_value_t = 200)]
     rate: u32,
-    /// Fails unless every fault happened and every promise was judged where nothing excused it.
+    /// Fails unless every fault happened and every promise was judged where nothing excused it: always so from ten
+    /// minutes on.
     #[arg(long)]
     thorough: bool,
     /// Nodes share no runs: fails unless I1 is found broken.

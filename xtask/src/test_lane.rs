@@ -63,7 +63,9 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     let mut environment = None;
     steps.push(step("services up", || services::up(root).map(|found| environment = Some(found))));
     // An engine that answers already brings none of them.
-    steps.push(step("programs", chaos::programs));
+    steps.push(step("programs", || {
+        chaos::programs().and_then(|()| services::install::missing(&[services::install::HAPROXY]))
+    }));
     let mut started_engine = false;
     steps.push(step("docker engine", || engine::up(root).map(|started| started_engine = started)));
     // Without them tests/containers fails and says so; all other tests still tell what they have to tell.

@@ -71,6 +71,12 @@ impl Connection {
         Ok((head_end, head_end + length))
     }
 
+    /// Whether it stands, as far as this side has heard: nothing was asked, and the other side has not ended it.
+    pub(crate) fn is_open(&self) -> bool {
+        let looked = self.stream.try_read(&mut [0]);
+        looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Whether a byte of the last answer came.
     pub(crate) fn has_heard(&self) -> bool {
         self.filled > 0

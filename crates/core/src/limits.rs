@@ -261,6 +261,8 @@ pub const INVALIDATION_PAGE_LEN_MAX: usize = 200;
 pub const PEER_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX + (64 << 10);
 /// Largest answer of a peer, in bytes: a passed-through result and what travels beside it.
 pub const PEER_ANSWER_BYTES_MAX: usize = PASS_THROUGH_BYTES_MAX + (1 << 20);
+/// Largest answer to a probe, in bytes: who somebody is takes some hundred, and whoever answers may be a stranger.
+pub const PEER_WELCOME_BYTES_MAX: usize = 4 << 10;
 /// Above this many bytes sealing and opening (about 1 ms for each MiB) leave the async workers.
 pub const PEER_SEAL_INLINE_BYTES_MAX: usize = 1 << 20;
 /// Peer sessions one node keeps windows for: twice the members, so that a rolling restart of all fits.

@@ -48,6 +48,7 @@ impl Engine {
                 Err(_) => Answer::Failed(FailureKind::BadResult.into()),
             },
             () = self.ports.clock.sleep(left) => Answer::Failed(FailureKind::DeadlinePassed.into()),
+            () = self.turned_away() => Answer::Failed(FailureKind::Leaving.into()),
         };
         Outcome { answer, how: How::bypass(reason), answered_by: None, key: ask.query.key }
     }

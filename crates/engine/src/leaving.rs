@@ -47,6 +47,8 @@ pub(crate) struct Leaving {
     leads_no_more: AtomicBool,
     /// And those under way are dropped.
     handed_on: CancellationToken,
+    /// Whoever waits still is told to go elsewhere: the node ends.
+    turned_away: CancellationToken,
     /// Requests that other nodes sent and wait for.
     pub(crate) forwarded: TaskTracker,
 }
@@ -145,6 +147,16 @@ impl Engine {
         }
         self.leaving.handed_on.cancel();
         flights
+    }
+
+    /// Answers this node's own clients that wait still: it ends before their answers can come. Runs go on meanwhile.
+    pub fn turn_away(&self) {
+        self.leaving.turned_away.cancel();
+    }
+
+    /// Done when clients that wait are to be told so ([`FailureKind::Leaving`]).
+    pub async fn turned_away(&self) {
+        self.leaving.turned_away.cancelled().await;
     }
 
     /// Waits for a moment in which no request of another node is under way here. To be called under a deadline.

@@ -170,6 +170,8 @@ pub enum FailureKind {
         /// What is left of the pause.
         left_ms: Millis,
     },
+    /// This node is leaving, and ends before the answer can come.
+    Leaving,
 }
 
 impl FailureKind {
@@ -187,7 +189,8 @@ impl FailureKind {
             | Self::TooManyRuns
             | Self::DeadlinePassed
             | Self::NotCached
-            | Self::HeldBack { .. } => false,
+            | Self::HeldBack { .. }
+            | Self::Leaving => false,
         }
     }
 
@@ -203,7 +206,8 @@ impl FailureKind {
             | Self::OriginTimedOut
             | Self::Overloaded
             | Self::DeadlinePassed
-            | Self::HeldBack { .. } => true,
+            | Self::HeldBack { .. }
+            | Self::Leaving => true,
             Self::TooManyRuns | Self::TooLarge { .. } | Self::NotCached | Self::BadResult => false,
         }
     }

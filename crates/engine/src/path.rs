@@ -29,7 +29,14 @@ impl Engine {
             Some(RequestBypass::Bookmarks(_)) => return self.bypass(ask, Reason::Bookmarks).await,
             None => {}
         }
-        match self.at_owner(ask).await {
+        let here = tokio::select! {
+            biased;
+            here = self.at_owner(ask) => here,
+            () = self.turned_away() => {
+                Here::Answered(self.failed(ask, FailureKind::Leaving.into(), Role::Joined))
+            }
+        };
+        match here {
             Here::Answered(outcome) => outcome,
             Here::NotARead(reason) => self.bypass(ask, reason).await,
             Here::Elsewhere => self.failed(ask, FailureKind::Overloaded.into(), Role::Joined),

@@ -233,6 +233,7 @@ fn every_reply_is_read_as_it_was_sent() {
         FailureKind::NotCached,
         FailureKind::BadResult,
         FailureKind::TooManyRuns,
+        FailureKind::Leaving,
         FailureKind::HeldBack { left_ms: Millis(250) },
     ];
     let failures = kinds.map(|kind| {

@@ -19,7 +19,8 @@ use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase, Weight};
-use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::node::{Holder, Incarnation};
+use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Ports, RingChange, Secrets};
 use http::header::CONNECTION;
@@ -49,7 +50,7 @@ use crate::peer::client::PeerClient;
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
 use crate::peer_desk::PeerDesk;
-use crate::routing::{MemberRouting, Members, ring_of};
+use crate::routing::{MemberRouting, Members, listed, ring_of};
 use crate::store::trouble::Trouble;
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
@@ -105,10 +106,12 @@ impl Standing {
         if let Some(advice) = own_login::trouble(&*self.origin) {
             parts.push(("origin", advice.into()));
         }
+        if let Some(why) = self.members.trouble() {
+            parts.push(("members", why.into()));
+        }
         let left_out = self.engine.peers_left_out();
         if !left_out.is_empty() {
-            let names: Vec<&str> = left_out.iter().map(NodeName::as_str).collect();
-            parts.push(("peer", format!("requests leave out {}: it failed them", names.join(", ")).into()));
+            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
         }
         if self.engine.is_shedding() {
             parts.push((

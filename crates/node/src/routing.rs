@@ -1,9 +1,11 @@
 //! The engine's routing port over the members that answer: a ring of them, and who has just left it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hopcache_core::membership::{MemberInfo, Weight};
+use hopcache_core::limits::RINGS_DIFFER_MS;
+use hopcache_core::membership::{MemberInfo, MemberState, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::ring::Ring;
 use hopcache_engine::ports::{PeerError, Routing};
@@ -17,6 +19,53 @@ pub type Members = Cluster<Ring>;
 #[must_use]
 pub fn ring_of(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Ring {
     Ring::weighted(members, virtual_nodes)
+}
+
+impl Members {
+    /// Members that are down and have not said that they leave; they are forgotten after
+    /// [`hopcache_core::limits::MEMBER_FORGET_DOWN_MS`], unless a seed names them.
+    #[must_use]
+    pub fn missing(&self) -> Vec<NodeName> {
+        let view = self.view();
+        let missing = view.members.iter().filter(|member| member.is_missing());
+        missing.map(|member| member.name.clone()).collect()
+    }
+
+    /// Members that answer, and have shown another ring than this node's for [`RINGS_DIFFER_MS`] in which neither changed.
+    #[must_use]
+    pub fn disagreeing(&self) -> Vec<NodeName> {
+        let view = self.view();
+        let differs = |member: &&MemberInfo| {
+            let shown = self.ring_shown_by(&member.name);
+            member.state == MemberState::Up
+                && member.phase == Phase::Ready
+                && shown.is_some_and(|(epoch, since)| {
+                    epoch != view.ring.epoch()
+                        && since.max(view.ring_since).elapsed() >= Duration::from_millis(RINGS_DIFFER_MS)
+                })
+        };
+        view.members.iter().filter(differs).map(|member| member.name.clone()).collect()
+    }
+
+    /// Who should be there and is not, or sees another cluster than this node does, in words for the operator.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let (missing, disagreeing) = (self.missing(), self.disagreeing());
+        let missing = (!missing.is_empty()).then(|| {
+            let names = listed(&missing);
+            format!("{names} did not say goodbye and cannot be reached: start it, or mend the network")
+        });
+        let disagreeing = (!disagreeing.is_empty())
+            .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
+        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// Names as they stand in a sentence.
+pub(crate) fn listed(names: &[NodeName]) -> String {
+    let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+    names.join(", ")
 }
 
 /// The engine's view of the members.
@@ -64,8 +113,9 @@ impl Routing for MemberRouting {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use hopcache_core::membership::{Card, Phase, Report};
+    use hopcache_core::membership::{Card, Report};
     use hopcache_core::node::Incarnation;
+    use hopcache_core::ring::RingEpoch;
 
     use super::*;
 
@@ -134,5 +184,47 @@ mod tests {
         assert!(!on_ring(&routing) && !routing.is_gone(&holder(LIFE)), "silent");
         routing.report(&node("node-b"), &PeerError::Gone("broke".to_owned()));
         assert!(routing.is_gone(&holder(LIFE)) && !routing.is_gone(&holder(Incarnation(3))));
+    }
+
+    /// Who shows another ring is named after a while in which neither ring has changed, and no longer than it does.
+    #[tokio::test(start_paused = true)]
+    async fn a_ring_that_differs_for_long_is_named() {
+        let routing = beside(Phase::Ready);
+        let (members, card) = (&routing.0, card("node-b", LIFE, Phase::Ready));
+        let (own, other) = (members.view().ring.epoch(), RingEpoch(1));
+        let most_of_it = Duration::from_millis(RINGS_DIFFER_MS - 1);
+        members.shows(&card, own);
+        tokio::time::advance(most_of_it * 2).await;
+        assert_eq!(members.disagreeing(), []);
+        members.shows(&card, other);
+        tokio::time::advance(most_of_it).await;
+        members.shows(&card, other);
+        assert_eq!(members.disagreeing(), [], "it may be a change under way");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(members.disagreeing(), [node("node-b")]);
+        members.shows(&card, own);
+        assert_eq!(members.disagreeing(), []);
+        members.shows(&card, other);
+        tokio::time::advance(most_of_it * 2).await;
+        members.saw(&node("node-b"), Report::Gone);
+        assert_eq!(
+            (members.disagreeing(), members.missing()),
+            (vec![], vec![node("node-b")]),
+            "what a dead one showed"
+        );
+    }
+
+    /// Missing is who is down and has said neither goodbye nor that it leaves.
+    #[test]
+    fn who_said_goodbye_is_not_missing() {
+        let routing = beside(Phase::Ready);
+        assert_eq!(routing.0.missing(), []);
+        routing.0.saw(&node("node-b"), Report::Gone);
+        assert_eq!(routing.0.missing(), [node("node-b")]);
+        routing.0.saw(&node("node-b"), Report::Left(LIFE));
+        assert_eq!(routing.0.missing(), []);
+        let routing = beside(Phase::Draining);
+        routing.0.saw(&node("node-b"), Report::Gone);
+        assert_eq!(routing.0.missing(), [], "its port closes before its goodbye");
     }
 }

@@ -32,7 +32,7 @@ pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "le
 /// Labels of `hopcache_shed_total`, in the order in which they are shed least.
 pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
 /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
-pub const PARTS: [&str; 5] = ["store", "origin", "peer", "load", "retries"];
+pub const PARTS: [&str; 6] = ["store", "origin", "members", "peer", "load", "retries"];
 /// Labels of `hopcache_handover_total`.
 pub const HANDOVERS: [&str; 7] =
     ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];

@@ -20,7 +20,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 126] = [
+pub const OUTCOMES: [&str; 127] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -56,6 +56,7 @@ pub const OUTCOMES: [&str; 126] = [
     "failure not-cached",
     "failure bad-result",
     "failure held-back",
+    "failure leaving",
     "run miss",
     "run refresh",
     "run write",
@@ -194,7 +195,8 @@ pub const FAULTS: [&str; 40] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 10] = [
+pub const EXCLUDED: [(&str, &str); 11] = [
+    ("failure leaving", "clients are turned away by the end of a process: tests/living/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
     (
@@ -410,6 +412,7 @@ const fn word_of_failure(kind: &FailureKind) -> &'static str {
         FailureKind::NotCached => "failure not-cached",
         FailureKind::BadResult => "failure bad-result",
         FailureKind::HeldBack { .. } => "failure held-back",
+        FailureKind::Leaving => "failure leaving",
     }
 }
 

@@ -1,5 +1,6 @@
 //! The engine's promises on a simulated cluster: real engines, virtual time, faults on command.
 //! Each test cites the promise (I…) or the fault (F…) of DESIGN and FAULTS that it is about.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::lease::{Commit, GrantKind};
 use hopcache_core::time::Millis;

@@ -2,9 +2,32 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::{PATIENCE, Party, Spec, behind_proxy, in_ring, member};
-use crate::support::process::Addrs;
+use crate::support::process::{Addrs, NodeProcess};
 use crate::support::{say, until};
+
+/// Readiness, gauge and `status` say of `node-c` that it is missing; the node stays ready.
+async fn assert_missed_at(node: &NodeProcess) {
+    let ready = node.admin("/readyz").await.unwrap();
+    assert_eq!((ready.status, &ready.json()["degraded"]), (200, &json!(["members"])), "{ready}");
+    let why = ready.json()["why"]["members"].to_string();
+    assert!(why.contains("node-c did not say goodbye"), "{why}");
+    assert_eq!(node.metric("hopcache_degraded", "part=\"members\"").await, Some(1.0));
+    let status = tokio::process::Command::new(env!("CARGO_BIN_EXE_hopcache"))
+        .args(["status", "--admin-url", &format!("http://{}", node.addrs.admin)])
+        .output();
+    let said = String::from_utf8_lossy(&status.await.unwrap().stderr).into_owned();
+    assert!(said.contains("node-c did not say goodbye"), "{said}");
+}
+
+async fn until_nothing_is_degraded(node: &NodeProcess) {
+    until("nothing is degraded", PATIENCE, async || {
+        node.admin("/readyz").await.is_ok_and(|ready| ready.json()["degraded"] == json!([]))
+    })
+    .await;
+}
 
 /// F1: SIGKILL without any traffic. The others find out by probes and gossip; the node comes back in a new life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -16,6 +39,7 @@ async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
     for node in &party.nodes[..2] {
         until("it is out", Duration::from_secs(10), async || in_ring(node).await == 2).await;
         assert_eq!(member(node, "node-c").await["state"], "down");
+        assert_missed_at(node).await;
     }
     say(&format!("killed: out of both rings after {} ms", began.elapsed().as_millis()));
     // Probes found out sooner; gossip comes to its own verdict, and would have told those who probe less often.
@@ -36,6 +60,7 @@ async fn a_killed_node_is_out_in_seconds_and_its_next_life_is_in() {
         let now = member(node, "node-c").await;
         assert_eq!(now["state"], "up");
         assert_ne!(now["life"], life, "a new life");
+        until_nothing_is_degraded(node).await;
     }
 }
 
@@ -49,6 +74,7 @@ async fn a_pause_loses_nobody_for_good() {
     for node in &party.nodes[..2] {
         until("it is out", Duration::from_secs(10), async || in_ring(node).await == 2).await;
         assert_eq!(member(node, "node-c").await["state"], "down");
+        assert_missed_at(node).await;
     }
     let paused = began.elapsed();
     party.nodes[2].signal("CONT");
@@ -62,6 +88,7 @@ async fn a_pause_loses_nobody_for_good() {
     for node in &party.nodes {
         let now = member(node, "node-c").await;
         assert_eq!((&now["state"], &now["life"]), (&"up".into(), &life));
+        until_nothing_is_degraded(node).await;
     }
 }
 

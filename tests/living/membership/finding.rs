@@ -130,7 +130,11 @@ async fn of_two_nodes_with_one_name_the_second_is_refused_until_the_first_is_gon
         until("it says why it is not ready", PATIENCE, async || not_ready(&second).await.contains(&taken))
             .await;
         let both_said = async || {
-            [&party.nodes[0], &second].iter().all(|node| times_said(node, "two nodes are named node-b") > 0)
+            let said = format!(
+                "two nodes are named node-b: {} is kept, {} is refused",
+                party.nodes[1].addrs.peer, second.addrs.peer
+            );
+            [&party.nodes[0], &second].iter().all(|node| times_said(node, &said) > 0)
         };
         until("the first's neighbour and the second say so", PATIENCE, both_said).await;
         for node in &party.nodes[..2] {

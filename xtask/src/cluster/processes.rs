@@ -254,7 +254,7 @@ impl Processes {
 
     pub(crate) fn cut(&self, member: &str, other: &str, is_one_way: bool) -> Result<()> {
         let (member, other) = (Place::member(member)?, Place::member(other)?);
-        let node = Place::node(member).context("the first of a cut is a node")?;
+        let (node, other) = node_first(member, other, is_one_way)?;
         match Place::node(other) {
             Ok(same) if same == node => bail!("{member} cannot be cut from itself"),
             Ok(other) => {
@@ -265,13 +265,15 @@ impl Processes {
             }
             Err(_) => {
                 let at = self.place.noted(&format!("{other}.addr"));
-                let at = at.with_context(|| format!("{other} is not part of this cluster"))?;
-                // Everything that a node hears of a service is an answer.
+                let at = at.with_context(|| {
+                    format!("{other} cannot be cut off here: nodes, {REDIS}, and {NEO4J} where there is one")
+                })?;
+                // Everything that a node hears of a service is an answer, so this cuts both ways.
                 cuts::drop(&self.place, node, at.parse().context("an address")?, true)?;
             }
         }
         let arrow = if is_one_way { "→" } else { "↔" };
-        println!("cut {member} {arrow} {other}; undo with `cargo xtask cluster heal`");
+        println!("cut {} {arrow} {other}; undo with `cargo xtask cluster heal`", NODES[node]);
         Ok(())
     }
 
@@ -394,4 +396,31 @@ fn ring(admin: SocketAddr) -> Result<Ring> {
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// The node of a cut, and the other member: they may be named in either order. What a service sends is not marked, so that
+/// one way only is what a node sends.
+fn node_first(member: &'static str, other: &'static str, is_one_way: bool) -> Result<(usize, &'static str)> {
+    match (Place::node(member), Place::node(other)) {
+        (Ok(node), _) => Ok((node, other)),
+        (Err(_), Ok(_)) if is_one_way => {
+            bail!("--one-way begins at a node: cut {other} {member} --one-way")
+        }
+        (Err(_), Ok(node)) => Ok((node, member)),
+        (Err(_), Err(_)) => bail!("one of a cut is a node: {}", NODES.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_names_its_node_first_or_last() {
+        assert_eq!(node_first("node-b", REDIS, false).unwrap(), (1, REDIS));
+        assert_eq!(node_first(REDIS, "node-b", false).unwrap(), (1, REDIS));
+        assert_eq!(node_first("node-a", "node-b", true).unwrap(), (0, "node-b"));
+        assert!(node_first(REDIS, "node-b", true).is_err());
+        assert!(node_first(REDIS, NEO4J, false).is_err());
+    }
 }

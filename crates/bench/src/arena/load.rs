@@ -119,8 +119,9 @@ async fn ask(arena: &Arena, idle: &Idle, addr: SocketAddr, question: Question) -
     Asked { node: target, user: user.to_owned(), key, is_write, was_closed_idle, ..asked }
 }
 
-/// On the kept connection or a new one. One that stood idle may have been closed meanwhile: where no byte of an
-/// answer came, a read is asked again and a write never. An answer that broke off is an error.
+/// On the kept connection or a new one. One that was closed while it stood idle is not asked, as HTTP libraries do; one
+/// that is closed at the same moment may be: where no byte of an answer came, a read is asked again and a write never.
+/// An answer that broke off is an error.
 async fn exchange(
     kept: Option<Connection>,
     addr: SocketAddr,
@@ -128,7 +129,7 @@ async fn exchange(
     is_write: bool,
     was_closed_idle: &mut bool,
 ) -> anyhow::Result<(Connection, Answer)> {
-    let Some(mut connection) = kept else { return fresh(addr, request).await };
+    let Some(mut connection) = kept.filter(Connection::is_open) else { return fresh(addr, request).await };
     match connection.ask(request).await {
         Ok(answer) => Ok((connection, answer)),
         Err(error) => {

@@ -52,3 +52,6 @@ pub const PROBE_SELF_MS: u64 = 5_000;
 /// For how long a node looks for its own advertised address before it refuses to start: a container's own name may be
 /// known to the resolver only seconds after its start.
 pub const ADVERTISE_RESOLVE_MS: u64 = 10_000;
+/// A member that shows another ring for so long is said to be degraded: a change of the ring is with everybody who can be
+/// reached after a probe or two, [`JOIN_SETTLE_MS_MAX`] or so.
+pub const RINGS_DIFFER_MS: u64 = 5 * PROBE_UP_MS;

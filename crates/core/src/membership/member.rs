@@ -51,9 +51,18 @@ pub struct MemberInfo {
     /// One that is only silent is not: it may be stopped, or cut off.
     #[serde(skip)]
     pub is_gone: bool,
+    /// Whether this life of it said goodbye.
+    #[serde(skip)]
+    pub has_left: bool,
 }
 
 impl MemberInfo {
+    /// Whether it should be there and is not: down, without a goodbye, and without having said that it leaves.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.state == MemberState::Down && !self.has_left && self.phase != Phase::Draining
+    }
+
     /// Whether it owns keys: it can be reached, and says that it is ready.
     #[must_use]
     pub fn is_routable(&self) -> bool {

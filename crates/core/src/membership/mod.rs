@@ -35,7 +35,6 @@ struct Member {
     unanswered: u32,
     /// A request to it was not answered in time since its last answered probe.
     doubted: bool,
-    left: bool,
     /// When [`Membership::forget`] first met it down.
     down_since: Option<Millis>,
 }
@@ -43,7 +42,7 @@ struct Member {
 impl Member {
     fn new(addr: SocketAddr, card: &Card) -> Self {
         let info = info_of(card, addr);
-        Self { info, revision: card.revision, unanswered: 0, doubted: false, left: false, down_since: None }
+        Self { info, revision: card.revision, unanswered: 0, doubted: false, down_since: None }
     }
 
     /// Takes what a newer card of its life says. Two cards of one revision are one card.
@@ -56,7 +55,7 @@ impl Member {
     }
 
     fn is_due_to_be_forgotten(&self, now: Millis) -> bool {
-        let after = if self.left { MEMBER_FORGET_LEFT_MS } else { MEMBER_FORGET_DOWN_MS };
+        let after = if self.info.has_left { MEMBER_FORGET_LEFT_MS } else { MEMBER_FORGET_DOWN_MS };
         self.down_since.is_some_and(|since| now.0.saturating_sub(since.0) >= after)
     }
 }
@@ -71,6 +70,7 @@ fn info_of(card: &Card, addr: SocketAddr) -> MemberInfo {
         weight: card.weight,
         is_lost: false,
         is_gone: false,
+        has_left: false,
     }
 }
 
@@ -189,7 +189,7 @@ impl Membership {
             member.info.peer_addr = addr;
             (member.info.state, member.info.is_lost, member.info.is_gone) = (MemberState::Up, false, false);
             (member.unanswered, member.doubted) = (0, false);
-            (member.left, member.down_since) = (false, None);
+            (member.info.has_left, member.down_since) = (false, None);
         } else {
             *member = Member::new(addr, card);
         }
@@ -250,7 +250,7 @@ impl Membership {
             member.unanswered = member.unanswered.saturating_add(1);
         }
         member.doubted |= report == Report::RequestUnanswered;
-        member.left |= matches!(report, Report::Left(_));
+        member.info.has_left |= matches!(report, Report::Left(_));
         let out = match report {
             Report::Gone | Report::Stranger | Report::GossipDown(_) | Report::Left(_) => true,
             Report::ProbeUnanswered => member.unanswered >= PROBES_UNANSWERED_MAX,
@@ -295,7 +295,11 @@ impl Membership {
             return Err(NotAdmitted::Incompatible { name: card.name.clone(), protocol: card.protocol });
         }
         if self.me.name == card.name {
-            return Err(name_taken(card, self.me.peer_addr, addr));
+            // Who is not in yet is the one that stays out.
+            return Err(match self.me.phase {
+                Phase::Joining => name_taken(card, addr, self.me.peer_addr),
+                Phase::Ready | Phase::Draining => name_taken(card, self.me.peer_addr, addr),
+            });
         }
         Ok(())
     }

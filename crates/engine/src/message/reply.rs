@@ -165,6 +165,7 @@ fn encode_failure(failure: &Failure) -> Bytes {
         FailureKind::BadResult => (8, None, 0),
         FailureKind::HeldBack { left_ms } => (9, None, usize::try_from(left_ms.0).unwrap_or(usize::MAX)),
         FailureKind::TooManyRuns => (10, None, 0),
+        FailureKind::Leaving => (11, None, 0),
     };
     writer.int(word);
     writer.string(said.map_or("", |said| &said.code));
@@ -199,6 +200,7 @@ fn decode_failure(bytes: &[u8]) -> Result<Failure, BadMessage> {
         Some(8) => FailureKind::BadResult,
         Some(9) => FailureKind::HeldBack { left_ms: Millis(limit.unwrap_or(0) as u64) },
         Some(10) => FailureKind::TooManyRuns,
+        Some(11) => FailureKind::Leaving,
         _ => return Err(BadMessage::Form("unknown failure")),
     };
     let fields = match reader.value()? {

@@ -196,6 +196,10 @@ impl Rules<'_> {
         let host = gethostname::gethostname().to_string_lossy().into_owned();
         let advertise =
             node.peer_advertise.clone().unwrap_or_else(|| default_advertise(&node.peer_addr, &host));
+        if node.peer_advertise.is_some() && advertise.is_unspecified() {
+            let rule = "it is where other nodes find this one: an address or name that they can connect to";
+            self.refuse("node.peer_advertise", advertise.to_string(), rule);
+        }
         let name = match &node.name {
             Some(name) => name.clone(),
             None => default_name(&host, node.peer_addr.port)?,

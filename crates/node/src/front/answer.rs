@@ -42,6 +42,7 @@ const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Methods of the query path.
 const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
 const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
+const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
 const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
 /// Headers of most responses, with hyper's `content-length` and `date`.
@@ -200,6 +201,7 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             );
             (status, content_type, body, Some(left_ms.0.div_ceil(1_000)))
         }
+        FailureKind::Leaving => own(unavailable, CODE_LEAVING, &leaving(fate)),
         FailureKind::NotCached => own(
             late,
             "Hopcache.TransientError.NotCached",
@@ -212,6 +214,15 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
         ),
     }
+}
+
+/// Another node has the key by then, and what the run there brought.
+fn leaving(fate: Fate) -> String {
+    let next = match fate {
+        Fate::InDoubt => IN_DOUBT,
+        Fate::Harmless => " Send the request again: other nodes answer it.",
+    };
+    format!("This node is leaving, and ends before the answer can come.{next}")
 }
 
 /// A statement that found no slot was never sent, and is safe to send again; one whose answer found no room
@@ -296,6 +307,12 @@ impl Refusal {
     #[must_use]
     pub fn own(status: StatusCode, code: &str, message: String) -> Self {
         Self::Said { status, code: code.to_owned(), message, content_type: JSON }
+    }
+
+    /// The node ends before it has even read what is asked, or who asks.
+    #[must_use]
+    pub fn leaving() -> Self {
+        Self::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, leaving(Fate::Harmless))
     }
 
     /// A header that cannot be understood.

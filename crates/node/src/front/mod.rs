@@ -138,22 +138,12 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>) -> Reply {
         let (started, came) = (Instant::now(), self.clock.now());
         let (head, body) = request.into_parts();
-        // A stranger may fill a small buffer, not a large one. What is this large is not among the
-        // remembered requests either, so its sender is looked up twice; see `ask_anew`.
-        if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX)
-            && let Err(refusal) = Box::pin(self.believe_sender(&head)).await
-        {
-            return self.refuse(refusal);
-        }
-        let Ok(room) = self.bodies.for_body(&body).await else {
-            return self.refuse(no_room());
+        let asked = tokio::select! {
+            biased;
+            asked = self.asked(head, body) => asked,
+            () = self.engine.turned_away() => Err(Refusal::leaving()),
         };
-        let body = match read_body(body).await {
-            Ok(body) => body,
-            Err(refusal) => return self.refuse(refusal),
-        };
-        // Not held while the query runs: what is asked is in `ask` now.
-        let ask = match self.ask_of(head, body, room).await {
+        let ask = match asked {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
@@ -178,6 +168,19 @@ impl Front {
         };
         self.standing.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
+    }
+
+    /// What a request asks, whole and from a sender who is who it says.
+    async fn asked(&self, head: Parts, body: Incoming) -> Result<Ask, Refusal> {
+        // A stranger may fill a small buffer, not a large one. What is this large is not among the
+        // remembered requests either, so its sender is looked up twice; see `ask_anew`.
+        if body.size_hint().upper().is_none_or(|bytes| bytes > STRANGERS_BODY_BYTES_MAX) {
+            Box::pin(self.believe_sender(&head)).await?;
+        }
+        let room = self.bodies.for_body(&body).await.map_err(|_| no_room())?;
+        let body = read_body(body).await?;
+        // Not held while the query runs: what is asked is in the ask now.
+        self.ask_of(head, body, room).await
     }
 
     /// What is asked, by memory or by reading, from a sender who is who it says.

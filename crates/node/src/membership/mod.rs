@@ -13,7 +13,7 @@ mod seeds;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -22,10 +22,12 @@ use hopcache_core::membership::{
     Card, Change, Heard, MemberInfo, Membership, NotAdmitted, Phase, Report, Weight,
 };
 use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::peer::auth::PeerIdentity;
 use crate::peer::client::PeerBook;
@@ -39,6 +41,8 @@ pub struct View<R> {
     pub epoch: u64,
     /// What the caller composed of the routable names.
     pub ring: Arc<R>,
+    /// Since when there is this ring.
+    pub ring_since: Instant,
     /// Names that may own keys, in order; this node's own if it is ready.
     pub routable: Arc<[NodeName]>,
     /// All members in the order of their names, this node included.
@@ -66,6 +70,9 @@ pub struct Cluster<R> {
     suspicion: Notify,
     /// Where the seeds are, this node's own address left out; for gossip.
     seeds: ArcSwap<Vec<SocketAddr>>,
+    /// Which ring each member's last answers show, and since when. Names that core has forgotten are dropped with the next
+    /// [`Cluster::forget`].
+    rings: Mutex<BTreeMap<NodeName, (RingEpoch, Instant)>>,
 }
 
 struct State {
@@ -88,6 +95,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         let view = Arc::new(View {
             epoch: members.epoch(),
             ring: Arc::new(compose(&routable, members.epoch())),
+            ring_since: Instant::now(),
             routable: names_of(routable),
             members: members.members(),
             settled: false,
@@ -102,6 +110,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             view: ArcSwap::new(view),
             suspicion: Notify::new(),
             seeds: ArcSwap::default(),
+            rings: Mutex::default(),
         })
     }
 
@@ -208,6 +217,8 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// Forgets who was down for long and is no seed.
     fn forget(&self, now: Millis, seeds: &BTreeSet<SocketAddr>) {
         self.change(|members| ((), members.forget(now, |addr| seeds.contains(&addr))));
+        let state = self.state.lock();
+        self.rings.lock().retain(|name, _| state.members.get(name).is_some());
     }
 
     /// Somebody saw a member fail, or gossip said so. The view has changed, if it does, when this returns.
@@ -222,11 +233,29 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// refused and reported, then the answer is noted and the peer is routed to again. The next forward or
     /// probe is refused in turn, so this costs one more refused connection and heals by itself.
     fn answered(&self, addr: SocketAddr, who: &PeerIdentity) -> Result<Change, NotAdmitted> {
-        self.change(|members| {
+        let change = self.change(|members| {
             let change = members.answered(addr, &who.card);
             let shown = *change.as_ref().unwrap_or(&Change::None);
             (change, shown)
-        })
+        })?;
+        let mut rings = self.rings.lock();
+        let shown = rings.get(&who.card.name).filter(|(epoch, _)| *epoch == who.epoch);
+        if shown.is_none() {
+            rings.insert(who.card.name.clone(), (who.epoch, Instant::now()));
+        }
+        Ok(change)
+    }
+
+    /// Which ring a member's last answer shows, and since when its answers do.
+    #[must_use]
+    pub fn ring_shown_by(&self, name: &NodeName) -> Option<(RingEpoch, Instant)> {
+        self.rings.lock().get(name).copied()
+    }
+
+    /// As if its address had answered a probe with this card, showing this ring.
+    #[cfg(test)]
+    pub(crate) fn shows(&self, card: &Card, epoch: RingEpoch) {
+        self.answered(card.peer_addr, &PeerIdentity { card: card.clone(), epoch }).unwrap();
     }
 
     /// As if its address had answered a probe with this card.
@@ -294,11 +323,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
             let (epoch, members) = (state.members.epoch(), state.members.members());
             (state.version, epoch, state.settled, state.shut_out.clone(), members, routable)
         };
-        let (ring, routable) = match routable {
-            None => (Arc::clone(&before.ring), Arc::clone(&before.routable)),
-            Some(routable) => (Arc::new((self.compose)(&routable, epoch)), names_of(routable)),
+        let (ring, ring_since, routable) = match routable {
+            None => (Arc::clone(&before.ring), before.ring_since, Arc::clone(&before.routable)),
+            Some(routable) => {
+                (Arc::new((self.compose)(&routable, epoch)), Instant::now(), names_of(routable))
+            }
         };
-        let view = Arc::new(View { epoch, ring, routable, members, settled, shut_out });
+        let view = Arc::new(View { epoch, ring, ring_since, routable, members, settled, shut_out });
         self.view.store(Arc::clone(&view));
         self.watch.send_replace(view);
         *published = latest;

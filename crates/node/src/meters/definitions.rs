@@ -114,5 +114,5 @@ metrics! {
     SESSIONS = "hopcache_sessions": "Sessions of which this node is the owner and remembers the last queries.";
     LEARNING_BYTES = "hopcache_learning_bytes": "Bytes of what this node has learned or heard (counts and definitions, as estimated) and of the queries that its sessions remember.";
     OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node: to be told to the owners of their sessions, or to be learned from.";
-    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), or where load was shed or retries refused in the last seconds.";
+    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), where members are missing or have another ring, or where load was shed or retries refused in the last seconds.";
 }

@@ -18,6 +18,8 @@ struct Schedule {
     serve_on: Instant,
     /// Flights that have not ended by then are the new owners': who followed them has the rest of the time.
     hand_on: Instant,
+    /// Who waits still is told that the node leaves, and has the rest of the time to read it.
+    turn_away: Instant,
     /// How long the store may take to get the leases of those flights back.
     give_back: Duration,
     /// Nothing is waited for after that but the goodbye and the last words.
@@ -35,7 +37,8 @@ impl Schedule {
         let serve_on = (now + serve_on).min(deadline);
         let hand_on = (deadline - drain / 4).max(serve_on);
         let give_back = at_most(LAST_WORDS_MS_MAX / 2).min((deadline - hand_on) / 2);
-        Self { serve_on, hand_on, give_back, deadline, goodbye, last_words }
+        let turn_away = deadline - give_back;
+        Self { serve_on, hand_on, turn_away, give_back, deadline, goodbye, last_words }
     }
 }
 
@@ -71,7 +74,8 @@ impl Node {
         }
     }
 
-    /// Requests and flights; those that take too long are handed on, and given up at the deadline.
+    /// Requests and flights; those that take too long are handed on. Clients that wait even so are told, and nothing is
+    /// waited for after the deadline.
     ///
     /// The peers' port is open until what they asked has been answered:
     ///   another node's request follows a flight here · the port closes · that node's probe is refused, so it takes this one
@@ -97,6 +101,10 @@ impl Node {
         if flights > 0 {
             tracing::info!(flights, "flights are handed on to the new owners of their keys");
         }
+        if timeout_at(schedule.turn_away, &mut orderly).await.is_ok() {
+            return;
+        }
+        engine.turn_away();
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
@@ -132,12 +140,14 @@ mod tests {
         for drain_ms in [0, 1, 400, 2_000, 10_000, 600_000] {
             for serve_on_ms in [0, drain_ms / 4, drain_ms / 2] {
                 let (begun, drain) = (Instant::now(), Duration::from_millis(drain_ms));
-                let Schedule { serve_on, hand_on, give_back, deadline, goodbye, last_words } =
+                let Schedule { serve_on, hand_on, turn_away, give_back, deadline, goodbye, last_words } =
                     Schedule::new(drain, Duration::from_millis(serve_on_ms));
                 assert!(begun <= serve_on && serve_on <= hand_on && hand_on <= deadline, "{drain_ms}");
                 assert!(deadline + goodbye + 2 * last_words <= begun + drain, "{drain_ms}");
                 // Followers that are sent elsewhere have at least as long to be told as the store had.
-                assert!(hand_on + 2 * give_back <= deadline, "{drain_ms}");
+                assert!(hand_on + give_back <= turn_away && turn_away + give_back <= deadline, "{drain_ms}");
+                let time_to_read = (drain / 16).min(Duration::from_millis(LAST_WORDS_MS_MAX / 2));
+                assert!(deadline - turn_away >= time_to_read, "{drain_ms}: no time to be told");
                 assert!(deadline - hand_on >= drain / 8, "{drain_ms}: nothing is left to end requests");
             }
         }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hopcache_core::limits::{
     PEER_ANSWER_BYTES_MAX, PEER_CONNECT_MS_MAX, PEER_IDLE_CONNECTIONS_MAX, PEER_IDLE_MS_MAX,
-    PEER_RECONNECT_MS_MAX,
+    PEER_RECONNECT_MS_MAX, PEER_WELCOME_BYTES_MAX,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
@@ -31,6 +31,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
+use super::PeerPath;
 use crate::body::whole;
 
 /// Connections to one address that nobody uses now, the last used on top.
@@ -106,7 +107,8 @@ impl Line {
 
     /// Connects again to where a connection has just broken. A process that dies breaks its connections; where its
     /// address goes with it (a container, a machine) nobody is left to refuse the next, and the silence means the
-    /// same (I7). A stopped process and a cut network break nothing. Where the peer had closed an idle connection
+    /// same (I7). A stopped process and a cut network break nothing (a firewall that resets what it cuts does: one run more,
+    /// and the cut holder is fenced). Where the peer had closed an idle connection
     /// and the first packet of the new one is lost, a living node is out of routing until its next probe.
     pub(super) async fn open_again(addr: SocketAddr) -> Result<Self, PeerError> {
         match Self::open_within(Millis(PEER_RECONNECT_MS_MAX), addr).await {
@@ -160,6 +162,7 @@ async fn talk(
     request: Request<Full<Bytes>>,
 ) -> Result<Reply, LineFault> {
     let broken = |error: hyper::Error| LineFault::Broken(innermost(&error));
+    let bytes_max = answer_bytes_max(&request);
     sender.ready().await.map_err(broken)?;
     let response = sender.send_request(request).await.map_err(|error| {
         if error.is_parse() {
@@ -169,15 +172,24 @@ async fn talk(
         }
     })?;
     let status = response.status();
-    let body = whole(Limited::new(response.into_body(), PEER_ANSWER_BYTES_MAX)).await;
+    let body = whole(Limited::new(response.into_body(), bytes_max)).await;
     let body = body.map_err(|error| {
         LineFault::Failed(if error.is::<LengthLimitError>() {
-            PeerError::Refused(format!("its answer has more than {PEER_ANSWER_BYTES_MAX} bytes"))
+            PeerError::Refused(format!("its answer has more than {bytes_max} bytes"))
         } else {
             PeerError::Gone(format!("in mid-answer: {}", innermost(&*error)))
         })
     })?;
     Ok(Reply { status, body })
+}
+
+/// A probe is answered by whoever listens there, before it has proved anything.
+fn answer_bytes_max<B>(request: &Request<B>) -> usize {
+    if request.uri().path() == PeerPath::Probe.as_str() {
+        PEER_WELCOME_BYTES_MAX
+    } else {
+        PEER_ANSWER_BYTES_MAX
+    }
 }
 
 /// The innermost cause says what happened.

@@ -91,6 +91,26 @@ async fn a_restart_on_the_same_port_goes_unnoticed() {
     assert!(matches!(ask(&link, addr, "x").await, Err(PeerError::Gone(_))));
 }
 
+/// Whoever listens at a seed's address may answer a probe for ever: no more than a welcome is read of it (I9).
+#[tokio::test]
+async fn an_answer_without_end_is_refused_after_the_size_of_a_welcome() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let told = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 60000000\r\n\r\n").await.unwrap();
+        let mut told_bytes = 0_usize;
+        while let Ok(written) = stream.write(&[0; 1 << 16]).await {
+            told_bytes += written;
+        }
+        told_bytes
+    });
+    assert!(matches!(link("node-a").probe(addr, PATIENCE).await, Err(PeerError::Refused(_))));
+    // What the two sockets hold, and not what was announced.
+    assert!(told.await.unwrap() < 30_000_000);
+}
+
 /// I7: its container went with it, so nobody is left to refuse the next connection. As often as it is asked while
 /// there are connections that broke; without one, silence is only silence.
 #[tokio::test]
