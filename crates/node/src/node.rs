@@ -20,7 +20,6 @@ use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
-use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
 use hopcache_engine::{Engine, Ports, RingChange, Secrets};
 use http::header::CONNECTION;
