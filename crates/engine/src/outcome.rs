@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
+use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_queryapi::render::RenderError;
@@ -339,13 +340,13 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefetchWord {
     /// Its run began.
-    Launched,
+    Launched(CandidateKind),
     /// A demand request was answered with what it brought.
-    Used,
+    Used(CandidateKind),
     /// A demand request joined its flight.
-    Late,
+    Late(CandidateKind),
     /// It ended otherwise.
-    Wasted,
+    Wasted(CandidateKind),
     /// It was not launched.
     Skipped(Skip),
 }

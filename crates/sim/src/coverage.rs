@@ -336,10 +336,10 @@ impl Coverage {
             Event::NearHit => "near hit",
             Event::DegreeAsked { .. } => "degree asked",
             Event::Prefetch(word) => match word {
-                PrefetchWord::Launched => "prefetch launched",
-                PrefetchWord::Used => "prefetch used",
-                PrefetchWord::Late => "prefetch late",
-                PrefetchWord::Wasted => "prefetch wasted",
+                PrefetchWord::Launched(_) => "prefetch launched",
+                PrefetchWord::Used(_) => "prefetch used",
+                PrefetchWord::Late(_) => "prefetch late",
+                PrefetchWord::Wasted(_) => "prefetch wasted",
                 PrefetchWord::Skipped(skip) => word_of_skip(*skip),
             },
         });

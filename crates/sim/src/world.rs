@@ -425,10 +425,10 @@ impl Noted {
             Event::Observed(word, count) if is_first_word(*word) => (&mut self.observed, u64::from(*count)),
             Event::Prefetch(word) => {
                 let count = match word {
-                    PrefetchWord::Launched => &mut self.launched,
-                    PrefetchWord::Used => &mut self.used,
-                    PrefetchWord::Late => &mut self.late,
-                    PrefetchWord::Wasted => &mut self.wasted,
+                    PrefetchWord::Launched(_) => &mut self.launched,
+                    PrefetchWord::Used(_) => &mut self.used,
+                    PrefetchWord::Late(_) => &mut self.late,
+                    PrefetchWord::Wasted(_) => &mut self.wasted,
                     PrefetchWord::Skipped(_) => return,
                 };
                 self.taught_at = sim_now();

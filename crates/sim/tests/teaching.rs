@@ -113,7 +113,7 @@ async fn one_node_learns_and_warms() {
     }
     let [first, second] = walk(&world, 9, "alice", [0, 0]).await;
     assert!(!is_hit(&first) && is_hit(&second), "{:?} {:?}", first.how, second.how);
-    assert!(count(&world, |event| *event == Event::Prefetch(PrefetchWord::Used)) >= 1);
+    assert!(count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Used(_)))) >= 1);
 }
 
 /// DESIGN "Prefetch": what was taught through A is predicted by whoever owns another session, and warmed for C.
@@ -204,10 +204,10 @@ async fn nothing_crosses_principals_or_databases() {
     // The same session's name, from another principal and into another database.
     for (session, user, database) in [(1, "bob", "neo4j"), (2, "alice", "movies"), (50, "bob", "movies")] {
         let before = runs_of(&world, user);
-        let launched = count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+        let launched = count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
         let first = ask(&world, 2, &of_session(&world, session, user, (database, FIRST))).await;
         world.pass(3_000).await;
-        let after = count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+        let after = count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
         assert_eq!((launched, before + 1), (after, runs_of(&world, user)), "{user} {database}");
         assert!(!is_hit(&first));
     }
@@ -247,7 +247,7 @@ async fn a_request_is_observed_once_and_a_prefetch_never() {
     let asked = 80 + 4 * 3;
     assert_eq!(observed(&world, ObservationWord::Sent), asked, "sent");
     assert_eq!(observed(&world, ObservationWord::Taken), asked, "taken");
-    let launched = || count(&world, |event| *event == Event::Prefetch(PrefetchWord::Launched));
+    let launched = || count(&world, |event| matches!(event, Event::Prefetch(PrefetchWord::Launched(_))));
     let before = launched();
     ask(&world, 0, &of_session(&world, 60, "alice", ("neo4j", FIRST))).await;
     world.pass(20_000).await;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::arm::Arm;
-use super::counts::Counts;
+use super::counts::{Counts, KINDS};
 use super::pages::Page;
 use super::round::{Round, Setting};
 use super::verdict::{Beside, Figures, median};
@@ -162,7 +162,7 @@ fn details(arms: &[Measured], output: &mut Output) {
             let under_way: Vec<f64> = looks.iter().map(|(_, counts)| counts.in_flight as f64).collect();
             let under_way = Spread::of(&under_way);
             output.report.line(&format!(
-                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}; nodes' CPU {node_cpu_us:.0} µs per request; generator's P99 lateness {sent_late_ms:.2} ms",
+                "- {} round {}, from the start on: {} runs counted{truth}, {:.0} ({:.0}–{:.0}) under way at a time; launched {} = used {} + late {} + wasted {} + pending {}: {}{}; nodes' CPU {node_cpu_us:.0} µs per request; generator's P99 lateness {sent_late_ms:.2} ms",
                 arm.name(),
                 number + 1,
                 whole.runs,
@@ -175,9 +175,16 @@ fn details(arms: &[Measured], output: &mut Output) {
                 whole.wasted,
                 whole.pending,
                 if whole.is_whole() { "whole" } else { "NOT WHOLE" },
+                by_kind(whole),
             ));
         }
     }
+}
+
+/// What was launched by which kind of candidate, and how much of that was used or joined by now.
+fn by_kind(counts: &Counts) -> String {
+    let launched = KINDS.iter().zip(counts.kinds).filter(|(_, [launched, _])| *launched > 0);
+    launched.map(|(kind, [launched, used])| format!("; {kind} {launched}, of them used {used}")).collect()
 }
 
 fn rounds_csv(arms: &[Measured]) -> String {

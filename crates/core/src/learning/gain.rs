@@ -34,13 +34,13 @@ impl CandidateKind {
         }
     }
 
-    /// As operators read it.
+    /// As operators read it, and write it in `prefetch.kinds`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",
             Self::Template => "template",
-            Self::Expansion => "expansion",
+            Self::Expansion => "neighbour",
             Self::Overlap => "overlap",
         }
     }

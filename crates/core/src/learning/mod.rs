@@ -15,6 +15,7 @@ mod cursor;
 mod definitions;
 mod delta;
 mod epochs;
+pub mod evidence;
 pub mod expansion;
 pub mod fields;
 pub mod form;

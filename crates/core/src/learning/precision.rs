@@ -62,6 +62,10 @@ impl Width {
 
 /// How far the probabilities of each kind are believed: launches that were used ÷ those that were said to be, with decay and a
 /// prior of right ones. Where it says half of what comes true, nothing is gained: it lowers, and never raises.
+///
+/// A launch counts as said from its beginning, and as used when it is: one that is wasted is known for it only when its copy
+/// has lived its life, which may be minutes later, and a kind that is never right would launch all that time. So a kind
+/// begins with few launches and gets more as they are used, as a TCP sender does (RFC 5681, slow start).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     by_kind: [Record; CandidateKind::ALL.len()],
@@ -81,20 +85,23 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// A launch of this kind, of which `p` was foreseen, was used (late counts as used) or wasted. Without a usable `p` it says
-    /// nothing.
-    pub fn resolved(&mut self, kind: CandidateKind, p: f64, is_used: bool) {
-        if !(0.0..=1.0).contains(&p) {
+    /// A launch of this kind began, of which `p` was foreseen. Without a usable `p` it says nothing, and neither does its use.
+    pub fn launched(&mut self, kind: CandidateKind, p: f64) {
+        if !is_probability(p) {
             return;
         }
         let record = &mut self.by_kind[kind.place()];
         let kept = 1.0 - 1.0 / PREFETCH_CALIBRATION_LAUNCHES;
         // The prior is not forgotten: what decays is what is over it.
         let decay = |sum: f64| PREFETCH_CALIBRATION_PRIOR + (sum - PREFETCH_CALIBRATION_PRIOR) * kept;
-        *record = Record {
-            used: decay(record.used) + f64::from(u8::from(is_used)),
-            foreseen: decay(record.foreseen) + p,
-        };
+        *record = Record { used: decay(record.used), foreseen: decay(record.foreseen) + p };
+    }
+
+    /// A launch that was counted as begun with this `p` was used (late counts as used).
+    pub fn used(&mut self, kind: CandidateKind, p: f64) {
+        if is_probability(p) {
+            self.by_kind[kind.place()].used += 1.0;
+        }
     }
 
     /// What a probability of this kind is worth by experience.
@@ -111,16 +118,20 @@ impl Calibration {
     }
 }
 
-/// Which of the candidates that only experience refuses are tried.
+fn is_probability(p: f64) -> bool {
+    (0.0..=1.0).contains(&p)
+}
+
+/// Which of the requests whose candidates only experience refuses have one of them tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trials {
     refused: u32,
 }
 
 impl Trials {
-    /// A candidate was refused that would have been launched by its own probability alone (its kind's calibration, or its
-    /// pattern's K, stood against it); whether it is tried all the same. Others are not to be counted here: what is improbable by
-    /// its own count is not worth a trial.
+    /// Of a request's candidates at least one was refused that would have been launched by its own probability alone (its kind's
+    /// calibration, or its pattern's K, stood against it); whether the best of them is tried all the same. Requests without one
+    /// are not to be counted here: what is improbable by its own count is not worth a trial.
     pub fn is_tried(&mut self) -> bool {
         self.refused = (self.refused + 1) % PREFETCH_TRIAL_EVERY;
         self.refused == 0
@@ -199,7 +210,7 @@ mod tests {
             let pays = |calibration: &Calibration, kind| idle.pays(calibration.effective(kind, p));
             let mut launches = 0;
             while pays(&calibration, CandidateKind::Exact) {
-                calibration.resolved(CandidateKind::Exact, p, false);
+                calibration.launched(CandidateKind::Exact, p);
                 launches += 1;
                 assert!(launches <= 7, "{p}: {launches} launches and still on");
             }
@@ -207,21 +218,51 @@ mod tests {
         }
     }
 
+    fn run(calibration: &mut Calibration, launches: u32, p: f64, is_used: bool) {
+        for _ in 0..launches {
+            calibration.launched(CandidateKind::Exact, p);
+            if is_used {
+                calibration.used(CandidateKind::Exact, p);
+            }
+        }
+    }
+
     /// A kind that was off and has become right is on again after trials.
     #[test]
     fn a_kind_recovers() {
         let mut calibration = Calibration::default();
-        (0..1_000).for_each(|_| calibration.resolved(CandidateKind::Exact, 0.9, false));
+        run(&mut calibration, 1_000, 0.9, false);
         assert!(calibration.factor(CandidateKind::Exact) < 0.05);
-        (0..60).for_each(|_| calibration.resolved(CandidateKind::Exact, 0.9, true));
+        run(&mut calibration, 20, 0.9, true);
         assert!(calibration.effective(CandidateKind::Exact, 0.9) > 0.25);
     }
 
+    /// Slow start: with each round of uses more launches may wait for theirs; the share that is right is reached in the end.
     #[test]
-    fn each_sixty_fourth_is_tried() {
+    fn launches_that_wait_to_be_used_hold_back_the_next() {
+        let mut calibration = Calibration::default();
+        let kind = CandidateKind::Template;
+        let mut rounds = Vec::new();
+        for _ in 0..5 {
+            let mut launches = 0;
+            while launches < 200 && calibration.effective(kind, 0.5) > 0.25 {
+                calibration.launched(kind, 0.5);
+                launches += 1;
+            }
+            rounds.push(launches);
+            // Three of five are used: a little more than was said.
+            (0..launches * 3 / 5).for_each(|_| calibration.used(kind, 0.5));
+        }
+        assert_eq!(rounds[0], 4, "{rounds:?}");
+        assert!(rounds[1..].iter().all(|launches| *launches > 4) && rounds[4] >= 3 * rounds[0], "{rounds:?}");
+        assert!(calibration.factor(kind) > 0.9, "{rounds:?}");
+    }
+
+    #[test]
+    fn one_request_of_many_has_a_trial() {
         let mut trials = Trials::default();
-        let tried: Vec<u32> = (1..=200).filter(|_| trials.is_tried()).collect();
-        assert_eq!(tried, [64, 128, 192]);
+        let tried: Vec<u32> = (1..=3 * PREFETCH_TRIAL_EVERY).filter(|_| trials.is_tried()).collect();
+        assert_eq!(tried, [1, 2, 3].map(|times| times * PREFETCH_TRIAL_EVERY));
     }
 
     proptest! {
@@ -229,8 +270,9 @@ mod tests {
         #[test]
         fn a_factor_is_between_nothing_and_one(told in prop::collection::vec((any::<f64>(), any::<bool>()), 0..300)) {
             let mut calibration = Calibration::default();
-            for (p, is_used) in told {
-                calibration.resolved(CandidateKind::Overlap, p, is_used);
+            for (p, is_use) in told {
+                let tell = if is_use { Calibration::used } else { Calibration::launched };
+                tell(&mut calibration, CandidateKind::Overlap, p);
                 let factor = calibration.factor(CandidateKind::Overlap);
                 prop_assert!(factor > 0.0 && factor <= 1.0, "{}", factor);
             }

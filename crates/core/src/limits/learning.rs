@@ -90,8 +90,15 @@ pub const PULL_EVERY_MS: u64 = 1_000;
 pub const PULL_SOON_MS: u64 = 300;
 /// Longest answer to a pull, in bytes.
 pub const PULL_PAGE_BYTES_MAX: usize = 64 << 10;
-/// Pages that a joining node pulls in a row before it waits for the next round: 16 MiB.
+/// Pages that a node pulls in a row before it waits for the next round, as a joining one does: 16 MiB.
 pub const PULL_PAGES_MAX: usize = 256;
+/// Another page is pulled at once only where at least one part in so many of the last one's slots was news. A digest's
+/// ranges each hold several sources, and where all nodes count they differ most of the time by a slot or two: without
+/// this, a node at 100 observations a second pulled 30 pages a second, of which 97 % was known. What has changed most goes by
+/// gossip, and each next pull begins where the last one ended.
+pub const PULL_NEWS_PART: usize = 4;
+/// … or so many definitions were: who comes late has counts before it can run anything.
+pub const PULL_DEFINED_MANY: usize = 32;
 /// Share of a page that definitions may take while there are slots to send, in percent: neither waits for the other.
 pub const PULL_DEFINITIONS_PERCENT: usize = 50;
 /// A digest sums up what a node knows in twice (patterns, exact queries) so many sums of 8 bytes.
@@ -199,6 +206,10 @@ pub const PREFETCH_BACKOFF_KEYS_MAX: usize = 1_024;
 /// An entry about to expire is one with no more than this percentage of its TTL left; with more, another read of it would
 /// bring nothing.
 pub const PREFETCH_OVERLAP_LEFT_PERCENT: u64 = 20;
+/// Probability from which on a query is run ahead although a stale copy of it may still be served: what a launch saves
+/// there is no wait, but the staleness of one answer, and the refresh which that would bring about. So a launch that is used
+/// costs no run, one that is not costs one: below a half it makes more runs than it saves.
+pub const PREFETCH_STALE_P_MIN: f64 = 0.5;
 /// Wait for another node's word on a launch: it decides at once.
 pub const PREFETCH_TELL_MS: u64 = 500;
 /// Resolved launches after which a pattern's number of launches is thought over: with fewer one lucky one decides.
@@ -207,14 +218,18 @@ pub const PREFETCH_WINDOW: u32 = 16;
 pub const PREFETCH_ACCURACY_HIGH_PERCENT: u32 = 75;
 /// Accuracy below which it is made less so (the same).
 pub const PREFETCH_ACCURACY_LOW_PERCENT: u32 = 40;
-/// Of candidates that only bad experience refuses, each so many-th is launched all the same: otherwise what was turned off
-/// once would never be seen to have become predictable. 1.6 % of requests with one such candidate each.
-pub const PREFETCH_TRIAL_EVERY: u32 = 64;
+/// Of requests with candidates that only bad experience refuses, each so many-th has the best of them launched all the same:
+/// otherwise what was turned off once would never be seen to have become predictable. 0.4 % of such requests, so that
+/// trials stay well below what unpredictable traffic may cost (2 % of the runs).
+pub const PREFETCH_TRIAL_EVERY: u32 = 256;
 /// Launches over which a kind's calibration forgets: half of what is remembered is of the last 44.
 pub const PREFETCH_CALIBRATION_LAUNCHES: f64 = 64.0;
 /// Launches that a kind's calibration is believed to have been right for before the first: six sure ones in a row that are
-/// wasted bring it below the threshold of an idle origin.
+/// not used yet bring it below the threshold of an idle origin.
 pub const PREFETCH_CALIBRATION_PRIOR: f64 = 2.0;
+/// Sightings that a prior for exact successors weighs as much as ([`crate::learning::evidence::posterior`]): one sighting of a
+/// successor that nothing else foresees gives 1/4, which is not above the threshold of an idle origin; two of two give 2/5.
+pub const EXACT_PRIOR_WEIGHT: f64 = 3.0;
 /// Bytes of a pattern's text that `explain` shows as the reason of a prefetch: as much as people read.
 pub const PREFETCH_BECAUSE_BYTES_MAX: usize = 512;
 /// Patterns, and exact queries, that operators are shown when they do not say how many.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
+use hopcache_core::learning::evidence::posterior;
 use hopcache_core::learning::expansion::neighbours;
 use hopcache_core::learning::fields::Fields;
 use hopcache_core::learning::form::{Form, RealmTag};
@@ -104,27 +105,14 @@ impl Engine {
         let mut all = Vec::new();
         let pattern = SourceId::Pattern(lesson.pattern);
         let now = self.now();
-        if kinds.exact {
-            let source = SourceId::Query(lesson.tag);
-            let predictions = self.learning.model.lock().predictions(source, now);
-            for (form, prediction) in self.forms_of(lesson.realm, &predictions) {
-                if let Form::Exact { statement, params } = form {
-                    all.push(Candidate {
-                        statement: Arc::from(&*statement),
-                        params: params.into(),
-                        source,
-                        form: prediction.form,
-                        kind: CandidateKind::Exact,
-                        p: prediction.p,
-                    });
-                }
-            }
-        }
         let view = self.learning.model.lock().view(pattern, now);
         let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
         let forms = self.forms_of(lesson.realm, predictions);
         if kinds.template {
             self.templates(lesson, fields, &forms, &mut all);
+        }
+        if kinds.exact {
+            self.exact(lesson, now, &mut all);
         }
         if let Some(fields) = fields.filter(|_| kinds.neighbour) {
             self.neighbours(lesson, fields, (view.as_ref(), &forms), &mut all);
@@ -141,6 +129,36 @@ impl Engine {
             }));
         }
         all
+    }
+
+    /// What followed this very query. It is judged together with the templates of its pattern, which are in `all` already:
+    /// each is the other's evidence (`evidence.rs`).
+    fn exact(&self, lesson: &ObservedQuery, now: MonoTime, all: &mut Vec<Candidate>) {
+        let source = SourceId::Query(lesson.tag);
+        let Some(view) = self.learning.model.lock().view(source, now) else { return };
+        let sightings = view.tally.seen;
+        let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
+        for (form, prediction) in self.forms_of(lesson.realm, &view.successors) {
+            if let Form::Exact { statement, params } = form {
+                let next = (Arc::from(&*statement), Bytes::from(params));
+                seen_after.insert(next, (prediction.form, prediction.tally.seen));
+            }
+        }
+        let mut foreseen: BTreeMap<(Arc<str>, Bytes), f64> = BTreeMap::new();
+        for template in all.iter_mut() {
+            let next = (Arc::clone(&template.statement), template.params.clone());
+            let seen = seen_after.get(&next).map_or(0.0, |(_, seen)| *seen);
+            let prior = foreseen.entry(next).or_insert(0.0);
+            *prior = prior.max(template.p);
+            template.p = posterior(seen, sightings, template.p);
+        }
+        for ((statement, params), (form, seen)) in seen_after {
+            let next = (statement, params);
+            let prior = foreseen.get(&next).copied().unwrap_or(0.0);
+            let (statement, params) = next;
+            let p = posterior(seen, sightings, prior);
+            all.push(Candidate { statement, params, source, form, kind: CandidateKind::Exact, p });
+        }
     }
 
     /// The forms of predictions, as far as they are known, of this database and principal, and not refused by Neo4j.
@@ -234,6 +252,7 @@ impl Engine {
         // What each source may still launch.
         let mut left: BTreeMap<SourceId, usize> = BTreeMap::new();
         let mut chosen = Vec::new();
+        let mut was_refused = false;
         for Ranked { candidate, pays, .. } in ranked {
             let query = (Arc::clone(&candidate.statement), candidate.params.clone());
             if chosen.len() >= queries_max || seen.contains(&query) {
@@ -242,7 +261,10 @@ impl Engine {
             let feedback = &self.learning.feedback;
             let left =
                 left.entry(candidate.source).or_insert_with(|| feedback.launches_max(candidate.source));
-            if pays && *left > 0 || feedback.is_tried() {
+            let pays = pays && *left > 0;
+            // Only experience speaks against it: the first such one of a request may be a trial.
+            let is_trial = !pays && !std::mem::replace(&mut was_refused, true) && feedback.is_tried();
+            if pays || is_trial {
                 *left = left.saturating_sub(1);
                 seen.push(query);
                 chosen.push(candidate);

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::lease::{Grant, Token};
 use hopcache_core::limits::{
-    PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_TELL_MS,
-    VERDICT_TEXT_BYTES_MAX,
+    PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
+    PREFETCH_TELL_MS, VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
@@ -168,11 +168,16 @@ impl Engine {
     }
 
     /// An entry that is to be read anew before it expires is fresh while more than a fifth of its TTL is left, and there is
-    /// nothing to do where there is none; any other is fresh while anything is left.
+    /// nothing to do where there is none; any other is fresh while anything is left. What is stale and may still be served
+    /// counts as fresh for what is rather not asked than asked: who asks waits for nothing, and has it refreshed.
     fn is_fresh_for(&self, order: &Order) -> bool {
         let is_overlap = order.kind == CandidateKind::Overlap;
         let Some(copy) = self.own_copy(&order.query.key) else { return is_overlap };
-        let Life::Fresh(left) = copy.life(self.now()) else { return false };
+        let left = match copy.life(self.now()) {
+            Life::Fresh(left) => left,
+            Life::Stale(_) => return order.p < PREFETCH_STALE_P_MIN,
+            Life::Dead => return false,
+        };
         !is_overlap
             || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
     }

@@ -118,7 +118,7 @@ impl Engine {
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has no more that differs; whether it answered.
+    /// Pulls from a node until it has little that is news; whether it answered.
     async fn pull_from(&self, node: &NodeName) -> bool {
         for _ in 0..PULL_PAGES_MAX {
             let digest = self.learning.model.lock().digest(self.now());
@@ -129,8 +129,7 @@ impl Engine {
             };
             self.note_shared(ShareWord::Pulled, 1);
             let merged = self.take_lesson(&page);
-            // A page that brings nothing would be the same the next time.
-            if !merged.more || merged.taken + merged.defined == 0 {
+            if !merged.is_worth_another() {
                 break;
             }
         }

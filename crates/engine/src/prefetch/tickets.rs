@@ -318,13 +318,13 @@ impl Tickets {
         self.table.lock().pending.remove(&ticket.number);
         if resolution.is_used() {
             self.budget.lock().used();
+            self.calibration.lock().used(ticket.kind, ticket.p);
         }
         let (kind, p) = (ticket.kind, ticket.p);
-        self.calibration.lock().resolved(kind, p, resolution.is_used());
         self.observer.note(Event::Prefetch(match resolution {
-            Resolution::Used => PrefetchWord::Used,
-            Resolution::Late => PrefetchWord::Late,
-            Resolution::Wasted => PrefetchWord::Wasted,
+            Resolution::Used => PrefetchWord::Used(kind),
+            Resolution::Late => PrefetchWord::Late(kind),
+            Resolution::Wasted => PrefetchWord::Wasted(kind),
         }));
         if let Some(learner) = self.learner.get() {
             learner.resolved(&Resolved { source: ticket.source, form: ticket.form, kind, p, resolution });
@@ -337,7 +337,8 @@ impl Place {
     pub(crate) fn open(&mut self, order: &Order) -> Arc<Ticket> {
         self.has_token = false;
         let tickets = &self.tickets;
-        tickets.observer.note(Event::Prefetch(PrefetchWord::Launched));
+        tickets.observer.note(Event::Prefetch(PrefetchWord::Launched(order.kind)));
+        tickets.calibration.lock().launched(order.kind, order.p);
         if let Some(learner) = tickets.learner.get() {
             learner.launched(order.source, order.form);
         }

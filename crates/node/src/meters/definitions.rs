@@ -82,6 +82,7 @@ metrics! {
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
     PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that ended otherwise: expired, evicted, purged, flushed or replaced unused, failed, refused.";
     PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that were ordered and not launched; unreached is counted by who ordered, the others at the key's owner.";
+    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and used, late or wasted in the end; the sums over kinds are prefetch_attempts_total and so on.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";

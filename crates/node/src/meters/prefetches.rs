@@ -1,5 +1,6 @@
 //! The counters of prefetches: attempts = hits + late + waste + pending, which is a gauge.
 
+use hopcache_core::learning::gain::CandidateKind;
 use hopcache_engine::outcome::PrefetchWord;
 use metrics::Counter;
 
@@ -12,6 +13,8 @@ pub(super) struct Prefetches {
     late: Counter,
     wasted: Counter,
     skipped: Family<{ words::SKIPS.len() }>,
+    /// By [`CandidateKind::place`] and [`words::PREFETCH_ENDS`].
+    kinds: [[Counter; words::PREFETCH_ENDS.len()]; CandidateKind::ALL.len()],
 }
 
 impl Prefetches {
@@ -22,16 +25,23 @@ impl Prefetches {
             late: defined::PREFETCHES_LATE.counter(),
             wasted: defined::PREFETCHES_WASTED.counter(),
             skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
+            kinds: CandidateKind::ALL.map(|kind| {
+                words::PREFETCH_ENDS.map(|end| {
+                    defined::PREFETCH_KINDS.counter_of_two([("kind", kind.as_str()), ("outcome", end)])
+                })
+            }),
         }
     }
 
     pub(super) fn count(&self, word: PrefetchWord) {
-        match word {
-            PrefetchWord::Launched => self.launched.increment(1),
-            PrefetchWord::Used => self.used.increment(1),
-            PrefetchWord::Late => self.late.increment(1),
-            PrefetchWord::Wasted => self.wasted.increment(1),
-            PrefetchWord::Skipped(skip) => self.skipped.add(skip.place()),
-        }
+        let (counter, kind, end) = match word {
+            PrefetchWord::Launched(kind) => (&self.launched, kind, 0),
+            PrefetchWord::Used(kind) => (&self.used, kind, 1),
+            PrefetchWord::Late(kind) => (&self.late, kind, 2),
+            PrefetchWord::Wasted(kind) => (&self.wasted, kind, 3),
+            PrefetchWord::Skipped(skip) => return self.skipped.add(skip.place()),
+        };
+        counter.increment(1);
+        self.kinds[kind.place()][end].increment(1);
     }
 }

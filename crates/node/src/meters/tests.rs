@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hopcache_core::key::QueryKey;
+use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, PrefetchWord, Reason, RefreshWord, Role,
@@ -158,20 +159,33 @@ proptest! {
 fn prefetches_add_up() {
     let meters = meters();
     let note = |word| meters.note(Event::Prefetch(word));
-    let ends = [(PrefetchWord::Used, 5), (PrefetchWord::Late, 3), (PrefetchWord::Wasted, 2)];
-    for (word, times) in ends {
+    let [exact, template, expansion, overlap] = CandidateKind::ALL;
+    let ends = [
+        (PrefetchWord::Used(exact), exact, 5),
+        (PrefetchWord::Late(template), template, 3),
+        (PrefetchWord::Wasted(expansion), expansion, 2),
+    ];
+    for (word, kind, times) in ends {
         for _ in 0..times {
-            note(PrefetchWord::Launched);
+            note(PrefetchWord::Launched(kind));
             note(word);
         }
     }
-    note(PrefetchWord::Launched);
+    note(PrefetchWord::Launched(overlap));
     Skip::ALL.into_iter().for_each(|skip| note(PrefetchWord::Skipped(skip)));
     let text = meters.render(Readings { prefetches_pending: 1, ..Readings::default() });
     let of = |name| total(&text, name);
     let ended = of("prefetch_hits_total") + of("prefetch_late_total") + of("prefetch_waste_total");
     assert_eq!((of("prefetch_attempts_total"), ended), (11.0, 10.0));
     assert_eq!(of("prefetch_attempts_total"), ended + of("prefetch_pending"));
+    for (kind, counts) in
+        [(exact, [5.0, 5.0, 0.0, 0.0]), (template, [3.0, 0.0, 3.0, 0.0]), (expansion, [2.0, 0.0, 0.0, 2.0])]
+    {
+        let name = "hopcache_prefetch_kinds_total";
+        let of_kind = words::PREFETCH_ENDS
+            .map(|end| total(&text, &format!("{name}{{kind=\"{}\",outcome=\"{end}\"}}", kind.as_str())));
+        assert_eq!(of_kind, counts, "{kind:?}");
+    }
     for skip in Skip::ALL {
         assert_eq!(total(&text, &format!("prefetch_skipped_total{{reason=\"{}\"}}", skip.as_str())), 1.0);
     }

@@ -154,8 +154,14 @@ impl Scene {
     /// Launched, used, late, wasted.
     fn words(&self, node: usize) -> [usize; 4] {
         use PrefetchWord::{Late, Launched, Used, Wasted};
-        let count = |word| self.node(node).events.count(|event| *event == Event::Prefetch(word));
-        [Launched, Used, Late, Wasted].map(count)
+        let place = |event: &Event| match event {
+            Event::Prefetch(Launched(_)) => Some(0),
+            Event::Prefetch(Used(_)) => Some(1),
+            Event::Prefetch(Late(_)) => Some(2),
+            Event::Prefetch(Wasted(_)) => Some(3),
+            _ => None,
+        };
+        std::array::from_fn(|word| self.node(node).events.count(|event| place(event) == Some(word)))
     }
 
     fn skips(&self, node: usize, skip: Skip) -> usize {

@@ -10,6 +10,7 @@ use crate::learning::delta::{ToldRow, ToldSlot};
 use crate::learning::epochs::{Disbelief, LifeId};
 use crate::learning::slots::weight;
 use crate::learning::{Definition, FormId, Lesson, OriginTag, SourceId};
+use crate::limits::{PULL_DEFINED_MANY, PULL_NEWS_PART};
 use crate::time::MonoTime;
 
 /// What became of a lesson's slots and definitions; each is counted once.
@@ -38,6 +39,16 @@ pub struct Merged {
     /// told the definition apart, or never will where it is too long for gossip: soon after, ask
     /// [`Successors::lacks_definitions`], and pull from it.
     pub lacks: Option<OriginTag>,
+}
+
+impl Merged {
+    /// Whether, of an answer to a pull, enough was news for the next page to be asked for at once.
+    #[must_use]
+    pub fn is_worth_another(&self) -> bool {
+        let slots = self.taken + self.known + self.refused_old + self.refused_future + self.refused_bounds;
+        self.more
+            && (self.taken > 0 && self.taken * PULL_NEWS_PART >= slots || self.defined >= PULL_DEFINED_MANY)
+    }
 }
 
 /// A life of a lesson, once one of its slots was looked at.

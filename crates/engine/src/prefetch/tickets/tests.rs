@@ -18,10 +18,10 @@ struct Counts([AtomicUsize; 4]);
 impl Observer for Counts {
     fn note(&self, event: Event) {
         let place = match event {
-            Event::Prefetch(PrefetchWord::Launched) => 0,
-            Event::Prefetch(PrefetchWord::Used) => 1,
-            Event::Prefetch(PrefetchWord::Late) => 2,
-            Event::Prefetch(PrefetchWord::Wasted) => 3,
+            Event::Prefetch(PrefetchWord::Launched(_)) => 0,
+            Event::Prefetch(PrefetchWord::Used(_)) => 1,
+            Event::Prefetch(PrefetchWord::Late(_)) => 2,
+            Event::Prefetch(PrefetchWord::Wasted(_)) => 3,
             other => panic!("no word of a ticket: {other:?}"),
         };
         self.0[place].fetch_add(1, Ordering::Relaxed);
