@@ -108,8 +108,11 @@ impl Lives {
     }
 
     pub(super) fn set_members(&mut self, members: &[OriginTag]) {
-        self.members = members.iter().copied().take(MEMBERS_MAX).collect();
-        self.full_until = MonoTime::default();
+        let members = members.iter().copied().take(MEMBERS_MAX).collect();
+        if self.members != members {
+            self.members = members;
+            self.full_until = MonoTime::default();
+        }
     }
 
     pub(super) fn len(&self) -> usize {

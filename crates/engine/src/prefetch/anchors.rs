@@ -7,15 +7,24 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hopcache_core::cypher::anchor::Anchor;
-use hopcache_core::key::{AnchorTag, KeyHasher};
+use hopcache_core::key::{AnchorTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{ANCHOR_QUERIES_MAX, ANCHORS_MAX};
 use lru::LruCache;
 
 use crate::ask::Query;
 
+/// A query that started from an anchor. Who asked it is not kept, nor are any credentials.
+#[derive(Debug, Clone)]
+pub(super) struct Anchored {
+    key: QueryKey,
+    pub(super) statement: Arc<str>,
+    pub(super) params: Bytes,
+}
+
 /// Anchors and the queries that were last seen to start there, latest first.
-pub(super) struct Anchors(LruCache<AnchorTag, VecDeque<Arc<Query>>>);
+pub(super) struct Anchors(LruCache<AnchorTag, VecDeque<Anchored>>);
 
 impl Anchors {
     pub(super) fn new() -> Self {
@@ -23,13 +32,14 @@ impl Anchors {
     }
 
     /// Takes note of a query, and gives the others that started where it does.
-    pub(super) fn others(&mut self, hasher: &KeyHasher, query: &Arc<Query>) -> Vec<Arc<Query>> {
+    pub(super) fn others(&mut self, hasher: &KeyHasher, query: &Query) -> Vec<Anchored> {
         let Some(anchor) = Anchor::of(&query.statement, &query.params) else { return Vec::new() };
         let tag = AnchorTag::of(hasher, &query.database, query.identity.scope, &anchor);
         let seen = self.0.get_or_insert_mut(tag, VecDeque::new);
         seen.retain(|other| other.key != query.key);
         let others = seen.iter().cloned().collect();
-        seen.push_front(Arc::clone(query));
+        let (statement, params) = (Arc::clone(&query.statement), query.params.clone());
+        seen.push_front(Anchored { key: query.key, statement, params });
         seen.truncate(ANCHOR_QUERIES_MAX);
         others
     }

@@ -28,10 +28,11 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::fields::Wanted;
-use super::lessons::ObservedQuery;
-use super::{Learner, Order};
+use super::lessons::Antecedent;
+use super::{Learner, Order, Skip};
 use crate::ask::{Query, QueryParts};
 use crate::engine::Engine;
+use crate::outcome::{Event, PrefetchWord};
 
 /// What was ordered a moment ago.
 pub(super) struct Considering {
@@ -84,44 +85,44 @@ struct Ranked {
 
 impl Engine {
     /// Considers what may follow each of these, and orders what pays.
-    pub(super) async fn consider_all(self: &Arc<Self>, lessons: Vec<Arc<ObservedQuery>>) {
+    pub(super) async fn consider_all(self: &Arc<Self>, antecedents: Vec<Antecedent>) {
         if self.policy.prefetch.queries_max == 0 {
             return;
         }
-        let wanted = |lesson: &Arc<ObservedQuery>| {
-            (lesson.query.key, if lesson.is_miss { Wanted::Anew } else { Wanted::Known })
+        let wanted = |before: &Antecedent| {
+            (before.query.key, if before.is_miss { Wanted::Anew } else { Wanted::Known })
         };
-        let fields = self.fields_of(lessons.iter().map(wanted).collect()).await;
-        for lesson in lessons {
-            let candidates = self.candidates_of(&lesson, fields.get(&lesson.query.key).map(Arc::as_ref));
+        let fields = self.fields_of(antecedents.iter().map(wanted).collect()).await;
+        for before in antecedents {
+            let candidates = self.candidates_of(&before, fields.get(&before.query.key).map(Arc::as_ref));
             for candidate in self.chosen(candidates) {
-                self.order(&lesson, candidate);
+                self.order(&before, candidate);
             }
         }
     }
 
-    fn candidates_of(&self, lesson: &ObservedQuery, fields: Option<&Fields>) -> Vec<Candidate> {
+    fn candidates_of(&self, before: &Antecedent, fields: Option<&Fields>) -> Vec<Candidate> {
         let kinds = self.policy.prefetch.kinds;
         let mut all = Vec::new();
-        let pattern = SourceId::Pattern(lesson.pattern);
+        let pattern = SourceId::Pattern(before.seen.pattern);
         let now = self.now();
         let view = self.learning.model.lock().view(pattern, now);
         let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
-        let forms = self.forms_of(lesson.realm, predictions);
+        let forms = self.forms_of(before.seen.realm, predictions);
         if kinds.template {
-            self.templates(lesson, fields, &forms, &mut all);
+            self.templates(before, fields, &forms, &mut all);
         }
         if kinds.exact {
-            self.exact(lesson, now, &mut all);
+            self.exact(before, now, &mut all);
         }
         if let Some(fields) = fields.filter(|_| kinds.neighbour) {
-            self.neighbours(lesson, fields, (view.as_ref(), &forms), &mut all);
+            self.neighbours(before, fields, (view.as_ref(), &forms), &mut all);
         }
         if kinds.overlap {
-            let others = self.learning.lessons.anchors.lock().others(&self.hasher, &lesson.query);
-            all.extend(others.into_iter().map(|query| Candidate {
-                statement: Arc::clone(&query.statement),
-                params: query.params.clone(),
+            let others = self.learning.lessons.anchors.lock().others(&self.hasher, &before.query);
+            all.extend(others.into_iter().map(|other| Candidate {
+                statement: other.statement,
+                params: other.params,
                 source: pattern,
                 form: FormId::ANY,
                 kind: CandidateKind::Overlap,
@@ -133,12 +134,12 @@ impl Engine {
 
     /// What followed this very query. It is judged together with the templates of its pattern, which are in `all` already:
     /// each is the other's evidence (`evidence.rs`).
-    fn exact(&self, lesson: &ObservedQuery, now: MonoTime, all: &mut Vec<Candidate>) {
-        let source = SourceId::Query(lesson.tag);
+    fn exact(&self, before: &Antecedent, now: MonoTime, all: &mut Vec<Candidate>) {
+        let source = SourceId::Query(before.seen.tag);
         let Some(view) = self.learning.model.lock().view(source, now) else { return };
         let sightings = view.tally.seen;
         let mut seen_after: BTreeMap<(Arc<str>, Bytes), (FormId, f64)> = BTreeMap::new();
-        for (form, prediction) in self.forms_of(lesson.realm, &view.successors) {
+        for (form, prediction) in self.forms_of(before.seen.realm, &view.successors) {
             if let Form::Exact { statement, params } = form {
                 let next = (Arc::from(&*statement), Bytes::from(params));
                 seen_after.insert(next, (prediction.form, prediction.tally.seen));
@@ -178,7 +179,7 @@ impl Engine {
 
     fn templates(
         &self,
-        lesson: &ObservedQuery,
+        before: &Antecedent,
         fields: Option<&Fields>,
         forms: &[(Form, &Prediction)],
         all: &mut Vec<Candidate>,
@@ -191,7 +192,7 @@ impl Engine {
             let rows = fields.map_or(1, Fields::rows).min(u64::from(FIELDS_ROWS_MAX));
             let p_first = form.of_first_row().and_then(|first| p_of(&first)).unwrap_or(0.0);
             let statement: Arc<str> = Arc::from(form.statement());
-            for bound in form.bind(&lesson.query.params, fields) {
+            for bound in form.bind(&before.query.params, fields) {
                 let p = if form.is_each() {
                     p_of_row(prediction.p, p_first, (bound.row, rows))
                 } else {
@@ -200,7 +201,7 @@ impl Engine {
                 all.push(Candidate {
                     statement: Arc::clone(&statement),
                     params: bound.params.into(),
-                    source: SourceId::Pattern(lesson.pattern),
+                    source: SourceId::Pattern(before.seen.pattern),
                     form: prediction.form,
                     kind: CandidateKind::Template,
                     p,
@@ -213,12 +214,12 @@ impl Engine {
     /// the less likely is a neighbour.
     fn neighbours(
         &self,
-        lesson: &ObservedQuery,
+        before: &Antecedent,
         fields: &Fields,
         (view, forms): (Option<&SourceView>, &[(Form, &Prediction)]),
         all: &mut Vec<Candidate>,
     ) {
-        let query = &lesson.query;
+        let query = &before.query;
         let normal = query.normal.as_str();
         let of_itself = forms.iter().filter(|(form, _)| form.statement() == normal);
         let followed: f64 = of_itself.map(|(_, prediction)| prediction.tally.seen).fold(0.0, f64::max);
@@ -229,7 +230,7 @@ impl Engine {
             all.push(Candidate {
                 statement: Arc::clone(&query.statement),
                 params: neighbour.params.into(),
-                source: SourceId::Pattern(lesson.pattern),
+                source: SourceId::Pattern(before.seen.pattern),
                 form: FormId::ANY,
                 kind: CandidateKind::Expansion,
                 p: p.min(1.0),
@@ -282,25 +283,30 @@ impl Engine {
     }
 
     /// Orders a candidate of the owner of its key, in a task of its own.
-    fn order(self: &Arc<Self>, lesson: &ObservedQuery, candidate: Candidate) {
-        let before = &lesson.query;
+    fn order(self: &Arc<Self>, before: &Antecedent, candidate: Candidate) {
+        let asked = &before.query;
         let parts = QueryParts {
-            database: Arc::clone(&before.database),
+            database: Arc::clone(&asked.database),
             statement: candidate.statement,
             params: candidate.params,
-            impersonated: before.impersonated.clone(),
-            identity: Arc::clone(&before.identity),
+            impersonated: asked.impersonated.clone(),
+            identity: Arc::clone(&asked.identity),
         };
         let query = Query::read(parts, &self.hasher, &self.policy.procedures);
-        let is_itself = query.key == before.key;
-        if is_itself || !self.learning.considering.is_first(&query.key, self.now()) {
+        if query.key == asked.key || self.learning.has_ended() {
             return;
         }
-        let place = Arc::clone(&self.learning.considering.orders).try_acquire_owned();
-        let Some(place) = place.ok().filter(|_| !self.learning.has_ended()) else { return };
+        // Taken before the key is marked as ordered: what is left out now may be ordered with the next request.
+        let Ok(place) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
+            self.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
+            return;
+        };
+        if !self.learning.considering.is_first(&query.key, self.now()) {
+            return;
+        }
         let order = Order {
             query: Arc::new(query),
-            rendering: lesson.rendering,
+            rendering: before.rendering,
             source: candidate.source,
             form: candidate.form,
             kind: candidate.kind,

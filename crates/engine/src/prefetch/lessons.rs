@@ -11,6 +11,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::learning::form::{Form, RealmTag};
@@ -35,44 +36,52 @@ use crate::ask::Query;
 use crate::engine::Engine;
 use crate::message::{BadMessage, Observation, Observed};
 
-/// An observed query, as learning knows it.
+/// An observed query, as its session remembers it: without the identity that asked, whose credentials are kept no longer
+/// than a request needs them.
 #[derive(Debug)]
 pub(super) struct ObservedQuery {
-    pub(super) query: Arc<Query>,
+    key: QueryKey,
+    normal: NormalForm,
+    params: Bytes,
     pub(super) pattern: PatternTag,
     pub(super) tag: QueryTag,
     pub(super) realm: RealmTag,
-    /// In which rendering it was answered.
-    pub(super) rendering: Rendering,
     /// For people; cut to what is kept.
     text: String,
-    /// Whether its result was new.
-    pub(super) is_miss: bool,
 }
 
 impl ObservedQuery {
-    fn of(seen: &Observation, hasher: &KeyHasher) -> Self {
-        let query = Arc::clone(&seen.query);
+    fn of(query: &Query, hasher: &KeyHasher) -> Self {
         let mut text = pattern(&query.statement);
         let scope = query.identity.scope;
         let tag = PatternTag::of(hasher, &query.database, scope, &text);
         let realm = RealmTag::of(hasher, &query.database, scope);
         text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
         Self {
+            key: query.key,
+            normal: query.normal.clone(),
+            params: query.params.clone(),
             tag: QueryTag::of(hasher, &query.key),
-            query,
             pattern: tag,
             realm,
-            rendering: seen.form,
             text,
-            is_miss: seen.is_miss,
         }
     }
 
     fn weight_bytes(&self) -> usize {
-        // Three texts, and what stands around them.
-        2 * self.query.statement.len() + self.query.params.len() + self.text.len() + 512
+        // Two texts, and what stands around them.
+        self.normal.as_str().len() + self.params.len() + self.text.len() + 512
     }
+}
+
+/// An observed request that candidates are to follow, as the identity that made it. Kept until they are ordered.
+pub(super) struct Antecedent {
+    pub(super) query: Arc<Query>,
+    pub(super) seen: Arc<ObservedQuery>,
+    /// In which rendering it was answered.
+    pub(super) rendering: Rendering,
+    /// Whether its result was new.
+    pub(super) is_miss: bool,
 }
 
 /// Sessions that this node owns, and what it was told of them.
@@ -196,19 +205,25 @@ impl Engine {
             return;
         }
         let now = self.now();
-        let mut lessons = Vec::with_capacity(batch.len());
+        let mut antecedents = Vec::with_capacity(batch.len());
         for seen in batch {
             let session = self.session_of(&seen);
-            let lesson = Arc::new(ObservedQuery::of(&seen, &self.hasher));
+            let query = Arc::new(ObservedQuery::of(&seen.query, &self.hasher));
+            antecedents.push(Antecedent {
+                query: Arc::clone(&seen.query),
+                seen: Arc::clone(&query),
+                rendering: seen.form,
+                is_miss: seen.is_miss,
+            });
             if let Some(session) = session {
                 let seen = Seen {
-                    key: lesson.query.key,
+                    key: query.key,
                     began: seen.began,
                     ended: seen.ended,
                     teller: seen.teller,
                     began_there: seen.began_there,
-                    weight_bytes: lesson.weight_bytes(),
-                    query: Arc::clone(&lesson),
+                    weight_bytes: query.weight_bytes(),
+                    query,
                 };
                 if self.learning.lessons.sessions.lock().observe(session, seen, now)
                     == sessions::Observed::Full
@@ -216,13 +231,12 @@ impl Engine {
                     self.note_observed(ObservationWord::Refused, 1);
                 }
             }
-            lessons.push(lesson);
         }
         if let Some(place) = self.place_for_batch() {
             let engine = Arc::clone(self);
             self.tasks.spawn(async move {
                 let _place = place;
-                engine.consider_all(lessons).await;
+                engine.consider_all(antecedents).await;
             });
         }
     }
@@ -290,7 +304,7 @@ impl Engine {
 fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
     let Some(adjacent) = step.before.first() else { return Vec::new() };
     let next = &*step.next.query;
-    let (statement, params) = (next.query.normal.as_str(), &next.query.params[..]);
+    let (statement, params) = (next.normal.as_str(), &next.params[..]);
     let mut learned = Vec::new();
     if let Some(form) = Form::exact(statement, params) {
         learned.push((SourceId::Query(adjacent.query.tag), next.realm, form));
@@ -299,8 +313,8 @@ fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(Sou
         .before
         .iter()
         .map(|seen| QuerySeen {
-            statement: seen.query.query.normal.as_str(),
-            params: &seen.query.query.params,
+            statement: seen.query.normal.as_str(),
+            params: &seen.query.params,
             fields: fields.get(&seen.key).map(Arc::as_ref),
         })
         .collect();

@@ -85,6 +85,7 @@ impl Engine {
                     () = self.learning.lacking.notified() => self.pull_what_lacks().await,
                 }
             }
+            self.name_members();
             if let Some(node) = self.random_peer() {
                 has_pulled |= self.pull_from(&node).await;
             }
@@ -109,6 +110,14 @@ impl Engine {
         let view = self.ports.routing.view();
         let mut peers = view.members().iter().filter(|node| **node != self.me.node);
         peers.find(|node| OriginTag::of(&self.hasher, node) == by).cloned()
+    }
+
+    /// Whose lives give way to nobody's (F14: who invents nodes fills what is free).
+    fn name_members(&self) {
+        let view = self.ports.routing.view();
+        let tags: Vec<OriginTag> =
+            view.members().iter().map(|node| OriginTag::of(&self.hasher, node)).collect();
+        self.learning.model.lock().members(&tags);
     }
 
     fn random_peer(&self) -> Option<NodeName> {

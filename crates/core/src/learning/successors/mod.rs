@@ -139,7 +139,7 @@ impl Successors {
         }
     }
 
-    /// Names the nodes that are members now: their lives do not give way to invented ones. Optional.
+    /// Names the nodes that are members now: their lives do not give way to invented ones.
     pub fn members(&mut self, members: &[OriginTag]) {
         self.table.lives.set_members(members);
     }
