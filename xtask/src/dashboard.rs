@@ -211,7 +211,8 @@ mod tests {
         let names = |text: &'static str| {
             let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
             words.filter(|word| {
-                ["hopcache_", "cache_", "xfetch_"].iter().any(|prefix| word.starts_with(prefix))
+                let families = ["hopcache_", "cache_", "xfetch_", "prefetch_", "single_flight_", "stampede_"];
+                families.iter().any(|family| word.starts_with(family))
             })
         };
         let queries = DASHBOARD.lines().filter(|line| line.contains("\"expr\""));

@@ -1,5 +1,5 @@
 //! Clients of a cluster, so that each panel has something to show: keys of different popularity, new keys, writes,
-//! wrong texts, `no-cache`, and crowds on one cold key. A node that does not answer is counted and asked again; whether an answer is
+//! wrong texts, `no-cache`, and crowds on one cold key. Each client is a session, whose keys follow each other as in each run before. A node that does not answer is counted and asked again; whether an answer is
 //! right is the tests' matter.
 
 use std::collections::BTreeMap;
@@ -75,6 +75,7 @@ async fn client(number: usize, addr: SocketAddr, login: String, until: Instant) 
     let mut counted = Counted::default();
     let mut connection = None;
     let mut turn = 0;
+    let login = format!("{login}hopcache-session: client {number}\r\n");
     while Instant::now() < until {
         turn += 1;
         let request = request(number, turn, &login);
