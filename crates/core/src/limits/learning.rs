@@ -203,9 +203,9 @@ pub const PREFETCH_TICKETS_MAX: usize = 4_096;
 /// Keys whose last prefetch brought no answer: as many as fail in a minute with 30 of them in flight and runs of two
 /// seconds. Each is about 100 bytes.
 pub const PREFETCH_BACKOFF_KEYS_MAX: usize = 1_024;
-/// An entry about to expire is one with no more than this percentage of its TTL left; with more, another read of it would
-/// bring nothing.
-pub const PREFETCH_OVERLAP_LEFT_PERCENT: u64 = 20;
+/// An entry about to expire is one with no more than this percentage of its TTL left; with more, another read of it mostly brings
+/// nothing: who asks has a fresh answer anyhow.
+pub const PREFETCH_OVERLAP_LEFT_PERCENT: u64 = 10;
 /// Probability from which on a query is run ahead although a stale copy of it may still be served: what a launch saves
 /// there is no wait, but the staleness of one answer, and the refresh which that would bring about. So a launch that is used
 /// costs no run, one that is not costs one: below a half it makes more runs than it saves.

@@ -167,7 +167,7 @@ impl Engine {
         self.has_origin_room(order)
     }
 
-    /// An entry that is to be read anew before it expires is fresh while more than a fifth of its TTL is left, and there is
+    /// An entry that is to be read anew before it expires is fresh while more than a tenth of its TTL is left, and there is
     /// nothing to do where there is none; any other is fresh while anything is left. What is stale and may still be served
     /// counts as fresh for what is rather not asked than asked: who asks waits for nothing, and has it refreshed.
     fn is_fresh_for(&self, order: &Order) -> bool {
