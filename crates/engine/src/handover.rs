@@ -71,6 +71,10 @@ impl Handover {
         self.log_read.store(log.0, Ordering::Release);
     }
 
+    pub(crate) fn former_len(&self) -> usize {
+        self.rings.lock().former.len()
+    }
+
     fn log_read(&self) -> LogCursor {
         LogCursor(self.log_read.load(Ordering::Acquire))
     }

@@ -51,6 +51,10 @@ struct Guard {
 }
 
 impl PeerBreakers {
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.lock().len()
+    }
+
     /// Leave to ask a peer that is in the ring; `is_member` is asked only where there are more names than a ring has.
     fn ask(&self, to: &NodeName, now: MonoTime, is_member: impl Fn(&NodeName) -> bool) -> Option<Admission> {
         let mut by_name = self.by_name.lock();

@@ -40,6 +40,10 @@ pub struct Sizes {
     pub prefetches: usize,
     /// Launched entries that wait to be used.
     pub tickets: usize,
+    /// Peers whose breaker is kept.
+    pub breakers: usize,
+    /// Rings that were in force before, and are asked yet.
+    pub former_rings: usize,
     /// Copies in memory.
     pub copies: u64,
     /// What was seen and learned.
@@ -74,6 +78,8 @@ impl Engine {
             spares: self.spares.len(),
             prefetches: self.prefetch.flying(),
             tickets: self.prefetch.pending(),
+            breakers: self.peer_breakers.len(),
+            former_rings: self.handover.former_len(),
             copies: self.ports.memory.size().0,
             learning: self.learning_sizes(),
         }

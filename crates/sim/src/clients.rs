@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::cluster::Cluster;
 use crate::door::Guest;
 use crate::origin::told_in;
-use crate::profile::{Kind, TTL_MS};
+use crate::profile::{Kind, PATIENCE_MS_MAX, TTL_MS};
 use crate::record::{KeyId, Record, Served, Want, What};
 use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 use crate::switch::Power;
@@ -177,9 +177,9 @@ impl Cluster {
         let want = if is_plain || !self.profile.has(Kind::Clients) { Want::Plain } else { self.want() };
         let patience = match self.dice.below(10) {
             0 if !is_plain && self.profile.has(Kind::Clients) => Millis(self.dice.between(20, 400)),
-            _ => Millis(20_000),
+            _ => Millis(PATIENCE_MS_MAX),
         };
-        if patience < Millis(20_000) {
+        if patience < Millis(PATIENCE_MS_MAX) {
             self.world.record.cover("client impatient");
         }
         let ask = self.ask_of(number, subject, want);

@@ -105,6 +105,9 @@ const FEW_PATTERNS: u32 = 2;
 /// Few enough that each is asked again and again.
 const WALKED_MAX: usize = 7;
 
+/// How long a client waits that is in no hurry.
+pub const PATIENCE_MS_MAX: u64 = 20_000;
+
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;
 

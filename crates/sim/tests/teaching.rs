@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use hopcache_core::limits::{
-    LESSONS_MAX, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX,
+    LESSONS_MAX, OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX,
+    OBSERVED_QUERY_BYTES_MAX,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
@@ -282,18 +283,21 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     tokio::spawn(async move { engine.tell_observations().await });
     let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
     let outcome = ask(&world, 0, &asked).await;
-    // A session tells eight of them at a time.
+    world.pass(1_000).await;
+    // So few sessions in each round that none is left out by lot, and so many rounds that the queue is full.
     for session in 0..LESSONS_MAX + 10 {
         let mut asked = asked.clone();
         asked.session = Some(SessionTag(std::array::from_fn(|byte| session.to_le_bytes()[byte % 8])));
         world.nodes[0].engine.observe(&asked, &outcome, sim_now());
-        if session % 1_000 == 0 {
-            world.pass(100).await;
+        if (session + 1) % OBSERVED_IN_ROUND_MAX == 0 {
+            world.pass(2 * OBSERVATIONS_EVERY_MS).await;
         }
     }
     world.pass(1_000).await;
+    assert_eq!(observed(&world, ObservationWord::Crowded), 0, "all of them were told");
     assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
     assert_eq!(observed(&world, ObservationWord::Refused), 11);
+    assert_eq!(world.nodes[0].engine.learning_sizes().waiting, LESSONS_MAX, "no more wait than may");
 }
 
 /// I9: what is too long to be learned is not observed, and counted.

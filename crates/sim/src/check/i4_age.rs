@@ -38,7 +38,9 @@ pub(super) struct Ages {
 
 struct Running {
     subject: usize,
-    began: MonoTime,
+    /// When whoever leads to it came: its flight is waited for since then at the earliest, and has a lease and a place at
+    /// the origin to get before the run begins. An impatient client may have gone by the time that it is slow.
+    since: MonoTime,
     /// For a request that shares no flight.
     is_alone: bool,
 }
@@ -76,15 +78,16 @@ impl Ages {
             self.slow.insert(ask.subject, fact.at);
         }
         for run in self.running.values() {
-            if fact.at.since(run.began) >= PATIENCE {
+            if fact.at.since(run.since) >= PATIENCE {
                 self.slow.insert(run.subject, fact.at);
             }
         }
         match &fact.what {
             What::RunBegan { run, subject: Some(subject), ask, .. } => {
-                let is_alone =
-                    ask.and_then(|ask| ground.asks.get(&ask)).is_some_and(|ask| ask.want.is_alone());
-                self.running.insert(*run, Running { subject: *subject, began: fact.at, is_alone });
+                let asked = ask.and_then(|ask| ground.asks.get(&ask));
+                let is_alone = asked.is_some_and(|ask| ask.want.is_alone());
+                let since = asked.filter(|_| !is_alone).map_or(fact.at, |ask| ask.at);
+                self.running.insert(*run, Running { subject: *subject, since, is_alone });
             }
             What::RunEnded { run, end: RunEnd::Whole | RunEnd::Updates } => {
                 // A run for one request alone ends no flight, and so not what those wait for who began one and left.

@@ -4,8 +4,9 @@
 use hopcache_core::learning::Bounds;
 use hopcache_core::limits::{
     ANCHORS_MAX, BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX,
-    HISTORY_KEYS_MAX, LESSONS_MAX, OBSERVATIONS_MAX, ORDERED_MAX, PATTERNS_COSTED_MAX, PREFETCH_TICKETS_MAX,
-    REFUSED_FORMS_MAX, SESSIONS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
+    HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX, LESSONS_MAX, MEMBERS_MAX, OBSERVATIONS_MAX, ORDERED_MAX,
+    PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX, PREFETCH_TICKETS_MAX, QUERY_PATTERNS_MAX,
+    REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
 };
 
 use super::{Check, NodeSeen, Seen};
@@ -21,7 +22,7 @@ impl Check for SizesHold {
 
     fn look(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         for node in seen.nodes {
-            within(node, seen.ground.subjects.len())?;
+            within(node, seen.ground.subjects.len(), seen.nodes.len())?;
             learned(node, usize::try_from(seen.ground.policy.prefetch.patterns_max).unwrap_or(usize::MAX))?;
             if seen.is_quiet && node.power == Power::On {
                 empty(node)?;
@@ -31,7 +32,7 @@ impl Check for SizesHold {
     }
 }
 
-fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
+fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
     let sizes = node.sizes;
     let texts = STATEMENTS.len() * DATABASES.len();
     let bounds = [
@@ -44,11 +45,14 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
         ("keys", sizes.keys, HISTORY_KEYS_MAX.min(keys)),
         ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
         ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
+        ("setbacks of prefetches", sizes.setbacks_ahead, PREFETCH_BACKOFF_KEYS_MAX.min(keys)),
         // An anchor and a degree for each key, and a slow property and a question for some.
         ("degrees", sizes.degrees, 3 * keys + DEGREE_QUEUE_MAX),
         ("spares", sizes.spares, FLIGHTS_MAX.min(keys)),
         ("prefetches", sizes.prefetches, FLIGHTS_MAX.min(keys)),
         ("tickets", sizes.tickets, PREFETCH_TICKETS_MAX),
+        ("breakers", sizes.breakers, MEMBERS_MAX.min(nodes)),
+        ("former rings", sizes.former_rings, HANDOVER_RINGS_MAX),
         ("copies", usize::try_from(sizes.copies).unwrap_or(usize::MAX), keys),
         // A lease, a flight and a forward without a task would have nobody to end them.
         ("leases", sizes.leases, sizes.tasks),
@@ -60,14 +64,16 @@ fn within(node: &NodeSeen, keys: usize) -> Result<(), String> {
 fn learned(node: &NodeSeen, patterns_max: usize) -> Result<(), String> {
     let sizes = node.sizes.learning;
     let bounds = Bounds::for_patterns(patterns_max);
-    let remembered_max =
-        ANCHORS_MAX + FIELDS_KEPT_MAX + ORDERED_MAX + FEEDBACK_MAX + WIDTHS_MAX + REFUSED_FORMS_MAX;
+    // What is noted of launches, and of what was told, beside what queries brought.
+    let noted_max = ORDERED_MAX + FEEDBACK_MAX + WIDTHS_MAX + REFUSED_FORMS_MAX + MEMBERS_MAX;
+    let remembered_max = ANCHORS_MAX + FIELDS_KEPT_MAX + QUERY_PATTERNS_MAX + noted_max;
     let bounds = [
         ("learned patterns", sizes.patterns, patterns_max),
         ("forms", sizes.forms, bounds.definition_bytes),
         ("sessions", sizes.sessions, SESSIONS_MAX),
         ("observations", sizes.waiting, OBSERVATIONS_MAX + LESSONS_MAX),
         ("remembered", sizes.remembered, remembered_max),
+        ("session bytes", sizes.session_bytes, SESSIONS_BYTES_MAX),
         ("learned bytes", sizes.bytes, bounds.bytes_max()),
     ];
     all_within(node, &bounds)

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{AskSeen, Check, Seen};
+use crate::profile::PATIENCE_MS_MAX;
 use crate::record::{Fact, Want, What};
 use crate::subject::Subject;
 
@@ -22,6 +23,11 @@ const LATE_MS: u64 = 150;
 
 /// Leases of before, back-offs and probes are over by then: the longest lease, and a run.
 const SETTLED_MS: u64 = 16_000;
+
+/// Who joins a forward of before, whose message was lost, waits as long as its leader would: until the leader's deadline, and
+/// for half a second that the answer's way may take (`engine/src/route.rs`). Only who has as much time itself is
+/// answered for sure.
+const LOST_MS: u64 = PATIENCE_MS_MAX + 500;
 
 impl Check for Liveness {
     fn name(&self) -> &'static str {
@@ -75,7 +81,9 @@ impl Liveness {
 
     fn with_answer(&self, fact: &Fact, asked: &AskSeen) -> Result<(), String> {
         let What::Answered { served, .. } = &fact.what else { return Ok(()) };
-        let is_settled = self.healed.is_some_and(|healed| asked.at > healed + Millis(SETTLED_MS));
+        let is_settled = self.healed.is_some_and(|healed| {
+            asked.at > healed + Millis(SETTLED_MS) && asked.at + asked.patience > healed + Millis(LOST_MS)
+        });
         let may_fail = Subject::at(asked.subject).fails() || asked.want == Want::OnlyCached;
         if is_settled && !served.is_body && !may_fail {
             return Err(format!("everything is well, and there is no answer: {fact}"));
