@@ -21,6 +21,7 @@ pub mod origin;
 pub mod profile;
 pub mod record;
 pub mod simulate;
+pub mod sharing;
 mod spread;
 pub mod store;
 pub mod storm;
