@@ -81,8 +81,9 @@ impl Load {
                 return;
             }
             let (first, thing) = (self.dice.index(patterns), self.dice.index(THINGS));
-            let clicks: Vec<_> =
-                (0..CLICKS).map(|click| self.asked(&format!("Ring{}", (first + click) % patterns), thing)).collect();
+            let clicks: Vec<_> = (0..CLICKS)
+                .map(|click| self.asked(&format!("Ring{}", (first + click) % patterns), thing))
+                .collect();
             let node = self.dice.index(setting.nodes);
             self.session(node, at, clicks);
         }
@@ -93,7 +94,8 @@ impl Load {
         let mut before: VecDeque<Rc<Asked>> = VecDeque::new();
         for (click, next) in clicks.into_iter().enumerate() {
             let at = Millis(at.0 + click as u64 * PAUSE_MS + SESSION_SETTLE_MS);
-            let lesson = Lesson { at, node, before: before.iter().cloned().collect(), next: Rc::clone(&next) };
+            let lesson =
+                Lesson { at, node, before: before.iter().cloned().collect(), next: Rc::clone(&next) };
             self.waiting.push(lesson);
             before.push_front(next);
             before.truncate(SESSION_BEFORE_MAX);

@@ -130,8 +130,7 @@ pub fn measure(setting: &Setting) -> Option<Measured> {
 }
 
 fn told(before: &[Traffic], after: &[Traffic], setting: &Setting) -> Measured {
-    let spent: Vec<Traffic> =
-        before.iter().zip(after).map(|(before, after)| after.since(before)).collect();
+    let spent: Vec<Traffic> = before.iter().zip(after).map(|(before, after)| after.since(before)).collect();
     let each = |of: fn(&Traffic) -> u64| each_node(spent.iter().map(of), setting.seconds);
     let sum = |of: fn(&Traffic) -> u64| spent.iter().map(of).sum::<u64>();
     let others = setting.nodes.saturating_sub(1) as u64;
