@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
-    simulated: super::simulated::Options,
+    pub(super) simulated: super::simulated::Simulated,
 }
 
 fn given<T: Copy>(values: &[T], usual: &[T]) -> Vec<T> {

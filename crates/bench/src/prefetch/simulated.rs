@@ -13,7 +13,7 @@ use crate::output::Output;
 
 /// Options of the simulated part.
 #[derive(clap::Args)]
-pub(super) struct Options {
+pub(super) struct Simulated {
     /// Simulate the nodes, in one process and with a simulated clock, instead of starting them.
     #[arg(long)]
     simulated: bool,
@@ -31,7 +31,7 @@ pub(super) struct Options {
     quick: bool,
 }
 
-impl Options {
+impl Simulated {
     pub(super) const fn is_wanted(&self) -> bool {
         self.simulated
     }
@@ -80,7 +80,7 @@ impl Row<'_> {
     }
 }
 
-pub(super) fn run(gossip: &gossip::Options, options: &Options) -> anyhow::Result<()> {
+pub(super) fn run(gossip: &gossip::Options, options: &Simulated) -> anyhow::Result<()> {
     let mut output = Output::open(
         gossip.out.as_deref(),
         None,
@@ -116,7 +116,7 @@ fn paired<'a>(rows: &'a [Row<'a>]) -> anyhow::Result<Vec<(&'a Row<'a>, &'a Row<'
 }
 
 /// Runs the simulator beside this program; what it printed.
-fn simulate(gossip: &gossip::Options, options: &Options, output: &Output) -> anyhow::Result<String> {
+fn simulate(gossip: &gossip::Options, options: &Simulated, output: &Output) -> anyhow::Result<String> {
     let mut command = Command::new(std::env::current_exe()?.with_file_name("hopcache-sim"));
     command.arg("sharing").args(arguments(gossip, options)).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| {
@@ -135,7 +135,7 @@ fn simulate(gossip: &gossip::Options, options: &Options, output: &Output) -> any
     Ok(csv)
 }
 
-fn arguments(gossip: &gossip::Options, options: &Options) -> Vec<String> {
+fn arguments(gossip: &gossip::Options, options: &Simulated) -> Vec<String> {
     let quick = options.quick;
     let usual = |values: String, few: &str, many: &str| match (values.is_empty(), quick) {
         (false, _) => values,
@@ -266,6 +266,32 @@ fn judge(pairs: &[(&Row<'_>, &Row<'_>)], output: &mut Output) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: gossip::Options,
+    }
+
+    #[test]
+    fn the_simulator_is_asked_for_membership_alone_too() {
+        use clap::{CommandFactory as _, Parser as _};
+        Cli::command().debug_assert();
+        let asked = |line: &str| {
+            let Cli { options } = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert!(options.simulated.is_wanted());
+            arguments(&options, &options.simulated).join(" ")
+        };
+        assert_eq!(
+            asked("bench --simulated --quick --nodes 3"),
+            "--nodes 3 --sessions 0,5 --patterns 10 --lost 0 --seconds 3 --trials 4 --seed 1"
+        );
+        assert_eq!(
+            asked("bench --simulated --lost-percent 0,30 --seconds 9"),
+            "--nodes 3,5,10,20,50,100 --sessions 0,1,5,50 --patterns 10,256 --lost 0,30 --seconds 9 --trials 40 --seed 1"
+        );
+        assert!(Cli::try_parse_from(["bench", "--quick"]).is_err());
+    }
 
     fn columns() -> Vec<String> {
         "nodes,lost_percent,sessions_per_s,patterns,sent_bytes,piece_bytes_most,datagram_bytes_most,pull_bytes,allowed_new_bytes,allowed_passed_on_bytes,allowed_datagram_bytes,allowed_pull_bytes"
