@@ -22,7 +22,7 @@ fn three_nodes_teach_each_other() {
 /// Must-show 6: with far more to tell than there is room for, each figure stays within what the limits say.
 #[test]
 fn a_crowd_of_sessions_stays_within_what_is_allowed() {
-    let crowd = Setting { nodes: 5, sessions_per_s: 200, patterns: 256, trials: 0, ..SMALL };
+    let crowd = Setting { nodes: 5, sessions_per_s: 200, patterns: 256, trials: 0, seconds: 2, ..SMALL };
     let (measured, allowed) = (measure(&crowd).unwrap(), Allowed::with(5, 0));
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let [new, passed_on, datagrams] =
