@@ -12,8 +12,16 @@ use crate::command::finish;
 /// Hopcache-bench starts the hopcache beside it, so both are built.
 const PACKAGES: [&str; 6] = ["build", "--release", "--package", "hopcache", "--package", "hopcache-bench"];
 
+/// … and the simulator where a benchmark starts that.
+const SIMULATOR: [&str; 2] = ["--package", "hopcache-sim"];
+
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    finish(Command::new("cargo").current_dir(root).args(PACKAGES), "the build")?;
+    let mut build = Command::new("cargo");
+    build.current_dir(root).args(PACKAGES);
+    if args.iter().any(|arg| arg == "--simulated") {
+        build.args(SIMULATOR);
+    }
+    finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let program = target.join("release/hopcache-bench");
     finish(Command::new(program).current_dir(root).args(args), "hopcache-bench")

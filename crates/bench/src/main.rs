@@ -77,7 +77,7 @@ enum Bench {
     /// A seeded schedule of faults under load; every request and run is judged afterwards.
     Chaos(chaos::Options),
     /// What prefetch is worth on session walks, what it costs elsewhere, and how nodes learn from each other.
-    Prefetch(prefetch::Options),
+    Prefetch(Box<prefetch::Options>),
     /// A rolling restart of three nodes behind a load balancer.
     Roll(living::roll::Options),
     /// From three nodes to five and back under load.

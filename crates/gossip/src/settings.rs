@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hopcache_core::limits::{
     GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS, GOSSIP_PING_MS, GOSSIP_SPREAD_EVERY_MS,
-    GOSSIP_SUSPECT_MS,
+    GOSSIP_SUSPECT_MS, GOSSIP_TARGETS, GOSSIP_TRANSMISSIONS,
 };
 use hopcache_core::time::Millis;
 
@@ -35,17 +35,15 @@ impl Default for Settings {
     }
 }
 
-const TARGETS: NonZeroUsize = at_least_one(3);
-const TRANSMISSIONS: NonZeroU8 = match NonZeroU8::new(12) {
+const TARGETS: NonZeroUsize = at_least_one(GOSSIP_TARGETS);
+const TRANSMISSIONS: NonZeroU8 = match NonZeroU8::new(GOSSIP_TRANSMISSIONS) {
     Some(count) => count,
     None => NonZeroU8::MIN,
 };
 
 impl Settings {
-    /// Three indirect pings and three targets of news at a time (SWIM, section 4.1; memberlist's default);
-    /// each piece of news is told 12 times by each node, about 3·ln(100): with 30 % of datagrams lost every
-    /// member of a hundred still hears of it. Dead members are removed by this crate, not by foca's timers
-    /// (one for each death, a day long: without a bound).
+    /// Dead members are removed by this crate, not by foca's timers (one for each death, a day long: without a
+    /// bound).
     pub(crate) fn config(&self) -> foca::Config {
         let duration = |millis: Millis| Duration::from_millis(millis.0.max(1));
         let spread = foca::PeriodicParams { frequency: duration(self.spread_every), num_members: TARGETS };

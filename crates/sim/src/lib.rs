@@ -20,6 +20,7 @@ mod node_tasks;
 pub mod origin;
 pub mod profile;
 pub mod record;
+pub mod sharing;
 pub mod simulate;
 mod spread;
 pub mod store;

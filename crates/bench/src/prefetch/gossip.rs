@@ -21,21 +21,27 @@ use crate::output::Output;
 /// Options of gossip's bytes.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Numbers of nodes.
-    #[arg(long, value_delimiter = ',', default_values_t = [3, 5, 10])]
-    nodes: Vec<usize>,
-    /// Sessions that begin each second.
-    #[arg(long, value_delimiter = ',', default_values_t = [5, 50])]
-    sessions: Vec<u32>,
-    /// Patterns that they walk over.
-    #[arg(long, value_delimiter = ',', default_values_t = [16, 200])]
-    patterns: Vec<usize>,
-    /// Seconds of each setting.
-    #[arg(long, default_value_t = 30)]
-    seconds: u64,
+    /// Numbers of nodes: 3, 5 and 10, simulated 3 to 100.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) nodes: Vec<usize>,
+    /// Sessions that begin each second: 5 and 50, simulated 1, 5 and 50.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) sessions: Vec<u32>,
+    /// Patterns that they walk over: 16 and 200, simulated 10 and 256.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) patterns: Vec<usize>,
+    /// Seconds of each setting: 30, simulated 20.
+    #[arg(long)]
+    pub(super) seconds: Option<u64>,
     /// Directory of the report and its raw data; docs/benchmarks/DATE-prefetch-gossip unless said.
     #[arg(long)]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) simulated: super::simulated::Simulated,
+}
+
+fn given<T: Copy>(values: &[T], usual: &[T]) -> Vec<T> {
+    if values.is_empty() { usual.to_vec() } else { values.to_vec() }
 }
 
 /// Clicks of a session.
@@ -71,21 +77,25 @@ struct Told {
 }
 
 pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
+    if options.simulated.is_wanted() {
+        return tokio::task::block_in_place(|| super::simulated::run(options, &options.simulated));
+    }
+    let seconds = options.seconds.unwrap_or(30);
     let mut output =
         Output::open(options.out.as_deref(), None, "prefetch-gossip", "Gossip's bytes for learning")?;
     output.report.line(&format!(
         "sessions of {CLICKS} clicks, {} ms apart, round robin over the nodes, round a ring of patterns; {} s each; datagrams sealed, as sent and received (`hopcache_gossip_bytes_total`); pulls go over the peers' HTTP and are counted as pages\n",
         PAUSE_US / 1_000,
-        options.seconds
+        seconds
     ));
     output.report.line("For each node and second:\n");
     output.report.line("| nodes | sessions/s | patterns | bytes sent | of them membership's | bytes received | pieces spread | counts and definitions merged | pages pulled | observations learned |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|");
     let mut spread_most: f64 = 0.0;
     let mut csv = "nodes,sessions_per_s,patterns,learning_gossip,sent_bytes,received_bytes,spread,merged,pulled,observed\n".to_owned();
-    for nodes in &options.nodes {
-        for sessions in &options.sessions {
-            for patterns in &options.patterns {
+    for nodes in &given(&options.nodes, &[3, 5, 10]) {
+        for sessions in &given(&options.sessions, &[5, 50]) {
+            for patterns in &given(&options.patterns, &[16, 200]) {
                 let of = |has_gossip| Setting {
                     nodes: *nodes,
                     sessions: *sessions,
@@ -95,7 +105,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
                 let mut both = Vec::new();
                 for setting in [of(false), of(true)] {
                     output.say(&format!("{setting:?}"));
-                    let told = measure(setting, options.seconds).await?;
+                    let told = measure(setting, seconds).await?;
                     row_of(&mut csv, setting, told);
                     spread_most = spread_most.max(told.spread);
                     both.push(told);

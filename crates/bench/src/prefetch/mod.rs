@@ -8,6 +8,7 @@
 //! | [`walks`] | arms beside each other, on walks, on unpredictable clicks, with a full origin |
 //! | [`learn`] | the time from a lesson through one node until another predicts by it |
 //! | [`gossip`] | bytes of learning, by sessions, patterns and nodes |
+//! | [`simulated`] | the same on up to 100 nodes that `hopcache-sim` simulates |
 //! | [`walk`], [`pages`], [`graph`], [`source`] | who looks at what, the queries, the graph and where it comes from |
 //! | [`arm`], [`round`], [`crowd`], [`counts`] | configurations, one measurement, other load, the nodes' counters |
 //! | [`verdict`], [`tell`] | what has to hold; tables, data and plots |
@@ -21,6 +22,7 @@ mod graph;
 mod learn;
 mod pages;
 mod round;
+mod simulated;
 mod source;
 mod taught;
 mod tell;

@@ -2,7 +2,8 @@
 
 use hopcache_core::learning::{Definition, Lesson, Successors};
 use hopcache_core::limits::{
-    DELTA_PIECE_BYTES_MAX, EPOCH_MS, FORM_BYTES_MAX, PATTERN_TEXT_BYTES_MAX, PULL_PAGE_BYTES_MAX,
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, EPOCH_MS, FORM_BYTES_MAX,
+    PATTERN_TEXT_BYTES_MAX, PULL_DIGEST_BYTES_MAX, PULL_PAGE_BYTES_MAX,
 };
 
 use crate::{at, close, definition_of, form, hear, node, pattern, pull, query};
@@ -54,6 +55,35 @@ fn each_change_is_told_once_and_all_are_told_in_the_end() {
     assert_eq!(again.len(), 1);
     assert_eq!(hear(&mut other, &again[0], at(0)).taken, 2);
     assert!(close(other.predictions(pattern(7), at(0))[0].tally.seen, 3.0));
+}
+
+/// Issue 7, must-show 6: with ever more to tell than a round has room for, each round takes what it may and no more, and so do
+/// digests and pages. ([`pull`] looks at each page.)
+#[test]
+fn a_flood_of_news_is_told_within_its_budget() {
+    let budget_bytes = DELTA_PIECES_PER_ROUND * DELTA_PIECE_BYTES_MAX;
+    let (mut known, mut other) = (node(1, 11, 4_096, at(0)), node(2, 22, 4_096, at(0)));
+    let (mut told_bytes, rounds) = (0, 50);
+    for round in 0..rounds {
+        let now = at(round * DELTAS_EVERY_MS);
+        for of in 0..200 {
+            let of = (round * 200 + of) % 3_000;
+            known.saw(pattern(of), now);
+            known.count(pattern(of), form(of), now);
+            known.define_form(form(of), &definition_of(form(of), 100));
+        }
+        let pieces = known.next_pieces(budget_bytes, now);
+        assert!(pieces.len() <= DELTA_PIECES_PER_ROUND, "{} pieces", pieces.len());
+        assert!(pieces.iter().all(|piece| piece.len() <= DELTA_PIECE_BYTES_MAX));
+        told_bytes += pieces.iter().map(Vec::len).sum::<usize>();
+        assert!(other.digest(now).encode().len() <= PULL_DIGEST_BYTES_MAX);
+        pieces.iter().for_each(|piece| assert!(hear(&mut other, piece, now).refused_bounds == 0));
+    }
+    let allowed_bytes = budget_bytes * usize::try_from(rounds).unwrap();
+    assert!(told_bytes <= allowed_bytes && told_bytes > allowed_bytes / 2, "{told_bytes} of {allowed_bytes}");
+    assert!(known.sizes().untold > 1_000, "it was a flood: {:?}", known.sizes());
+    let now = at(rounds * DELTAS_EVERY_MS);
+    assert!(pull(&mut other, now, &mut known, now) > 1_000, "what was not told is pulled");
 }
 
 /// What was counted just before an epoch ended is told after it.

@@ -1,4 +1,4 @@
-//! Clusters of [`hopcache_gossip::Gossip`] on a virtual network (F11, F12, F13, I9, I12, I13).
+//! Clusters of [`hopcache_gossip::Gossip`] on a virtual network (F11, F12, F13, F14, I9, I12, I13).
 //!
 //! `HOPCACHE_TEST_GOSSIP_FAKES` (default 50,000): members that one holder of the cluster key invents.
 #![allow(
@@ -7,6 +7,7 @@
     reason = "what tests share may fail them, and figures are said"
 )]
 
+mod flood;
 mod hostile;
 mod life;
 mod net;

@@ -43,6 +43,7 @@ pub(crate) const FAIR: Weather = Weather { loss_percent: 0, twice_percent: 0, de
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,
+    pub(crate) bytes: u64,
     pub(crate) lost: u64,
     pub(crate) twice: u64,
     pub(crate) overtaken: u64,
@@ -265,6 +266,7 @@ impl Net {
         assert!(datagram.len() <= GOSSIP_DATAGRAM_BYTES_MAX, "{} bytes", datagram.len());
         self.counts.longest = self.counts.longest.max(datagram.len());
         self.counts.sent += 1;
+        self.counts.bytes += datagram.len() as u64;
         for byte in to.port().to_be_bytes().iter().chain(&datagram[..]) {
             self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -1,0 +1,72 @@
+//! What a node may send for learning in a second, from the limits alone. It measures nothing.
+
+use hopcache_core::limits::{
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS,
+    GOSSIP_SEALED_BYTES_MAX, GOSSIP_SPREAD_BYTES_MAX, GOSSIP_SPREAD_EVERY_MS, GOSSIP_TARGETS,
+    GOSSIP_TRANSMISSIONS, PULL_DIGEST_BYTES_MAX, PULL_EVERY_MS, PULL_PAGE_BYTES_MAX,
+};
+
+use super::peer::PULL_HEAD_BYTES;
+
+/// Life and number of a piece's origin, and its length in a datagram.
+const PIECE_HEAD_BYTES: u64 = 8 + 8 + 2;
+const SECOND_MS: u64 = 1_000;
+/// A ping and the answer to another one, in each period.
+const PROBES: u64 = 2;
+/// Where a ping was lost: requests, indirect pings, their answers and what is forwarded of them, by each of the targets.
+const INDIRECT: u64 = 4 * GOSSIP_TARGETS as u64;
+/// An announcement and the answer to another one.
+const FEEDS: u64 = 2;
+
+/// Bytes of one node in a second, at the most; what depends on whom others choose is their mean over nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowed {
+    /// New pieces, each once: pieces per round × longest piece.
+    pub new_bytes: u64,
+    /// All nodes' new pieces, each passed on as often as foca passes on: what the budget of pieces asks for.
+    pub passed_on_bytes: u64,
+    /// As many datagrams as foca sends, each as long as may be: what there is room for, whatever is asked.
+    pub datagram_bytes: u64,
+    /// Periodic pulls: the longest digest and the longest page. A node that learns news of a page pulls the next one at once,
+    /// and one that lacks a definition 300 ms later: beyond this.
+    pub pull_bytes: u64,
+}
+
+impl Allowed {
+    /// With so many nodes, and `lost_percent` of datagrams lost.
+    #[must_use]
+    pub const fn with(nodes: usize, lost_percent: u64) -> Self {
+        let pieces = DELTA_PIECES_PER_ROUND as u64 * SECOND_MS / DELTAS_EVERY_MS;
+        let passed_on = pieces * (GOSSIP_SPREAD_BYTES_MAX as u64 + PIECE_HEAD_BYTES);
+        let others = nodes.saturating_sub(1);
+        let targets = if others < GOSSIP_TARGETS { others } else { GOSSIP_TARGETS } as u64;
+        let probes = PROBES + if lost_percent > 0 { INDIRECT } else { 0 };
+        let datagrams = targets * SECOND_MS / GOSSIP_SPREAD_EVERY_MS
+            + probes * SECOND_MS / GOSSIP_PERIOD_MS
+            + FEEDS * SECOND_MS / GOSSIP_FEED_MS;
+        let pull = PULL_HEAD_BYTES + PULL_DIGEST_BYTES_MAX + PULL_PAGE_BYTES_MAX;
+        Self {
+            new_bytes: pieces * DELTA_PIECE_BYTES_MAX as u64,
+            passed_on_bytes: nodes as u64 * passed_on * GOSSIP_TRANSMISSIONS as u64,
+            datagram_bytes: datagrams * GOSSIP_SEALED_BYTES_MAX as u64,
+            pull_bytes: pull as u64 * SECOND_MS / PULL_EVERY_MS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limits as they are, worked out by hand: 2 × 512 in 200 ms; 10 pieces × 530 × 12 for each node; three (two)
+    /// targets every 100 ms, four probes and one feed in a second, each 1,232; 2 + 21,008 + 65,536.
+    #[test]
+    fn what_is_allowed_is_what_the_limits_say() {
+        let ten = Allowed::with(10, 0);
+        assert_eq!((ten.new_bytes, ten.passed_on_bytes), (5_120, 10 * 63_600));
+        assert_eq!((ten.datagram_bytes, ten.pull_bytes), (35 * 1_232, 86_546));
+        assert_eq!(Allowed::with(100, 0), Allowed { passed_on_bytes: 100 * 63_600, ..ten });
+        assert_eq!(Allowed::with(3, 0).datagram_bytes, 25 * 1_232);
+        assert_eq!(Allowed::with(10, 30).datagram_bytes, 59 * 1_232);
+    }
+}
