@@ -106,6 +106,8 @@ impl Engine {
                 is_miss: true,
                 began: now,
                 ended: now,
+                teller: self.learning.me,
+                began_there: now,
             };
             drop(self.learning.observing.queue.try_send(seen));
         }
