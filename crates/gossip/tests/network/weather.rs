@@ -98,8 +98,8 @@ fn a_partition_splits_and_merges() {
 fn all_hear_of_the_goodbye(net: &mut Net, ms: u64) -> u64 {
     let knows = |net: &Net| {
         net.nodes.values().all(|node| {
-            let of_it = node.told.iter().filter(|told| told.2.as_str() == "node-5");
-            of_it.last().is_some_and(|told| told.1 == "left")
+            let last = node.told.iter().rfind(|told| told.2.as_str() == "node-5");
+            last.is_some_and(|told| told.1 == "left")
         })
     };
     let took_ms = net.run_until_ms(ms, knows);
