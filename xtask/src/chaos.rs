@@ -22,6 +22,13 @@ const GATE_RATE: u32 = 120;
 /// Enough that two clients meet in one run, again and again.
 const CONTROL_RATE: u32 = 200;
 
+const RELEASE_BUILD: &[&str] =
+    &["build", "--release", "--package", "hopcache", "--package", "hopcache-bench"];
+/// With the features of `cargo test --workspace`, which a test among the targets asks for: plain packages have others, and
+/// most dependencies would be built a second time.
+const DEBUG_BUILD: &[&str] =
+    &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-bench", "--test", "containers"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Of faults, keys and times.
@@ -54,10 +61,7 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     programs()?;
     let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--package", "hopcache", "--package", "hopcache-bench"]);
-    if !options.debug {
-        build.arg("--release");
-    }
+    build.current_dir(root).args(if options.debug { DEBUG_BUILD } else { RELEASE_BUILD });
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let profile = if options.debug { "debug" } else { "release" };

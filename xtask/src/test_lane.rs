@@ -21,6 +21,12 @@ pub(crate) enum Scope {
     Quick,
 }
 
+/// How libtest is told how many tests of a binary run at a time, where no argument says so.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// As many as that, also where there are fewer processors, of which it would else take the number: the longest tests wait for
+/// processes, deadlines and lapses, and use a quarter of one.
+const TESTS_AT_A_TIME_MIN: usize = 4;
+
 struct Step {
     name: &'static str,
     elapsed: Duration,
@@ -76,11 +82,10 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     // Without services every test that needs one would fail with the same words.
     if let Some(environment) = &environment {
         steps.push(step("tests", || {
-            cargo(
-                root,
-                &with_args(&["test", "--workspace", "--no-fail-fast"], args),
-                &environment.variables(),
-            )
+            let threads = test_threads().to_string();
+            let mut variables = environment.variables();
+            variables.push((TEST_THREADS, &threads));
+            cargo(root, &with_args(&["test", "--workspace", "--no-fail-fast"], args), &variables)
         }));
     }
     steps.push(step("chaos", || chaos::gate(root)));
@@ -90,6 +95,12 @@ fn full(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     if !ran_before {
         steps.push(step("services down", || services::down(root)));
     }
+}
+
+fn test_threads() -> usize {
+    let told = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    told.unwrap_or_else(|| processors().max(TESTS_AT_A_TIME_MIN))
 }
 
 fn with_args<'a>(command: &[&'a str], args: &'a [String]) -> Vec<&'a str> {

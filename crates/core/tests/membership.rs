@@ -44,9 +44,9 @@ fn is_routable(members: &Membership, node: &NodeName) -> bool {
 fn a_refused_connection_takes_out_at_once_and_a_probe_brings_back() {
     let mut members = cluster();
     let epoch = members.epoch();
-    assert_eq!(members.report(&name("node-b"), Report::Gone), Change::Routing);
+    assert_eq!(members.report(&name("node-b"), Report::Gone(Incarnation(2))), Change::Routing);
     assert_eq!((names(&members).as_str(), members.epoch()), ("node-a", epoch + 1));
-    assert_eq!(members.report(&name("node-b"), Report::Gone), Change::None);
+    assert_eq!(members.report(&name("node-b"), Report::Gone(Incarnation(2))), Change::None);
     let back = members.answered(at(2), &card("node-b", 3));
     assert_eq!((back, names(&members).as_str()), (Ok(Change::Routing), "node-a node-b"));
     assert_eq!(members.epoch(), epoch + 2);
@@ -92,7 +92,7 @@ fn the_second_node_of_a_name_is_refused_while_the_first_lives() {
     assert_eq!(refused, NotAdmitted::NameTaken { name: name("node-b"), kept: at(2), refused: at(9) });
     let mine = members.answered(at(9), &card("node-a", 7)).unwrap_err();
     assert_eq!(mine, NotAdmitted::NameTaken { name: name("node-a"), kept: at(1), refused: at(9) });
-    members.report(&name("node-b"), Report::Gone);
+    members.report(&name("node-b"), Report::Gone(Incarnation(2)));
     assert_eq!(members.answered(at(9), &card("node-b", 7)), Ok(Change::Routing));
     assert_eq!(members.get(&name("node-b")).unwrap().peer_addr, at(9), "it moved");
 }
@@ -123,7 +123,7 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let report = prop_oneof![
-        Just(Report::Gone),
+        (0..3_u64).prop_map(|life| Report::Gone(Incarnation(life))),
         Just(Report::Stranger),
         Just(Report::ProbeUnanswered),
         Just(Report::RequestUnanswered),
@@ -153,9 +153,11 @@ proptest! {
                 }
                 Event::Seen { node, report } => {
                     let node = name(&format!("node-{node}"));
+                    let known = members.get(&node).map(|member| member.incarnation);
                     let change = members.report(&node, report);
-                    if report == Report::Gone && node.as_str() != "node-0" {
-                        prop_assert!(!is_routable(&members, &node));
+                    if let Report::Gone(life) = report {
+                        prop_assert!(known != Some(life) || !is_routable(&members, &node));
+                        prop_assert!(known == Some(life) || change == Change::None);
                     }
                     change
                 }

@@ -50,7 +50,7 @@ fn what_was_only_heard_is_probed_and_not_routed_to() {
     assert_eq!(names(&members), "node-a node-b");
     assert_eq!(members.introductions().count(), 0, "it has answered");
     // Down: heard of again, but only a probe brings it back.
-    members.report(&name("node-b"), Report::Gone);
+    members.report(&name("node-b"), Report::Gone(Incarnation(2)));
     assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(Heard::Probe(at(2))));
     assert_eq!(names(&members), "node-a");
 }
@@ -82,7 +82,7 @@ fn a_draining_member_owns_nothing_and_is_still_known() {
     let info = members.get(&name("node-b")).unwrap();
     assert_eq!((info.state, info.phase, info.is_routable()), (MemberState::Up, Phase::Draining, false));
     // That it then goes away changes nobody's ring a second time.
-    assert_eq!(members.report(&name("node-b"), Report::Gone), Change::Member);
+    assert_eq!(members.report(&name("node-b"), Report::Gone(Incarnation(2))), Change::Member);
 }
 
 #[test]
@@ -99,15 +99,19 @@ fn this_node_is_on_its_own_ring_only_when_it_is_ready() {
 }
 
 #[test]
-fn a_death_or_goodbye_of_an_older_life_changes_nothing() {
+fn a_death_or_goodbye_of_another_life_changes_nothing() {
     let mut members = pair();
-    for report in [Report::GossipDown(Incarnation(1)), Report::Left(Incarnation(1))] {
+    let of = |life| [Report::GossipDown(life), Report::Left(life), Report::Gone(life)];
+    for report in of(Incarnation(1)) {
         assert_eq!(members.report(&name("node-b"), report), Change::None);
     }
     assert_eq!(members.report(&name("node-b"), Report::GossipDown(Incarnation(2))), Change::Routing);
     assert_eq!(members.answered(at(2), &card("node-b", 2, 3)), Ok(Change::Routing), "restarted");
-    assert_eq!(members.report(&name("node-b"), Report::GossipDown(Incarnation(2))), Change::None);
-    assert_eq!(names(&members), "node-a node-b");
+    for report in of(Incarnation(2)) {
+        assert_eq!(members.report(&name("node-b"), report), Change::None, "told late: {report:?}");
+    }
+    let present = members.get(&name("node-b")).unwrap();
+    assert_eq!((names(&members).as_str(), present.is_gone), ("node-a node-b", false));
     assert_eq!(members.report(&name("node-b"), Report::Left(Incarnation(3))), Change::Routing);
 }
 
@@ -127,7 +131,7 @@ fn only_connections_and_a_goodbye_say_that_a_member_is_lost() {
     }
     assert_eq!(members.answered(at(2), &card("node-b", 2, 2)), Ok(Change::Routing));
     assert!(!is_lost(&members));
-    for report in [Report::Gone, Report::Stranger, Report::Left(Incarnation(2))] {
+    for report in [Report::Gone(Incarnation(2)), Report::Stranger, Report::Left(Incarnation(2))] {
         assert_eq!(members.report(&name("node-b"), report), Change::Routing);
         assert!(is_lost(&members), "{report:?}");
         members.answered(at(2), &card("node-b", 2, 2)).unwrap();
@@ -215,8 +219,8 @@ fn who_was_down_for_long_is_forgotten_unless_a_seed_names_it() {
     let mut members = pair();
     members.answered(at(3), &card("node-c", 3, 3)).unwrap();
     members.answered(at(4), &card("node-d", 4, 4)).unwrap();
-    members.report(&name("node-b"), Report::Gone);
-    members.report(&name("node-c"), Report::Gone);
+    members.report(&name("node-b"), Report::Gone(Incarnation(2)));
+    members.report(&name("node-c"), Report::Gone(Incarnation(3)));
     members.report(&name("node-d"), Report::Left(Incarnation(4)));
     let seed = |addr| addr == at(3);
     assert_eq!(members.forget(Millis(1_000), seed), Change::None);
@@ -225,7 +229,7 @@ fn who_was_down_for_long_is_forgotten_unless_a_seed_names_it() {
     assert_eq!(members.forget(Millis(999 + MEMBER_FORGET_DOWN_MS), seed), Change::None);
     // Back for a moment: the time starts again.
     members.answered(at(2), &card("node-b", 2, 2)).unwrap();
-    members.report(&name("node-b"), Report::Gone);
+    members.report(&name("node-b"), Report::Gone(Incarnation(2)));
     assert_eq!(members.forget(Millis(1_000 + MEMBER_FORGET_DOWN_MS), seed), Change::None);
     assert_eq!(members.forget(Millis(1_000 + 2 * MEMBER_FORGET_DOWN_MS), seed), Change::Member);
     assert!(members.get(&name("node-b")).is_none());
@@ -241,7 +245,7 @@ fn new_names_take_the_places_of_the_dead() {
         let node = format!("pod-{index:05}");
         let change = members.answered(at(2), &card(&node, 2, 1));
         assert_eq!(change, Ok(Change::Routing), "{node}");
-        members.report(&name(&node), Report::Gone);
+        members.report(&name(&node), Report::Gone(Incarnation(1)));
         members.forget(Millis(index as u64), |_| false);
     }
     assert_eq!(members.members().len(), MEMBERS_MAX);

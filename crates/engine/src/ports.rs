@@ -336,8 +336,12 @@ impl Spread for SpreadsNothing {
 pub trait Routing: Send + Sync + 'static {
     /// The view in force; an immutable snapshot.
     fn view(&self) -> Arc<Ring>;
-    /// A peer could not be asked: a refused or reset connection takes it out of routing at once.
-    fn report(&self, node: &NodeName, error: &PeerError);
+    /// The life in which a node is known now. Looked up before it is asked, for [`Routing::report`]: by the time that an ask
+    /// has failed it may have another.
+    fn life_of(&self, node: &NodeName) -> Option<Incarnation>;
+    /// A peer could not be asked in the life that it was known in: a refused or reset connection takes it out of routing at
+    /// once, unless it has another life by now.
+    fn report(&self, node: &NodeName, life: Option<Incarnation>, error: &PeerError);
     /// Done when `node` cannot be asked any more, by what connections to it showed or what it said itself; at once if that
     /// is so already. Who is out of routing by hearsay alone may still answer what it was asked.
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()>;

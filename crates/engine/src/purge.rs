@@ -179,10 +179,11 @@ impl Engine {
     /// How many copies a node forgot, or why it could not be told.
     async fn tell(&self, node: &NodeName, scope: &Scope) -> Result<u64, PeerError> {
         let message = encode_purge(scope);
+        let life = self.ports.routing.life_of(node);
         let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await;
         // Or every purge until gossip knows would find it gone again. Silence is for probes to judge.
         if let Err(error @ PeerError::Gone(_)) = &answer {
-            self.ports.routing.report(node, error);
+            self.ports.routing.report(node, life, error);
         }
         let answer = answer?;
         let count = Reader::new(&answer).value().ok().and_then(|value| value.as_int());

@@ -194,6 +194,7 @@ impl Engine {
         // The owner answers a passed deadline itself; the margin is for its answer's way back.
         let timeout_ms = Millis(left_ms.0.saturating_add(500));
         let mut is_lost = false;
+        let life = self.ports.routing.life_of(to);
         let answer = tokio::select! {
             biased;
             answer = self.ports.peers.forward(to, message, timeout_ms) => answer,
@@ -219,7 +220,7 @@ impl Engine {
             Ok(Reply::Elsewhere) => return Hop::NextNode.into(),
             Ok(Reply::NotARead(reason)) => return Hop::Answered(Here::NotARead(reason)).into(),
             Err(error) => {
-                self.ports.routing.report(to, &error);
+                self.ports.routing.report(to, life, &error);
                 // Nobody lives there, or not in the ring any more: whoever is asked instead is the owner now, so nothing is
                 // asked twice. A peer that stays and fails is what retries multiply.
                 let is_out = is_lost || matches!(error, PeerError::Gone(_));

@@ -69,6 +69,11 @@ pub(crate) fn gives_up_waiting(wait_ms: u64) -> bool {
     has(Bug::UnlockedAfterWait) && wait_ms >= LEASE_POLL_MS_MAX
 }
 
+/// [`Bug::SilentHolderAwaited`], [`Bug::SilentHolderRobbed`].
+pub(crate) fn silence_says(is_gone: bool) -> bool {
+    has(Bug::SilentHolderRobbed) || is_gone && !has(Bug::SilentHolderAwaited)
+}
+
 /// [`Bug::RetryCountedAgain`].
 pub(crate) fn counts_retry(count: impl FnOnce()) {
     if has(Bug::RetryCountedAgain) {

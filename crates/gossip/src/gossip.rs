@@ -22,8 +22,9 @@ use rand::rngs::SmallRng;
 
 use crate::effect::{Effect, Kind, Refused, Timer};
 use crate::frame::{
-    FrameCodec, KNOCK, TALK, put_header, put_identity, put_member, take_header, take_identity, take_member,
+    FrameCodec, KNOCK, TALK, put_header, put_identity, take_header, take_identity, take_member,
 };
+use crate::goodbyes::{Untold, goodbyes};
 use crate::identity::{Identity, Key};
 use crate::settings::Settings;
 use crate::spread::{Spreader, piece};
@@ -42,6 +43,10 @@ pub struct Gossip {
     rounds: u64,
     /// Who of the dead is announced to next.
     announced: usize,
+    /// Who may not know who has left.
+    untold: Untold,
+    /// With whose goodbye the next round begins.
+    retold: usize,
     /// Addresses that were asked to be let in, and how often they still will be.
     knocks: BTreeMap<SocketAddr, u32>,
     awake: bool,
@@ -62,6 +67,8 @@ impl Gossip {
             dead: BTreeMap::new(),
             rounds: 0,
             announced: 0,
+            untold: Untold::default(),
+            retold: 0,
             knocks: BTreeMap::new(),
             awake: false,
             left: false,
@@ -167,12 +174,8 @@ impl Gossip {
         }
         let me = Identity { leaving: true, ..self.foca.identity().clone() };
         for member in self.foca.iter_members() {
-            let (src, dst) = (me.clone(), member.id().clone());
-            let to = dst.card.peer_addr;
-            let mut datagram = vec![TALK];
-            put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
-            datagram.extend_from_slice(&1_u16.to_be_bytes());
-            put_member(&Member::new(me.clone(), 0, State::Down), &mut datagram);
+            let to = member.id().card.peer_addr;
+            let (datagram, _) = goodbyes(me.clone(), member.id().clone(), std::slice::from_ref(&me));
             out.push(Effect::Send { to, datagram: datagram.into() });
         }
     }
@@ -211,10 +214,12 @@ impl Gossip {
         act: impl FnOnce(&mut Talker, &mut Driver<'_>) -> T,
     ) -> T {
         let me = self.me().peer_addr;
-        let mut driver = Driver { me, out };
+        let mut driver = Driver { me, out, renamed: None, back: Vec::new() };
         let outcome = act(&mut self.foca, &mut driver);
         // A changed identity is not connected until it hears something; it is while it knows members.
         let _ = self.foca.apply_many(std::iter::empty(), true, &mut driver);
+        let back = driver.back;
+        back.into_iter().for_each(|member| self.untold.add(member));
         out.extend(self.pieces.try_iter().map(Effect::Spread));
         outcome
     }
@@ -235,13 +240,35 @@ impl Gossip {
                 self.remove(identity.clone());
             }
         }
-        let lost: Vec<Identity> = dead.into_iter().filter(|identity| !identity.leaving).collect();
+        let (left, lost): (Vec<Identity>, Vec<Identity>) =
+            dead.into_iter().partition(|identity| identity.leaving);
+        self.tell_who_left(left, out);
         for step in 0..GOSSIP_ANNOUNCE_DEAD.min(lost.len()) {
             if let Some(identity) = lost.get((self.announced + step) % lost.len()) {
                 let _ = self.with_foca(out, |foca, runtime| foca.announce(identity.clone(), runtime));
             }
         }
         self.announced = self.announced.wrapping_add(GOSSIP_ANNOUNCE_DEAD);
+    }
+
+    /// Tells those who may not know it who has left: as many as fit a datagram, the others in the rounds that follow.
+    fn tell_who_left(&mut self, mut left: Vec<Identity>, out: &mut Vec<Effect>) {
+        let untold = self.untold.next_round();
+        let Some(first) = self.retold.checked_rem(left.len()) else { return };
+        left.rotate_left(first);
+        let mut told = 0;
+        for member in self.foca.iter_members().filter(|member| untold.contains(&member.id().key())) {
+            let (me, to) = (self.foca.identity().clone(), member.id().clone());
+            let addr = to.card.peer_addr;
+            let (datagram, count) = goodbyes(me, to, &left);
+            out.push(Effect::Send { to: addr, datagram: datagram.into() });
+            told = count;
+        }
+        self.retold = first + told;
+    }
+
+    fn has_left(&self, key: &Key) -> bool {
+        self.dead_members().any(|dead| dead.leaving && dead.key() == *key)
     }
 
     fn dead_members(&self) -> impl Iterator<Item = &Identity> {
@@ -282,6 +309,10 @@ impl Gossip {
             let (member, after) = take_member(rest).ok_or(Refused::Malformed)?;
             let bytes = rest.get(..rest.len() - after.len()).unwrap_or_default();
             rest = after;
+            // It missed a goodbye, or said this before it came.
+            if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
+                self.untold.add(header.src.key());
+            }
             if self.may_enter(member.id(), &mut new) {
                 kept += 1;
                 members.extend_from_slice(bytes);
@@ -363,14 +394,40 @@ const fn house() -> Effect {
 struct Driver<'a> {
     me: SocketAddr,
     out: &'a mut Vec<Effect>,
+    /// Of whom a newer identity was taken last.
+    renamed: Option<Key>,
+    /// Who came back from the dead.
+    back: Vec<Key>,
 }
 
 impl foca::Runtime<Identity> for &mut Driver<'_> {
     fn notify(&mut self, notification: Notification<'_, Identity>) {
         let effect = match notification.to_owned() {
-            OwnedNotification::MemberUp(who) => Effect::Heard(who.card),
-            OwnedNotification::Rename(_, who) if !who.leaving => Effect::Heard(who.card),
-            OwnedNotification::MemberDown(who) if who.leaving => Effect::Left(who.card),
+            // Also of one that is dead here already: foca tells of no other change then.
+            OwnedNotification::Rename(old, who) if who.leaving => {
+                if old.leaving {
+                    return;
+                }
+                Effect::Left(who.card)
+            }
+            OwnedNotification::Rename(_, who) => {
+                self.renamed = Some(who.key());
+                Effect::Heard(who.card)
+            }
+            // The sender of a goodbye, for the moment before it is read.
+            OwnedNotification::MemberUp(who) if who.leaving => return,
+            OwnedNotification::MemberUp(who) => {
+                // One that nobody had heard of has no older identity.
+                self.back.extend(self.renamed.take_if(|renamed| *renamed == who.key()));
+                Effect::Heard(who.card)
+            }
+            OwnedNotification::MemberDown(who) if who.leaving => {
+                let left = Effect::Left(who.card);
+                if self.out.contains(&left) {
+                    return;
+                }
+                left
+            }
             OwnedNotification::MemberDown(who) => Effect::Down(who.card),
             OwnedNotification::Rejoin(_) => Effect::Rejoined,
             _ => return,

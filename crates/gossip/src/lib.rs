@@ -21,6 +21,8 @@
 //!   are down"; it comes back as the same card with a higher rejoin count, which wins over its death.
 //! - **A healed partition.** Every [`HOUSE_MS`] some members that are down are announced to, and seeds whenever
 //!   the node calls [`Gossip::announce`]; both sides then learn that they are taken for dead and rejoin.
+//! - **A goodbye while cut off.** Who comes back from the dead, or speaks of the death of one that has said goodbye, is told
+//!   for some rounds who has left; what it had for lost is [`Effect::Left`] then.
 //! - **Own slowness** (Lifeguard's local health, Dadgar, Phillips, Currey, DSN-W 2018, section IV): a timer that
 //!   comes late is put off once, so that answers which wait in the socket are read before anybody is blamed.
 //! - **Bounds.** At most [`GOSSIP_MEMBERS_MAX`] members, dead ones included, the longest dead making room; what
@@ -31,6 +33,7 @@
 
 mod effect;
 mod frame;
+mod goodbyes;
 mod gossip;
 mod identity;
 mod settings;

@@ -76,8 +76,15 @@ impl Routing for MemberRouting {
         Arc::clone(&self.0.view().ring)
     }
 
-    fn report(&self, node: &NodeName, error: &PeerError) {
-        self.0.report(node, error);
+    fn life_of(&self, node: &NodeName) -> Option<Incarnation> {
+        self.0.find(node).map(|(_, life)| life)
+    }
+
+    fn report(&self, node: &NodeName, life: Option<Incarnation>, error: &PeerError) {
+        // Who was no member then was not asked.
+        if let Some(life) = life {
+            self.0.report(node, life, error);
+        }
     }
 
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
@@ -166,10 +173,10 @@ mod tests {
         assert!(!on_ring(&routing) && routing.lost(&node("node-b")).now_or_never().is_none());
         assert_eq!(routing.lost(&node("node-x")).now_or_never(), Some(()));
         let routing = beside(Phase::Ready);
-        routing.report(&node("node-b"), &PeerError::TimedOut);
+        routing.report(&node("node-b"), Some(LIFE), &PeerError::TimedOut);
         assert!(on_ring(&routing) && routing.lost(&node("node-b")).now_or_never().is_none(), "suspect");
         let lost = routing.lost(&node("node-b"));
-        routing.report(&node("node-b"), &PeerError::Gone("reset".to_owned()));
+        routing.report(&node("node-b"), Some(LIFE), &PeerError::Gone("reset".to_owned()));
         assert_eq!((on_ring(&routing), lost.now_or_never()), (false, Some(())));
     }
 
@@ -182,8 +189,24 @@ mod tests {
             routing.0.saw(&node("node-b"), Report::ProbeUnanswered);
         }
         assert!(!on_ring(&routing) && !routing.is_gone(&holder(LIFE)), "silent");
-        routing.report(&node("node-b"), &PeerError::Gone("broke".to_owned()));
+        routing.report(&node("node-b"), Some(LIFE), &PeerError::Gone("broke".to_owned()));
         assert!(routing.is_gone(&holder(LIFE)) && !routing.is_gone(&holder(Incarnation(3))));
+    }
+
+    /// F1: a request to a life that was killed ends when the next life is a member already; that is about the first one.
+    #[test]
+    fn a_late_word_that_a_former_life_is_gone_leaves_the_new_one_in() {
+        let routing = beside(Phase::Ready);
+        let asked = routing.life_of(&node("node-b"));
+        routing.0.admit(&card("node-b", Incarnation(3), Phase::Ready));
+        routing.report(&node("node-b"), asked, &PeerError::Gone("broke".to_owned()));
+        let present = Holder { node: node("node-b"), incarnation: Incarnation(3) };
+        assert!(on_ring(&routing) && !routing.is_gone(&present), "it lives, and holds what it holds");
+        let asked = routing.life_of(&node("node-b"));
+        routing.report(&node("node-b"), asked, &PeerError::Gone("broke".to_owned()));
+        assert!(!on_ring(&routing) && routing.is_gone(&present));
+        assert_eq!(routing.life_of(&node("node-x")), None);
+        routing.report(&node("node-x"), None, &PeerError::Gone("nobody".to_owned()));
     }
 
     /// Who shows another ring is named after a while in which neither ring has changed, and no longer than it does.
@@ -206,7 +229,7 @@ mod tests {
         assert_eq!(members.disagreeing(), []);
         members.shows(&card, other);
         tokio::time::advance(most_of_it * 2).await;
-        members.saw(&node("node-b"), Report::Gone);
+        members.saw(&node("node-b"), Report::Gone(LIFE));
         assert_eq!(
             (members.disagreeing(), members.missing()),
             (vec![], vec![node("node-b")]),
@@ -219,12 +242,12 @@ mod tests {
     fn who_said_goodbye_is_not_missing() {
         let routing = beside(Phase::Ready);
         assert_eq!(routing.0.missing(), []);
-        routing.0.saw(&node("node-b"), Report::Gone);
+        routing.0.saw(&node("node-b"), Report::Gone(LIFE));
         assert_eq!(routing.0.missing(), [node("node-b")]);
         routing.0.saw(&node("node-b"), Report::Left(LIFE));
         assert_eq!(routing.0.missing(), []);
         let routing = beside(Phase::Draining);
-        routing.0.saw(&node("node-b"), Report::Gone);
+        routing.0.saw(&node("node-b"), Report::Gone(LIFE));
         assert_eq!(routing.0.missing(), [], "its port closes before its goodbye");
     }
 }

@@ -151,7 +151,7 @@ pub const OUTCOMES: [&str; 127] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 40] = [
+pub const FAULTS: [&str; 41] = [
     "message lost",
     "message late",
     "message twice",
@@ -159,6 +159,7 @@ pub const FAULTS: [&str; 40] = [
     "way cut both",
     "way cut one",
     "probe unanswered",
+    "dead one silent",
     "datagram lost",
     "datagram late",
     "datagram twice",

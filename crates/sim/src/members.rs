@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use hopcache_core::limits::PROBE_TIMEOUT_MS;
 use hopcache_core::membership::{Card, Change, Heard, MemberInfo, Membership, Phase, Report, probe_pause};
-use hopcache_core::node::{Holder, NodeName};
+use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
@@ -178,6 +178,11 @@ impl SimRouting {
         self.change(|members| (members.answered(addr, card).unwrap_or(Change::None), None::<()>));
     }
 
+    /// The life in which a member is known.
+    pub(crate) fn life_of(&self, node: &NodeName) -> Option<Incarnation> {
+        self.members.as_ref()?.lock().get(node).map(|member| member.incarnation)
+    }
+
     /// Somebody saw a member fail, or heard that it has.
     pub(crate) fn failed(&self, node: &NodeName, report: Report) {
         self.change(|members| (members.report(node, report), None::<()>));
@@ -257,6 +262,7 @@ impl SimRouting {
     ) -> Infallible {
         let mut failures = 0;
         loop {
+            let life = self.life_of(&peer);
             let answer = port.probe(&peer, Millis(PROBE_TIMEOUT_MS)).await;
             if let Some(members) = &self.members {
                 let report = match answer {
@@ -269,7 +275,8 @@ impl SimRouting {
                         self.publish(change.unwrap_or(Change::None), &names);
                         None
                     }
-                    Err(PeerError::Gone(_)) => Some(Report::Gone),
+                    // Who has never answered is no member.
+                    Err(PeerError::Gone(_)) => Some(life.map_or(Report::ProbeUnanswered, Report::Gone)),
                     Err(PeerError::TimedOut) => Some(Report::ProbeUnanswered),
                     Err(PeerError::Refused(_)) => Some(Report::Stranger),
                 };
@@ -304,7 +311,11 @@ impl Routing for RoutingPort {
         self.0.members().iter().any(|member| of_life(member) && member.is_gone)
     }
 
-    fn report(&self, node: &NodeName, error: &PeerError) {
+    fn life_of(&self, node: &NodeName) -> Option<Incarnation> {
+        self.0.life_of(node)
+    }
+
+    fn report(&self, node: &NodeName, life: Option<Incarnation>, error: &PeerError) {
         let Some(members) = &self.0.members else {
             if matches!(error, PeerError::Gone(_)) {
                 self.0.gone.lock().push(node.clone());
@@ -314,8 +325,9 @@ impl Routing for RoutingPort {
             self.0.set(&left);
             return;
         };
+        let Some(life) = life else { return };
         let report = match error {
-            PeerError::Gone(_) => Report::Gone,
+            PeerError::Gone(_) => Report::Gone(life),
             PeerError::TimedOut => Report::RequestUnanswered,
             PeerError::Refused(_) => return,
         };

@@ -312,8 +312,13 @@ impl Peers for PeersPort {
         let (here, there) = (self.by.node, host.life.node);
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        let answer = match host.switch.power() {
-            Power::Off if !self.net.weather().dead_are_silent => Err(Self::gone()),
+        let power = host.switch.power();
+        let is_silent = power == Power::Off && self.net.weather().dead_are_silent;
+        if is_silent {
+            self.net.record.cover("dead one silent");
+        }
+        let answer = match power {
+            Power::Off if !is_silent => Err(Self::gone()),
             Power::On if !is_cut && !is_lost => {
                 host.engine.upgrade().map(|engine| engine.me().incarnation).ok_or_else(Self::gone)
             }

@@ -287,13 +287,15 @@ impl Prober {
     async fn run(self, node: usize, name: NodeName) {
         let (addr, mut failures, mut is_tried) = (addr_of(node), 0, false);
         loop {
+            let life = self.routing.life_of(&name);
             let report = match self.port.identify(node, Millis(PROBE_TIMEOUT_MS)).await {
                 Ok(shown) => {
                     self.routing.answered(addr, &shown.card);
                     let _ = self.tell.send(Word::Answered(node)).await;
                     None
                 }
-                Err(PeerError::Gone(_)) => Some(Report::Gone),
+                // Who has never answered is no member.
+                Err(PeerError::Gone(_)) => Some(life.map_or(Report::ProbeUnanswered, Report::Gone)),
                 Err(PeerError::TimedOut) => Some(Report::ProbeUnanswered),
                 Err(PeerError::Refused(_)) => Some(Report::Stranger),
             };

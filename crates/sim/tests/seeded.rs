@@ -5,8 +5,13 @@
 #![cfg(hopcache_seeded)]
 
 use hopcache_core::seeded::{Bug, choose};
+use hopcache_core::time::Millis;
+use hopcache_engine::outcome::Answer;
+use hopcache_sim::World;
 use hopcache_sim::check::Violation;
+use hopcache_sim::net::NetWeather;
 use hopcache_sim::simulate::{Keep, simulate};
+use hopcache_sim::switch::Power;
 
 /// Seeds in which a bug has to show itself: a twentieth of a CI run's.
 const SEEDS: u64 = 2_000;
@@ -58,4 +63,38 @@ fn without_a_bug_the_same_seeds_are_clean() {
     let broken: Vec<_> =
         (0..bound().min(200)).filter_map(|seed| Some((seed, violation(None, seed)?))).collect();
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// How long requests wait whose owner is killed half a second into its run, where its address dies with it.
+fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
+    choose(bug);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let took = runtime.unwrap().block_on(async {
+        let world = World::new(3, 4);
+        world.net.set_weather(NetWeather { dead_are_silent: true, ..NetWeather::default() });
+        world.origin.set_delay_ms(1_000);
+        let ask = world.ask("MATCH (n) RETURN n.version AS version");
+        let owner = world.owner_of(&ask);
+        let started = tokio::time::Instant::now();
+        let sent: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| world.send(node, &ask)).collect();
+        world.pass(500).await;
+        assert_eq!(world.origin.runs(), 1, "it happens in mid-run");
+        world.nodes[owner].switch.set(Power::Off);
+        for outcome in sent {
+            assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
+        }
+        Millis(u64::try_from(started.elapsed().as_millis()).unwrap())
+    });
+    choose(None);
+    took
+}
+
+/// I7, the bound of `promises.rs`: run, half a second, run. What `dead_are_silent` is for does not hold with the bug.
+#[test]
+fn a_silent_holder_that_is_waited_for_is_seen() {
+    let bound = Millis(500 + 500 + 1_000);
+    let (well, ill) =
+        (wait_behind_a_silent_death(None), wait_behind_a_silent_death(Some(Bug::SilentHolderAwaited)));
+    println!("SilentHolderAwaited: answered after {} ms, and after {} ms without it", ill.0, well.0);
+    assert!(well < bound && ill > bound, "{well:?}, {ill:?}");
 }

@@ -40,8 +40,11 @@ pub const GOSSIP_KNOCKS_EACH: u32 = 10;
 pub const GOSSIP_ANNOUNCE_DEAD: usize = 3;
 /// A dead member is announced to for this long; after that a seed, or a TCP probe that it answers, brings it back.
 pub const GOSSIP_DEAD_KEPT_MS: u64 = 10 * 60_000;
-/// A member that said goodbye is remembered for this long, so that old news do not bring it back.
-pub const GOSSIP_LEFT_KEPT_MS: u64 = 60_000;
+/// A member that said goodbye is remembered for this long, so that old news do not bring it back, and who was cut off
+/// meanwhile is told of it: as long as halves that were cut apart look for each other.
+pub const GOSSIP_LEFT_KEPT_MS: u64 = GOSSIP_DEAD_KEPT_MS;
+/// Rounds in which a member that was cut off is told who has left: with half of the datagrams lost, 1 in 1,000 is not told.
+pub const GOSSIP_GOODBYES_EACH: u32 = 10;
 /// Longest piece that a node can spread, in bytes: it has to fit beside a header with three names.
 pub const GOSSIP_SPREAD_BYTES_MAX: usize = 512;
 /// Pieces that are passed on at a time.

@@ -77,8 +77,10 @@ impl MemberInfo {
 /// What somebody saw of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// Refused, or broken and not made again: nobody lives there.
-    Gone,
+    /// A connection to this life of it was refused, or broke and was not made again: nobody lives there. Of another life than
+    /// the one that is known: nothing. It may be told late:
+    ///   a request goes to the old life · that is killed · the new one answers a probe · the request ends, refused.
+    Gone(Incarnation),
     /// A probe was not answered in time.
     ProbeUnanswered,
     /// A request was not answered in time: the peer or what it asked the origin. It is probed at once, and no more.

@@ -240,7 +240,7 @@ impl Membership {
     /// Somebody saw a member fail.
     pub fn report(&mut self, name: &NodeName, report: Report) -> Change {
         let Some(member) = self.others.get_mut(name) else { return Change::None };
-        if let Report::GossipDown(life) | Report::Left(life) = report
+        if let Report::Gone(life) | Report::GossipDown(life) | Report::Left(life) = report
             && life != member.info.incarnation
         {
             return Change::None;
@@ -252,14 +252,14 @@ impl Membership {
         member.doubted |= report == Report::RequestUnanswered;
         member.info.has_left |= matches!(report, Report::Left(_));
         let out = match report {
-            Report::Gone | Report::Stranger | Report::GossipDown(_) | Report::Left(_) => true,
+            Report::Gone(_) | Report::Stranger | Report::GossipDown(_) | Report::Left(_) => true,
             Report::ProbeUnanswered => member.unanswered >= PROBES_UNANSWERED_MAX,
             Report::RequestUnanswered => false,
         };
         #[cfg(hopcache_seeded)]
         let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
         member.info.is_lost |= out && !matches!(report, Report::GossipDown(_));
-        member.info.is_gone |= report == Report::Gone;
+        member.info.is_gone |= matches!(report, Report::Gone(_));
         member.info.state = match (before.state, out) {
             (_, true) | (MemberState::Down, _) => MemberState::Down,
             (state, false) if report == Report::RequestUnanswered => state,

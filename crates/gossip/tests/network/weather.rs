@@ -2,6 +2,8 @@
 
 use hopcache_core::limits::{GOSSIP_PERIOD_MS, GOSSIP_SUSPECT_MS};
 
+use hopcache_gossip::Gossip;
+
 use crate::net::{Net, Weather, at, card};
 
 /// F13: 30 % lost, 50 % twice, and each overtakes others by up to 120 ms.
@@ -89,6 +91,62 @@ fn a_partition_splits_and_merges() {
         assert!(net.is_converged() && cut > 0 && rejoined > 0, "{count} nodes");
         assert!(took_ms <= 15_000, "{took_ms} ms");
     }
+}
+
+/// F10, F12: who left in order while others were cut off is not lost to them. Whether all have what they had for lost for
+/// left, after at most so long.
+fn all_hear_of_the_goodbye(net: &mut Net, ms: u64) -> u64 {
+    let knows = |net: &Net| {
+        net.nodes.values().all(|node| {
+            let last = node.told.iter().rfind(|told| told.2.as_str() == "node-5");
+            last.is_some_and(|told| told.1 == "left")
+        })
+    };
+    let took_ms = net.run_until_ms(ms, knows);
+    let last = |node: &crate::net::Node| node.told.iter().rfind(|told| told.2.as_str() == "node-5").cloned();
+    assert!(knows(net), "{:?}", net.nodes.values().map(last).collect::<Vec<_>>());
+    let left = net.told("left");
+    net.run_ms(60_000);
+    assert_eq!((net.told("left"), net.is_converged()), (left, true), "told once");
+    took_ms
+}
+
+#[test]
+fn who_left_behind_a_cut_is_known_to_have_left_once_it_heals() {
+    for (seed, island, loss_percent, cut_ms) in
+        [(90, 1, 0, 30_000), (91, 2, 0, 8_000), (92, 1, 30, 120_000), (93, 1, 0, 1_500), (94, 2, 0, 2_500)]
+    {
+        let mut net = Net::settled(seed, 6);
+        net.forget_seeds();
+        net.cut(0..island);
+        net.run_ms(cut_ms / 10);
+        net.act(5, Gossip::leave);
+        net.kill(5);
+        net.run_ms(cut_ms - cut_ms / 10);
+        let (cut, told) = (net.counts.cut, net.told("left"));
+        assert!(cut > 0 && told == 5 - usize::from(island), "those behind the cut have not heard it");
+        net.weather.loss_percent = loss_percent;
+        net.heal();
+        let took_ms = all_hear_of_the_goodbye(&mut net, 30_000);
+        println!("{island} of 6 cut off for {cut_ms} ms: all know who left {took_ms} ms after it healed");
+    }
+}
+
+/// The table is told in turns where it does not fit one datagram.
+#[test]
+fn sixty_goodbyes_behind_a_cut_are_all_told() {
+    let mut net = Net::settled(95, 64);
+    net.cut(0..1);
+    for node in 4..64 {
+        net.act(node, Gossip::leave);
+        net.kill(node);
+    }
+    net.run_ms(30_000);
+    let left = |net: &Net| net.node(0).told.iter().filter(|told| told.1 == "left").count();
+    assert_eq!(left(&net), 0);
+    net.heal();
+    let took_ms = net.run_until_ms(30_000, |net| left(net) >= 60);
+    assert_eq!(left(&net), 60, "after {took_ms} ms");
 }
 
 /// F2: a process that stops for less than a suspicion lasts is not given up, and blames nobody when it goes on.

@@ -135,15 +135,22 @@ impl<R: Send + Sync + 'static> Cluster<R> {
     /// Where a member other than this node listens for peers.
     #[must_use]
     pub fn addr_of(&self, node: &NodeName) -> Option<SocketAddr> {
-        let view = self.view.load();
-        let at = view.members.binary_search_by(|member| member.name.cmp(node)).ok()?;
-        view.members.get(at).map(|member| member.peer_addr)
+        self.find(node).map(|(addr, _)| addr)
     }
 
-    /// How a request to a member failed. The view has changed, if it does, when this returns.
-    pub fn report(&self, node: &NodeName, error: &PeerError) {
+    /// Where a member other than this node listens for peers, and in which life it is known.
+    #[must_use]
+    pub fn find(&self, node: &NodeName) -> Option<(SocketAddr, Incarnation)> {
+        let view = self.view.load();
+        let at = view.members.binary_search_by(|member| member.name.cmp(node)).ok()?;
+        view.members.get(at).map(|member| (member.peer_addr, member.incarnation))
+    }
+
+    /// How a request to a member failed that was known in this life when it was asked. The view has changed, if it does, when
+    /// this returns.
+    pub fn report(&self, node: &NodeName, life: Incarnation, error: &PeerError) {
         let report = match error {
-            PeerError::Gone(_) => Report::Gone,
+            PeerError::Gone(_) => Report::Gone(life),
             PeerError::TimedOut => Report::RequestUnanswered,
             // It lives, and said no to this request; a probe would find a stranger.
             PeerError::Refused(_) => return,
@@ -341,11 +348,11 @@ fn names_of(routable: Vec<(NodeName, Weight)>) -> Arc<[NodeName]> {
 }
 
 impl<R: Send + Sync + 'static> PeerBook for Cluster<R> {
-    fn addr_of(&self, node: &NodeName) -> Option<SocketAddr> {
-        Cluster::addr_of(self, node)
+    fn find(&self, node: &NodeName) -> Option<(SocketAddr, Incarnation)> {
+        Cluster::find(self, node)
     }
 
-    fn report(&self, node: &NodeName, error: &PeerError) {
-        Cluster::report(self, node, error);
+    fn report(&self, node: &NodeName, life: Incarnation, error: &PeerError) {
+        Cluster::report(self, node, life, error);
     }
 }

@@ -18,7 +18,7 @@ use hopcache_core::limits::{
     REFUSED_WATCH_MS, SEED_RESOLVE_MS,
 };
 use hopcache_core::membership::{NotAdmitted, Phase, Report, probe_pause};
-use hopcache_core::node::NodeName;
+use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
 use tokio::task::JoinSet;
@@ -214,7 +214,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         let trouble = match answer {
             Ok(who) if self.cluster.is_me(&who) => {
                 if let Some(before) = target.name.take() {
-                    report_at(&self.cluster, addr, &before, Report::Stranger);
+                    report_at(&self.cluster, addr, &before, |_| Report::Stranger);
                 }
                 (target.me, target.failures, target.verdict) = (true, 0, Verdict::None);
                 target.probe_at = Instant::now() + Duration::from_millis(PROBE_SELF_MS);
@@ -389,7 +389,7 @@ fn welcome<R: Send + Sync + 'static>(
 ) -> Option<String> {
     // Another node lives at the address now: the one that did is not there any more.
     if let Some(before) = target.name.take_if(|before| *before != who.card.name) {
-        report_at(cluster, addr, &before, Report::Stranger);
+        report_at(cluster, addr, &before, |_| Report::Stranger);
     }
     match cluster.answered(addr, who) {
         Ok(_) => {
@@ -412,8 +412,8 @@ fn tell_failure<R: Send + Sync + 'static>(
     target: &Target,
     error: &PeerError,
 ) {
-    let report = match error {
-        PeerError::Gone(_) => Report::Gone,
+    let report = |life| match error {
+        PeerError::Gone(_) => Report::Gone(life),
         PeerError::TimedOut => Report::ProbeUnanswered,
         PeerError::Refused(_) => Report::Stranger,
     };
@@ -422,15 +422,16 @@ fn tell_failure<R: Send + Sync + 'static>(
     }
 }
 
-/// Reports a member, unless it lives at another address: its second address may fail without it.
+/// Reports a member, unless it lives at another address: its second address may fail without it. The life that is known is
+/// the one that was probed: one probe of an address is under way at a time, and only its answer brings another life there.
 fn report_at<R: Send + Sync + 'static>(
     cluster: &Cluster<R>,
     addr: SocketAddr,
     name: &NodeName,
-    report: Report,
+    report: impl FnOnce(Incarnation) -> Report,
 ) {
-    if cluster.addr_of(name) == Some(addr) {
-        cluster.saw(name, report);
+    if let Some((_, life)) = cluster.find(name).filter(|(at, _)| *at == addr) {
+        cluster.saw(name, report(life));
     }
 }
 

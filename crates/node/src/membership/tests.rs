@@ -96,9 +96,9 @@ async fn a_reported_refusal_has_changed_the_view_when_report_returns() {
     let peer = Peer::start("node-b", 1).await;
     let mut watched = Watched::new("127.0.0.1:1".parse().unwrap(), &[peer.addr.to_string()]);
     let before = watched.until("both", |view| *view.ring == "node-a node-b").await;
-    watched.cluster.report(&name("node-b"), &PeerError::Refused("busy".into()));
+    watched.cluster.report(&name("node-b"), Incarnation(1), &PeerError::Refused("busy".into()));
     assert_eq!(watched.cluster.view().epoch, before.epoch, "a peer that says no is there");
-    watched.cluster.report(&name("node-b"), &PeerError::Gone("reset".into()));
+    watched.cluster.report(&name("node-b"), Incarnation(1), &PeerError::Gone("reset".into()));
     let after = watched.cluster.view();
     assert_eq!((after.ring.as_str(), after.epoch), ("node-a", before.epoch + 1));
     // It lives after all, and the probe that the report caused finds out.
@@ -340,7 +340,7 @@ async fn gossip_alone_ends_no_forward() {
     members.heard_of_end(&name("node-b"), Report::GossipDown(Incarnation(7)));
     assert_eq!(routing.reachable(), [name("node-a")]);
     assert!(futures_util::poll!(&mut lost).is_pending());
-    members.report(&name("node-b"), &PeerError::Gone(String::new()));
+    members.report(&name("node-b"), Incarnation(7), &PeerError::Gone(String::new()));
     assert!(futures_util::poll!(&mut lost).is_ready());
     assert!(members.answered(addr, &who(card("node-a", 5))).is_err());
     assert!(routing.has_met_namesake(Incarnation(5)) && !routing.has_met_namesake(Incarnation(4)));

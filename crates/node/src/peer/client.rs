@@ -18,10 +18,10 @@ use super::link::PeerLink;
 
 /// What the client asks of membership, and tells it.
 pub trait PeerBook: Send + Sync + 'static {
-    /// Where a member listens for peers.
-    fn addr_of(&self, node: &NodeName) -> Option<SocketAddr>;
-    /// How an exchange with a member failed.
-    fn report(&self, node: &NodeName, error: &PeerError);
+    /// Where a member listens for peers, and in which life it is known.
+    fn find(&self, node: &NodeName) -> Option<(SocketAddr, Incarnation)>;
+    /// How an exchange with a member failed that was known in this life when it began.
+    fn report(&self, node: &NodeName, life: Incarnation, error: &PeerError);
 }
 
 /// The engine's way to other nodes.
@@ -37,13 +37,17 @@ impl<B: PeerBook> PeerClient<B> {
         Self { link, book }
     }
 
-    fn addr_of(&self, to: &NodeName) -> Result<SocketAddr, PeerError> {
-        self.book.addr_of(to).ok_or_else(|| PeerError::Refused(format!("{to} is not a member")))
+    fn find(&self, to: &NodeName) -> Result<(SocketAddr, Incarnation), PeerError> {
+        self.book.find(to).ok_or_else(|| PeerError::Refused(format!("{to} is not a member")))
     }
 
-    fn tell<T>(&self, to: &NodeName, outcome: Result<T, PeerError>) -> Result<T, PeerError> {
+    fn tell<T>(
+        &self,
+        (to, life): (&NodeName, Incarnation),
+        outcome: Result<T, PeerError>,
+    ) -> Result<T, PeerError> {
         if let Err(error) = &outcome {
-            self.book.report(to, error);
+            self.book.report(to, life, error);
         }
         outcome
     }
@@ -52,15 +56,15 @@ impl<B: PeerBook> PeerClient<B> {
 #[async_trait]
 impl<B: PeerBook> Peers for PeerClient<B> {
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
-        let addr = self.addr_of(to)?;
+        let (addr, life) = self.find(to)?;
         let answer = self.link.exchange((to, addr), PeerPath::Ask, &message, timeout_ms).await;
-        self.tell(to, answer)
+        self.tell((to, life), answer)
     }
 
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError> {
-        let addr = self.addr_of(to)?;
+        let (addr, life) = self.find(to)?;
         let answer = self.link.probe(addr, timeout_ms).await;
-        let who = self.tell(to, answer)?;
+        let who = self.tell((to, life), answer)?;
         if who.card.name == *to {
             Ok(who.card.life)
         } else {

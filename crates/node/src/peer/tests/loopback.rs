@@ -255,15 +255,16 @@ async fn large_messages_share_the_room_and_small_ones_need_none() {
     assert_eq!(answer.slice(7..), message);
 }
 
-struct OneMember(SocketAddr, Mutex<Vec<PeerError>>);
+/// Where it is, and what was told of which life of it.
+struct OneMember(SocketAddr, Mutex<Vec<(Incarnation, PeerError)>>);
 
 impl PeerBook for OneMember {
-    fn addr_of(&self, node: &hopcache_core::node::NodeName) -> Option<SocketAddr> {
-        (node.as_str() == "node-b").then_some(self.0)
+    fn find(&self, node: &hopcache_core::node::NodeName) -> Option<(SocketAddr, Incarnation)> {
+        (node.as_str() == "node-b").then_some((self.0, Incarnation(9)))
     }
 
-    fn report(&self, _: &hopcache_core::node::NodeName, error: &PeerError) {
-        self.1.lock().push(error.clone());
+    fn report(&self, _: &hopcache_core::node::NodeName, life: Incarnation, error: &PeerError) {
+        self.1.lock().push((life, error.clone()));
     }
 }
 
@@ -281,5 +282,5 @@ async fn the_port_finds_members_by_name_and_reports_their_failures() {
     assert!(book.1.lock().is_empty());
     peer.kill().await;
     let gone = client.forward(&name("node-b"), "x".into(), PATIENCE).await;
-    assert_eq!(vec![gone.unwrap_err()], *book.1.lock());
+    assert_eq!(vec![(Incarnation(9), gone.unwrap_err())], *book.1.lock());
 }

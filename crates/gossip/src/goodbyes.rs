@@ -1,0 +1,54 @@
+//! Who has left is told again to members that were cut off when it did: they have it for lost, and news of a goodbye are
+//! over within a second or two.
+//!
+//! Decides whom, and for how many rounds, and what such a datagram says. Never who has left.
+
+use std::collections::BTreeMap;
+
+use foca::{Header, Member, Message, State};
+use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_GOODBYES_EACH, GOSSIP_MEMBERS_MAX};
+
+use crate::frame::{TALK, put_header, put_member};
+use crate::identity::{Identity, Key};
+
+/// Members that may not know who has left, and for how many rounds each is still told.
+///
+/// Only who missed something gets here: one that came back from the dead, or speaks of somebody's death who said goodbye.
+/// Were everybody told, the goodbyes would go round for ever: one forgets them, and hears them again from another.
+#[derive(Default)]
+pub(crate) struct Untold(BTreeMap<Key, u32>);
+
+impl Untold {
+    pub(crate) fn add(&mut self, member: Key) {
+        if self.0.len() < GOSSIP_MEMBERS_MAX || self.0.contains_key(&member) {
+            self.0.insert(member, GOSSIP_GOODBYES_EACH);
+        }
+    }
+
+    /// Who is to be told in this round.
+    pub(crate) fn next_round(&mut self) -> Vec<Key> {
+        let due: Vec<Key> = self.0.keys().cloned().collect();
+        self.0.values_mut().for_each(|rounds| *rounds -= 1);
+        self.0.retain(|_, rounds| *rounds > 0);
+        due
+    }
+}
+
+/// A datagram that says of as many of `left` as fit that they have left; how many those are.
+pub(crate) fn goodbyes(src: Identity, dst: Identity, left: &[Identity]) -> (Vec<u8>, usize) {
+    let mut datagram = vec![TALK];
+    put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
+    let (mut count, mut members) = (0_u16, Vec::new());
+    for identity in left {
+        let whole = members.len();
+        put_member(&Member::new(identity.clone(), 0, State::Down), &mut members);
+        if datagram.len() + size_of_val(&count) + members.len() > GOSSIP_DATAGRAM_BYTES_MAX {
+            members.truncate(whole);
+            break;
+        }
+        count += 1;
+    }
+    datagram.extend_from_slice(&count.to_be_bytes());
+    datagram.extend_from_slice(&members);
+    (datagram, usize::from(count))
+}
