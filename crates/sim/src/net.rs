@@ -259,7 +259,9 @@ impl PeersPort {
         let here = self.by.node;
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        if host.switch.power() == Power::Off || !host.door.is_open(Guest::Peer) {
+        // A closed door refuses whoever reaches it; behind a cut nobody hears that, and its node may hold leases yet.
+        let refuses = !host.door.is_open(Guest::Peer) && !is_cut;
+        if host.switch.power() == Power::Off || refuses {
             return Err(Self::gone());
         }
         tokio::time::sleep(Millis(2 * self.delay_ms).duration()).await;

@@ -117,6 +117,9 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
         node.door.empty(Guest::Client).await;
+        // The port is open as long as something runs here: whom it refuses takes this node for gone, and its leases.
+        node.engine.peers_are_answered().await;
+        node.engine.finish().await;
         node.door.set(Open::Nobody);
         node.door.empty(Guest::Peer).await;
         node.engine.finish().await;
