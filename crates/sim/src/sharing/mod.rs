@@ -7,12 +7,12 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`allowed`] | what may be sent, from the limits |
-//! | [`load`] | who asks what, and what that teaches |
-//! | [`peer`] | one node: when it tells and pulls |
-//! | [`net`] | which datagram arrives when, and what was sent |
-//! | [`trials`] | how long something new takes until all nodes predict it |
-//! | [`command`] | settings from a command line, figures as CSV |
+//! | `allowed` | what may be sent, from the limits |
+//! | `load` | who asks what, and what that teaches |
+//! | `peer` | one node: when it tells and pulls |
+//! | `net` | which datagram arrives when, and what was sent |
+//! | `trials` | how long something new takes until all nodes predict it |
+//! | `command` | settings from a command line, figures as CSV |
 
 mod allowed;
 pub mod command;
