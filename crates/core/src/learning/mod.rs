@@ -20,6 +20,7 @@ pub mod expansion;
 pub mod fields;
 pub mod form;
 pub mod gain;
+mod pages;
 mod params;
 pub mod precision;
 mod pull;
@@ -33,6 +34,7 @@ pub mod templates;
 mod wire;
 
 pub use delta::{Definition, Lesson, LessonError};
+pub use pages::PullPages;
 pub use params::Kind;
 pub use pull::Digest;
 pub use slots::{Decayed, Tally};

@@ -92,6 +92,8 @@ pub const PULL_SOON_MS: u64 = 300;
 pub const PULL_PAGE_BYTES_MAX: usize = 64 << 10;
 /// Pages that a node pulls in a row before it waits for the next round, as a joining one does: 16 MiB.
 pub const PULL_PAGES_MAX: usize = 256;
+/// Pages that each round of pulling adds to those that a node may still pull: 170 KiB/s with their digests.
+pub const PULL_PAGES_PER_ROUND: usize = 2;
 /// Another page is pulled at once only where at least one part in so many of the last one's slots was news. A digest's
 /// ranges each hold several sources, and where all nodes count they differ most of the time by a slot or two: without
 /// this, a node at 100 observations a second pulled 30 pages a second, of which 97 % was known. What has changed most goes by

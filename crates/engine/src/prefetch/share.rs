@@ -13,10 +13,9 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag};
+use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
 use hopcache_core::limits::{
-    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_PAGES_MAX,
-    PULL_SOON_MS,
+    DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_SOON_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -74,6 +73,7 @@ impl Engine {
             return pending().await;
         }
         let mut has_pulled = false;
+        let mut pages = PullPages::default();
         loop {
             // Whoever has just come has everything to learn, and may not know anybody yet.
             let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
@@ -82,19 +82,20 @@ impl Engine {
                 tokio::select! {
                     biased;
                     () = self.ports.clock.sleep(due.since(self.now()).max(Millis(1))) => {}
-                    () = self.learning.lacking.notified() => self.pull_what_lacks().await,
+                    () = self.learning.lacking.notified() => self.pull_what_lacks(&mut pages).await,
                 }
             }
             self.name_members();
+            pages.round();
             if let Some(node) = self.random_peer() {
-                has_pulled |= self.pull_from(&node).await;
+                has_pulled |= self.pull_from(&node, &mut pages).await;
             }
         }
     }
 
     /// Asks the node that counted a form for its definition, unless that has come in the meantime: the piece behind the one
     /// that named it often has it.
-    async fn pull_what_lacks(&self) {
+    async fn pull_what_lacks(&self, pages: &mut PullPages) {
         self.ports.clock.sleep(Millis(PULL_SOON_MS)).await;
         let (lacks, by) = {
             let mut model = self.learning.model.lock();
@@ -102,7 +103,7 @@ impl Engine {
         };
         let node = by.filter(|_| lacks).and_then(|by| self.reachable_origin(by));
         if let Some(node) = node {
-            self.pull_from(&node).await;
+            self.pull_from(&node, pages).await;
         }
     }
 
@@ -127,9 +128,9 @@ impl Engine {
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has little that is news; whether it answered.
-    async fn pull_from(&self, node: &NodeName) -> bool {
-        for _ in 0..PULL_PAGES_MAX {
+    /// Pulls from a node until it has little that is news, or no pages are left; whether it answered.
+    async fn pull_from(&self, node: &NodeName, pages: &mut PullPages) -> bool {
+        while pages.take() {
             let digest = self.learning.model.lock().digest(self.now());
             let message = encode_pull(&digest.encode());
             let Ok(page) = self.ask_briefly(node, message, Millis(PULL_MS)).await else {

@@ -3,7 +3,7 @@
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS,
     GOSSIP_SEALED_BYTES_MAX, GOSSIP_SPREAD_BYTES_MAX, GOSSIP_SPREAD_EVERY_MS, GOSSIP_TARGETS,
-    GOSSIP_TRANSMISSIONS, PULL_DIGEST_BYTES_MAX, PULL_EVERY_MS, PULL_PAGE_BYTES_MAX,
+    GOSSIP_TRANSMISSIONS, PULL_DIGEST_BYTES_MAX, PULL_EVERY_MS, PULL_PAGE_BYTES_MAX, PULL_PAGES_PER_ROUND,
 };
 
 use super::peer::PULL_HEAD_BYTES;
@@ -27,8 +27,8 @@ pub struct Allowed {
     pub passed_on_bytes: u64,
     /// As many datagrams as foca sends, each as long as may be: what there is room for, whatever is asked.
     pub datagram_bytes: u64,
-    /// Periodic pulls: the longest digest and the longest page. A node that learns news of a page pulls the next one at once,
-    /// and one that lacks a definition 300 ms later: beyond this.
+    /// Pulls: as many of the longest digests and pages as each round adds to what may be pulled. A node that has just come
+    /// has more, once.
     pub pull_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ impl Allowed {
             new_bytes: pieces * DELTA_PIECE_BYTES_MAX as u64,
             passed_on_bytes: nodes as u64 * passed_on * GOSSIP_TRANSMISSIONS as u64,
             datagram_bytes: datagrams * GOSSIP_SEALED_BYTES_MAX as u64,
-            pull_bytes: pull as u64 * SECOND_MS / PULL_EVERY_MS,
+            pull_bytes: (PULL_PAGES_PER_ROUND * pull) as u64 * SECOND_MS / PULL_EVERY_MS,
         }
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     fn what_is_allowed_is_what_the_limits_say() {
         let ten = Allowed::with(10, 0);
         assert_eq!((ten.new_bytes, ten.passed_on_bytes), (5_120, 10 * 63_600));
-        assert_eq!((ten.datagram_bytes, ten.pull_bytes), (35 * 1_232, 86_546));
+        assert_eq!((ten.datagram_bytes, ten.pull_bytes), (35 * 1_232, 2 * 86_546));
         assert_eq!(Allowed::with(100, 0), Allowed { passed_on_bytes: 100 * 63_600, ..ten });
         assert_eq!(Allowed::with(3, 0).datagram_bytes, 25 * 1_232);
         assert_eq!(Allowed::with(10, 30).datagram_bytes, 59 * 1_232);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
-use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_SEALED_BYTES_MAX, PULL_PAGES_MAX};
+use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_SEALED_BYTES_MAX};
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::time::{Millis, MonoTime};
@@ -178,11 +178,13 @@ impl Net {
         }
     }
 
-    /// Page after page, as long as one brings something.
+    /// Page after page, as long as they bring enough.
     fn pull(&mut self, node: usize, from: usize) {
         let now = self.now;
-        for _ in 0..PULL_PAGES_MAX {
-            let Ok([asks, answers]) = self.peers.get_disjoint_mut([node, from]) else { return };
+        while let Ok([asks, answers]) = self.peers.get_disjoint_mut([node, from]) {
+            if !asks.pages.take() {
+                return;
+            }
             let Some(page) = answers.answer(&asks.digest(now), now) else { return };
             let goes_on = asks.take_page(&page, now);
             self.trials.look(node, &asks.model, now);

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
-use hopcache_core::learning::{Bounds, Definition, Digest, FormId, Lesson, Merged, OriginTag, Successors};
+use hopcache_core::learning::{
+    Bounds, Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages, Successors,
+};
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PATTERNS_DEFAULT, PULL_EVERY_MS,
     PULL_SOON_MS,
@@ -73,6 +75,7 @@ pub(super) struct Peer {
     pull_at: Millis,
     /// A pull for a definition that is due then.
     soon_at: Option<Millis>,
+    pub(super) pages: PullPages,
     is_notified: bool,
 }
 
@@ -93,6 +96,7 @@ impl Peer {
             tell_at: phase,
             pull_at: phase,
             soon_at: None,
+            pages: PullPages::default(),
             is_notified: false,
         }
     }
@@ -142,6 +146,7 @@ impl Peer {
             }
             None if now >= self.pull_at => {
                 self.pull_at = Millis(now.0 + PULL_EVERY_MS);
+                self.pages.round();
                 Some(Pull::Random)
             }
             None if std::mem::take(&mut self.is_notified) => {
@@ -177,8 +182,7 @@ impl Peer {
         self.traffic.pages += 1;
         self.traffic.page_bytes += page.len() as u64;
         self.traffic.page_bytes_most = self.traffic.page_bytes_most.max(page.len());
-        let merged = self.take_lesson(page, now);
-        merged.more && merged.taken + merged.defined > 0
+        self.take_lesson(page, now).is_worth_another()
     }
 
     fn take_lesson(&mut self, bytes: &[u8], now: Millis) -> Merged {
