@@ -2,7 +2,7 @@
 //!
 //! Decides which pieces are new. A piece is known by its origin's life and number; the latest
 //! [`GOSSIP_SPREAD_SEEN_MAX`] are remembered, and at most [`GOSSIP_SPREAD_SLOTS`] are passed on at a time: a newer one
-//! takes the slot of an older one.
+//! takes the slot of the one that came first.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::Sender;
@@ -34,13 +34,15 @@ impl foca::Invalidates for Slot {
 pub(crate) struct Spreader {
     seen: BTreeSet<[u8; HEAD_BYTES]>,
     order: VecDeque<[u8; HEAD_BYTES]>,
+    /// Pieces that came to be passed on.
+    taken: u64,
     /// Read out by [`crate::Gossip`] after each call: foca keeps the handler to itself.
     heard: Sender<Bytes>,
 }
 
 impl Spreader {
     pub(crate) const fn new(heard: Sender<Bytes>) -> Self {
-        Self { seen: BTreeSet::new(), order: VecDeque::new(), heard }
+        Self { seen: BTreeSet::new(), order: VecDeque::new(), taken: 0, heard }
     }
 
     fn is_new(&mut self, head: [u8; HEAD_BYTES]) -> bool {
@@ -73,8 +75,32 @@ impl foca::BroadcastHandler<Identity> for Spreader {
             // The receiver lives as long as the handler; were it gone, nobody would want the piece.
             let _ = self.heard.send(Bytes::copy_from_slice(bytes));
         }
-        let number = head.last_chunk::<8>().map_or(0, |number| u64::from_be_bytes(*number));
-        let life = head.first_chunk::<8>().map_or(0, |life| u64::from_be_bytes(*life));
-        Ok(Some(Slot(life.wrapping_add(number) % GOSSIP_SPREAD_SLOTS)))
+        // By arrival: slots chosen by life and number collide while others are free, and what is replaced is lost here.
+        let slot = Slot(self.taken % GOSSIP_SPREAD_SLOTS);
+        self.taken = self.taken.wrapping_add(1);
+        Ok(Some(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use foca::BroadcastHandler;
+
+    use super::*;
+
+    /// Whatever lives and numbers they have: of so many pieces none takes another's slot.
+    #[test]
+    fn as_many_pieces_as_there_are_slots_wait_beside_each_other() {
+        let (heard, _kept) = channel();
+        let mut spreader = Spreader::new(heard);
+        let mut slots = BTreeSet::new();
+        for number in 0..GOSSIP_SPREAD_SLOTS {
+            let piece = piece(number % 3, number / 3 * GOSSIP_SPREAD_SLOTS, b"news").unwrap();
+            let slot = spreader.receive_item(&piece, None).unwrap().unwrap();
+            assert!(slots.insert(slot.0), "{slot:?}");
+            assert_eq!(spreader.receive_item(&piece, None).unwrap(), None, "seen");
+        }
     }
 }
