@@ -1,5 +1,8 @@
 //! The arms as configurations of the same binary: nothing else differs between them, requests included.
 
+/// `prefetch.max_patterns` of a node that was not told otherwise.
+const PATTERNS_DEFAULT: usize = 256;
+
 /// What is prefetched, and who learns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(super) enum Arm {
@@ -55,14 +58,17 @@ impl Arm {
         matches!(self, Self::Exact | Self::Template | Self::Both)
     }
 
-    /// `[prefetch]`. Sessions are those that requests name: the load's connections are shared by all of them.
-    pub(super) fn section(self) -> String {
+    /// `[prefetch]`, with room for so many patterns where that is more than the default. Sessions are those that requests
+    /// name: the load's connections are shared by all of them.
+    pub(super) fn section(self, patterns: usize) -> String {
         if self == Self::Off {
             return "[prefetch]\nenabled = false\n".to_owned();
         }
         let (kinds, gossip) = (self.kinds(), self.has_gossip());
+        let room =
+            if patterns > PATTERNS_DEFAULT { format!("max_patterns = {patterns}\n") } else { String::new() };
         format!(
-            "[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n"
+            "[prefetch]\nenabled = true\nkinds = {kinds:?}\ngossip = {gossip}\nfallback_sessions = false\n{room}"
         )
     }
 }
@@ -73,11 +79,12 @@ mod tests {
 
     #[test]
     fn arms_differ_in_configuration_only_and_all_do() {
-        let sections: std::collections::BTreeSet<String> = Arm::ALL.map(Arm::section).into();
+        let sections: std::collections::BTreeSet<String> = Arm::ALL.map(|arm| arm.section(6)).into();
         assert_eq!(sections.len(), Arm::ALL.len());
         assert_eq!(
-            Arm::BothAlone.section(),
+            Arm::BothAlone.section(256),
             "[prefetch]\nenabled = true\nkinds = [\"exact\", \"template\", \"neighbour\", \"overlap\"]\ngossip = false\nfallback_sessions = false\n"
         );
+        assert!(Arm::Both.section(600).ends_with("max_patterns = 600\n"));
     }
 }

@@ -139,7 +139,7 @@ async fn measure(setting: Setting, seconds: u64) -> anyhow::Result<Told> {
         origin: Origin::Scripted,
         nodes: setting.nodes,
         entry: "",
-        sections: if setting.has_gossip { Arm::Both } else { Arm::BothAlone }.section(),
+        sections: if setting.has_gossip { Arm::Both } else { Arm::BothAlone }.section(0),
         ttl: Duration::from_secs(60),
         jitter: 0.1,
         delay: Duration::ZERO,

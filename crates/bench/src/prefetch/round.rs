@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::arm::Arm;
 use super::counts::Counts;
 use super::crowd::Crowd;
-use super::pages::parameters;
+use super::pages::{Page, parameters};
 use super::source::Source;
 use super::taught;
 use super::verdict::Figures;
@@ -41,6 +41,8 @@ pub(super) struct Setting<'a> {
     pub(super) span: Duration,
     /// `origin.max_concurrent` of each node.
     pub(super) slots: u32,
+    /// Applications that sessions belong to in turn, each with statements of its own.
+    pub(super) applications: usize,
     /// Connections that keep each node's slots busy; none where it has room.
     pub(super) crowd: usize,
 }
@@ -72,7 +74,7 @@ pub(super) async fn measure(
         origin: source.origin,
         nodes: NODES,
         entry: "",
-        sections: arm.section(),
+        sections: arm.section(setting.applications * Page::ALL.len()),
         ttl: setting.ttl,
         jitter: common.jitter,
         delay: setting.delay,
@@ -80,7 +82,7 @@ pub(super) async fn measure(
         seed,
     };
     let scene = Scene::start(&plan).await?;
-    let requests = requests(source, clicks)?;
+    let requests = requests(setting, clicks)?;
     let due: Vec<Due> = clicks
         .iter()
         .enumerate()
@@ -114,13 +116,14 @@ pub(super) async fn measure(
     Ok(Round { figures, whole, proxied, samples: seen.samples, looks, node_cpu_us, sent_late_ms })
 }
 
-fn requests(source: &Source, clicks: &[Click]) -> anyhow::Result<Vec<Vec<u8>>> {
+fn requests(setting: &Setting<'_>, clicks: &[Click]) -> anyhow::Result<Vec<Vec<u8>>> {
+    let source = setting.source;
     let login = login(source.origin)?;
     Ok(clicks
         .iter()
         .map(|click| {
             let headers = format!("{login}hopcache-session: walk-{}\r\n", click.session);
-            let text = source.names.statement(click.page);
+            let text = source.names.statement(click.page, click.session % setting.applications);
             post(&text, &parameters(&source.graph, click.page, click.place), &headers)
         })
         .collect())

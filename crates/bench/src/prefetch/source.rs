@@ -46,7 +46,7 @@ impl Source {
             origin: Origin::Embedded,
             nodes: 1,
             entry: "",
-            sections: Arm::Off.section(),
+            sections: Arm::Off.section(0),
             ttl: Duration::from_secs(60),
             jitter: 0.0,
             delay: Duration::ZERO,

@@ -32,7 +32,7 @@ pub(super) fn open(options: &Options, setting: &Setting<'_>, output: &mut Output
         )
     };
     output.report.line(&format!(
-        "graph {:?}: {}; {traffic}; {} clicks/s in sessions of {} clicks ({:?} arrivals, exponential pauses of {} s in the mean), each session's clicks round robin over three nodes; TTL {} s ± {:.0} %, so {:.0} clicks; {} s measured behind {} s of warm-up; {} rounds, arms in turn, the same clicks in every arm; origin time {}; origin.max_concurrent {}{}",
+        "graph {:?}: {}; {traffic}; {} clicks/s in sessions of {} clicks ({:?} arrivals, exponential pauses of {} s in the mean), each session's clicks round robin over three nodes; TTL {} s ± {:.0} %, so {:.0} clicks; {} s measured behind {} s of warm-up; {} rounds, arms in turn, the same clicks in every arm; origin time {}; origin.max_concurrent {}{}{}",
         options.graph,
         setting.source.size(),
         options.rate,
@@ -50,6 +50,7 @@ pub(super) fn open(options: &Options, setting: &Setting<'_>, output: &mut Output
             Which::Sample => "the sample graph's".to_owned(),
         },
         setting.slots,
+        if setting.applications > 1 { format!("; sessions belong in turn to {} applications with statements of their own", setting.applications) } else { String::new() },
         if setting.crowd > 0 { format!("; {} connections to each node keep them busy", setting.crowd) } else { String::new() }
     ));
 }

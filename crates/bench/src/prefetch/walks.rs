@@ -9,7 +9,7 @@ use super::arm::Arm;
 use super::round::{Round, Setting, measure};
 use super::source::Source;
 use super::tell;
-use super::verdict::{Figures, Point, of_random, of_saturated, of_walks};
+use super::verdict::{Figures, Point, of_applications, of_random, of_saturated, of_walks};
 use super::walk::{Click, Traffic, unpredictable, walks};
 use crate::expiry::graph::Graph as Which;
 use crate::expiry::{Common, turns};
@@ -66,6 +66,10 @@ pub(crate) struct Options {
     /// chosen from a list.
     #[arg(long, default_value_t = 0.9)]
     pub(super) usual: f64,
+    /// Applications that sessions belong to in turn: each has statements of its own, so that of many each is seldom seen by any
+    /// one node.
+    #[arg(long, default_value_t = 1)]
+    pub(super) applications: usize,
     /// Exponent of the popularity of persons that are jumped to.
     #[arg(long, default_value_t = 0.99)]
     pub(super) exponent: f64,
@@ -99,7 +103,10 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         "--saturated needs an origin that takes time: --graph ldbc"
     );
     ensure!(
-        (0.0..=1.0).contains(&options.follow) && options.rate > 0.0 && options.clicks > 0,
+        (0.0..=1.0).contains(&options.follow)
+            && options.rate > 0.0
+            && options.clicks > 0
+            && options.applications > 0,
         "no such clicks"
     );
     let mut output = options.common.open(name, title)?;
@@ -127,6 +134,7 @@ async fn rounds(options: &Options, source: &Source, output: &mut Output) -> anyh
         delay: Duration::from_millis(if options.graph == Which::Ldbc { options.origin_ms } else { 0 }),
         warm: Duration::from_secs(options.warm),
         span,
+        applications: options.applications,
         slots: if options.saturated { u32::from(SATURATED_SLOTS) } else { common.max_concurrent },
         crowd: if options.saturated { CROWD_PER_SLOT * usize::from(SATURATED_SLOTS) } else { 0 },
     };
@@ -181,6 +189,9 @@ fn clicks(options: &Options, source: &Source, span: Duration, seed: u64) -> Vec<
 fn judge(options: &Options, arms: &[Measured]) -> Vec<Point> {
     let figures = |wanted: Arm| arms.iter().find(|each| each.arm == wanted).map(Measured::figures);
     let (Some(off), Some(both)) = (figures(Arm::Off), figures(Arm::Both)) else { return Vec::new() };
+    if options.applications > 1 {
+        return of_applications(&both, &off, figures(Arm::BothAlone).as_deref());
+    }
     match (options.random, options.saturated) {
         (true, _) => of_random(&both, &off),
         (_, true) => of_saturated(&both, &off),
