@@ -1,8 +1,9 @@
 //! From a lesson through one node until another one predicts by it: three and five nodes, without and with loss of
 //! datagrams, and with the node that was taught killed soon after.
 //!
-//! Each trial teaches what no other does: one session asks `(:FirstN {k})` and then `(:NextN {k})` through node A; node C,
-//! drawn in turn, is asked for its successors until it has that one.
+//! Each trial teaches what no other does: one session asks `(:FirstN {k})` and then `(:NextN {k})` through node A. Who
+//! learns is the owner of the session, node A or another one; node C, which is neither, is asked for its successors until it
+//! has that one, so it can have it by gossip and pulls only. Killed is the owner of the session.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
+use super::owner;
 use super::taught::{path, predicts};
 use crate::arena::origin::{USERS, password_of};
 use crate::arena::rules::Party;
@@ -32,7 +34,7 @@ pub(crate) struct Options {
     /// Share of gossip's datagrams that are lost, in the settings with loss; 0 leaves them out.
     #[arg(long, default_value_t = 0.3)]
     loss: f64,
-    /// Trials in which the node that was taught is killed; 0 leaves them out.
+    /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
     /// How long behind the lesson it is killed. A lesson is settled after 250 ms and told within 200 ms more.
@@ -53,6 +55,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const SOON: Duration = Duration::from_secs(60);
 /// Demand misses before each lesson's use, so that its budget is not what is measured.
 const FILLERS: i64 = 8;
+/// Lessons of one trial that may be thrown away.
+const THROWN_MAX: u32 = 20;
 
 /// What is done to the nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +64,7 @@ enum Trouble {
     None,
     /// Of gossip's datagrams, this share.
     Loss(f64),
-    /// The node that was taught, so long behind its lesson.
+    /// The node that was taught, which is the owner of the session, so long behind its lesson.
     Kill(Duration),
 }
 
@@ -69,14 +73,28 @@ impl Trouble {
         match self {
             Self::None => "none".to_owned(),
             Self::Loss(share) => format!("{:.0} % of datagrams lost", share * 100.0),
-            Self::Kill(after) => format!("taught node killed {} ms behind the lesson", after.as_millis()),
+            Self::Kill(after) => {
+                format!("owner of the session killed {} ms behind the lesson", after.as_millis())
+            }
         }
     }
+}
+
+/// The nodes of one trial, by their places.
+#[derive(Debug, Clone, Copy)]
+struct Roles {
+    /// A: the lesson is asked through it.
+    through: usize,
+    /// It owns the session, and so learns; A or another one.
+    owner: usize,
+    /// C: neither of them.
+    asked: usize,
 }
 
 /// One trial.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
+    roles: Roles,
     /// From the lesson's second answer until C had it; none within [`PATIENCE`].
     took: Option<Duration>,
     /// Whether C's own clients had it warmed when they asked `First` of a key that nobody had asked for.
@@ -90,6 +108,8 @@ struct Setting {
     nodes: usize,
     trouble: Trouble,
     trials: Vec<Trial>,
+    /// Sessions whose lesson counts for nothing: C would have learned too, or who learns is not clear.
+    thrown: u32,
     /// Datagrams that were dropped, where some were to be.
     dropped: u64,
 }
@@ -143,38 +163,67 @@ async fn setting(nodes: usize, trouble: Trouble, trials: usize) -> anyhow::Resul
         }
         Trouble::None | Trouble::Kill(_) => None,
     };
-    let mut done = Vec::new();
+    let (mut done, mut lessons, mut thrown) = (Vec::new(), 0, 0);
     for number in 0..trials {
-        done.push(trial(&arena, trouble, number).await.with_context(|| format!("trial {number}"))?);
+        let mut left = THROWN_MAX;
+        done.push(loop {
+            let lesson = Lesson { number: lessons };
+            lessons += 1;
+            let tried = trial(&arena, trouble, number, lesson).await;
+            if let Some(trial) = tried.with_context(|| format!("trial {number}"))? {
+                break trial;
+            }
+            thrown += 1;
+            left = left.checked_sub(1).context("no session shows which node owns it")?;
+        });
     }
     let dropped = cut.map_or(Ok(0), |cut| cut.heal().map(|dropped| dropped.datagrams))?;
     ensure!(dropped > 0 || !matches!(trouble, Trouble::Loss(_)), "no datagram was lost");
     arena.check_runs()?;
-    Ok(Setting { nodes, trouble, trials: done, dropped })
+    Ok(Setting { nodes, trouble, trials: done, thrown, dropped })
 }
 
-async fn trial(arena: &Arena, trouble: Trouble, number: usize) -> anyhow::Result<Trial> {
-    let nodes = arena.nodes.len();
-    let taught = number % nodes;
-    let asked = (taught + 1 + number / nodes % (nodes - 1)) % nodes;
-    let (taught, asked) = (&arena.nodes[taught], &arena.nodes[asked]);
-    let lesson = Lesson { number: i64::try_from(number)? };
-    lesson.teach(taught).await?;
+/// None where the lesson is to be thrown away.
+async fn trial(
+    arena: &Arena,
+    trouble: Trouble,
+    number: usize,
+    lesson: Lesson,
+) -> anyhow::Result<Option<Trial>> {
+    let nodes = &arena.nodes;
+    let before = owner::at_rest(nodes, PATIENCE).await?.context("observations do not end")?;
+    let through = number % nodes.len();
+    lesson.ask(&nodes[through], "First", 0, "lesson").await?;
+    let Some(owner) = owner::of_one_request(nodes, &before, PATIENCE).await? else { return Ok(None) };
+    let turn = through + 1 + number / nodes.len();
+    let Some(asked) = owner::stranger(nodes.len(), turn, through, owner) else { return Ok(None) };
+    let roles = Roles { through, owner, asked };
+    let (taught, asked) = (&nodes[owner], &nodes[asked]);
+    lesson.ask(&nodes[through], "Next", 0, "lesson").await?;
     let start = Instant::now();
     if let Trouble::Kill(after) = trouble {
         tokio::time::sleep(after.saturating_sub(start.elapsed())).await;
+        // Whom nobody taught, nobody needs to kill.
+        if owner::only(&before, &owner::taken(nodes).await?, 2) != Some(owner) {
+            return Ok(None);
+        }
         taught.kill()?;
     }
     let took = lesson.wait_for(asked, start).await;
+    // The ring may have changed between the two questions.
+    if owner::taken_by(asked).await? != before[roles.asked] {
+        ensure!(!matches!(trouble, Trouble::Kill(_)), "nothing was asked, and {} learned", asked.name);
+        return Ok(None);
+    }
     let is_acted_on = took.is_some() && lesson.is_acted_on(arena, asked).await?;
     let mut relearned = None;
     if matches!(trouble, Trouble::Kill(_)) {
         let start = Instant::now();
         taught.start()?;
         relearned = lesson.wait_for(taught, start).await;
-        arena.all_agree(&(0..nodes).collect::<Vec<_>>(), SOON).await?;
+        arena.all_agree(&(0..nodes.len()).collect::<Vec<_>>(), SOON).await?;
     }
-    Ok(Trial { took, is_acted_on, relearned })
+    Ok(Some(Trial { roles, took, is_acted_on, relearned }))
 }
 
 /// Two queries that one session asks one behind the other.
@@ -184,7 +233,7 @@ struct Lesson {
 }
 
 impl Lesson {
-    /// A label that no other trial has; fillers share theirs, since a node keeps 256 patterns.
+    /// A label that no other lesson has; fillers share theirs, since a node keeps 256 patterns.
     fn word(self, kind: &str) -> String {
         if kind == "Filler" { kind.to_owned() } else { format!("{kind}{}", self.number) }
     }
@@ -196,7 +245,7 @@ impl Lesson {
         )
     }
 
-    /// Keys of this trial; no other has them.
+    /// Keys of this lesson; no other has them.
     fn key(self, place: i64) -> i64 {
         self.number * 100 + place
     }
@@ -214,11 +263,6 @@ impl Lesson {
         let answer = tokio::time::timeout(PATIENCE, asking).await.context("no answer")??;
         ensure!(answer.status() == 202, "{}{}", answer.head, String::from_utf8_lossy(&answer.body));
         Ok(())
-    }
-
-    async fn teach(self, node: &Node) -> anyhow::Result<()> {
-        self.ask(node, "First", 0, "lesson").await?;
-        self.ask(node, "Next", 0, "lesson").await
     }
 
     /// From `start` until the node has it.
@@ -256,18 +300,19 @@ impl Lesson {
 
 /// How many settings missed what was promised.
 fn tell(settings: &[Setting], output: &mut Output) -> usize {
-    output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms.\n");
-    output.report.line("| nodes | trouble | trials | predicted | P50 ms | P99 ms | max ms | acted on | killed node knew it again, P50 ms (of) | datagrams lost |");
-    output.report.line("|---|---|---|---|---|---|---|---|---|---|");
+    output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms. Who learns is the owner of the lesson's session, A or another node. C is neither, so it was told by gossip or a pull. Which node owns a session is seen by whose `hopcache_observations_total{outcome=\"taken\"}` rises while nothing else is asked; nobody looks at C before a kill; thrown away are lessons where that was not clear, or where no node is left to be C.\n");
+    output.report.line("| nodes | trouble | trials | taught node was A itself | thrown away | predicted | P50 ms | P99 ms | max ms | acted on | killed node knew it again, P50 ms (of) | datagrams lost |");
+    output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     let mut missed = 0;
-    for Setting { nodes, trouble, trials, dropped } in settings {
+    for Setting { nodes, trouble, trials, thrown, dropped } in settings {
         let took = sorted(trials.iter().filter_map(|trial| trial.took));
         let again = sorted(trials.iter().filter_map(|trial| trial.relearned));
+        let by_entry = trials.iter().filter(|trial| trial.roles.owner == trial.roles.through).count();
         let acted = trials.iter().filter(|trial| trial.is_acted_on).count();
         let holds = took.len() == trials.len() && at(&took, 0.99) <= WITHIN.as_secs_f64() * 1e3;
         missed += usize::from(!holds);
         output.report.line(&format!(
-            "| {nodes} | {} | {} | {} | {:.0} | {:.0} | {:.0} | {acted} | {} | {dropped} |",
+            "| {nodes} | {} | {} | {by_entry} | {thrown} | {} | {:.0} | {:.0} | {:.0} | {acted} | {} | {dropped} |",
             trouble.name(),
             trials.len(),
             took.len(),
@@ -306,16 +351,18 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 }
 
 fn csv(settings: &[Setting]) -> String {
-    let mut text = "nodes,trouble,trial,predicted_ms,acted_on,relearned_ms\n".to_owned();
+    let mut text =
+        "nodes,trouble,trial,asked_through,session_owner,asked_for_it,predicted_ms,acted_on,relearned_ms\n"
+            .to_owned();
     let ms = |took: Option<Duration>| {
         took.map_or(String::new(), |took| format!("{:.0}", took.as_secs_f64() * 1e3))
     };
     for Setting { nodes, trouble, trials, .. } in settings {
         for (number, trial) in trials.iter().enumerate() {
-            let Trial { took, is_acted_on, relearned } = trial;
+            let Trial { roles: Roles { through, owner, asked }, took, is_acted_on, relearned } = trial;
             let _ = writeln!(
                 text,
-                "{nodes},\"{}\",{number},{},{is_acted_on},{}",
+                "{nodes},\"{}\",{number},{through},{owner},{asked},{},{is_acted_on},{}",
                 trouble.name(),
                 ms(*took),
                 ms(*relearned)

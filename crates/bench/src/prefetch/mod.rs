@@ -12,7 +12,7 @@
 //! | [`walk`], [`pages`], [`graph`], [`source`] | who looks at what, the queries, the graph and where it comes from |
 //! | [`arm`], [`round`], [`crowd`], [`counts`] | configurations, one measurement, other load, the nodes' counters |
 //! | [`verdict`], [`tell`] | what has to hold; tables, data and plots |
-//! | [`taught`] | the one place that reads `/admin/v1/successors` |
+//! | [`taught`], [`owner`] | the one place that reads `/admin/v1/successors`; which node a session teaches |
 
 mod arm;
 mod counts;
@@ -20,6 +20,7 @@ mod crowd;
 mod gossip;
 mod graph;
 mod learn;
+mod owner;
 mod pages;
 mod round;
 mod simulated;
