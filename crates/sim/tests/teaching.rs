@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use hopcache_core::limits::{
     LESSONS_MAX, OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX,
-    OBSERVED_QUERY_BYTES_MAX,
+    OBSERVED_QUERY_BYTES_MAX, REFUSED_FORMS_MS,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
 use hopcache_engine::outcome::{Class, Event, Outcome, PrefetchWord};
 use hopcache_engine::ports::Memory;
-use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy, ShareWord};
+use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy, ShareWord, Skip};
+use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::udp::UdpWeather;
 use hopcache_sim::world::{default_policy, sim_now};
@@ -212,6 +213,52 @@ async fn nothing_crosses_principals_or_databases() {
         assert_eq!((launched, before + 1), (after, runs_of(&world, user)), "{user} {database}");
         assert!(!is_hit(&first));
     }
+}
+
+/// Issue 7: a template that ends in an error of Neo4j's is dropped. Each owner of keys finds out by a run of its own; who
+/// orders it a second time of one of them is told, and orders it of nobody any more, until a schema may have changed.
+#[tokio::test(start_paused = true)]
+async fn a_refused_form_is_ordered_no_more_by_who_heard_of_it() {
+    let world = learning_world(3, 83, &policy());
+    let broken = "MATCH (b:BROKEN {id: $id}) RETURN b";
+    let of = |statement: &str, id: i64| {
+        let params = Value::Map(vec![("id".to_owned(), Value::Int(id))]);
+        let ask = world.ask_with(params, ("neo4j", statement, "alice"));
+        Ask { session: Some(SessionTag([7; 16])), ..ask }
+    };
+    // As if Neo4j had taken the statement when a client asked it: it refuses it by now.
+    let step = async |id: i64| {
+        let outcome = ask(&world, 0, &of("MATCH (a {id: $id}) RETURN a", id)).await;
+        world.pass(1_000).await;
+        world.nodes[1].engine.observe(&of(broken, id), &outcome, sim_now());
+        world.pass(1_000).await;
+    };
+    let skipped = |skip| {
+        let is_it =
+            |event: &Event| matches!(event, Event::Prefetch(PrefetchWord::Skipped(why)) if *why == skip);
+        count(&world, is_it)
+    };
+    // Nobody has earned a launch yet.
+    for id in 0..4 {
+        step(id).await;
+    }
+    assert_eq!(skipped(Skip::Refused), 0);
+    earn(&world).await;
+    for id in 10..30 {
+        step(id).await;
+    }
+    let owners: std::collections::BTreeSet<usize> =
+        (10..30).map(|id| world.owner_of(&of(broken, id))).collect();
+    assert_eq!(owners.len(), 3, "each node owns keys of it");
+    // At worst: one owner's run, another one's, and then the first one's word.
+    let refused = skipped(Skip::Refused);
+    assert!((1..=3).contains(&refused), "{refused} orders were refused");
+    // What was only heard is passed on to nobody: it ends.
+    world.pass(REFUSED_FORMS_MS).await;
+    for id in 30..40 {
+        step(id).await;
+    }
+    assert!((refused + 1..=refused + 3).contains(&skipped(Skip::Refused)), "it is tried again");
 }
 
 /// A session's concurrent requests teach nothing of each other (issue 7, "Sessions").

@@ -49,7 +49,8 @@ pub const ANCHOR_QUERIES_MAX: usize = 4;
 pub const FEEDBACK_MAX: usize = 4_096;
 /// Sources of which is remembered how many candidates each may launch.
 pub const WIDTHS_MAX: usize = 4_096;
-/// Forms that Neo4j refused, and how long each is not launched: as long as an epoch, since a schema may change.
+/// Forms that Neo4j refused here, as many again of which another node said so, and how long each is not launched: as long as
+/// an epoch, since a schema may change.
 pub const REFUSED_FORMS_MAX: usize = 1_024;
 /// See [`REFUSED_FORMS_MAX`].
 pub const REFUSED_FORMS_MS: u64 = 10 * 60_000;

@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 
 use super::fields::Wanted;
 use super::lessons::Antecedent;
-use super::{Learner, Order, Skip};
+use super::{Order, Skip};
 use crate::ask::{Query, QueryParts};
 use crate::engine::Engine;
 use crate::outcome::{Event, PrefetchWord};
@@ -171,7 +171,7 @@ impl Engine {
         drop(model);
         let read = known.into_iter().filter_map(|(definition, prediction)| {
             let (whose, form) = Form::of_definition(&definition)?;
-            (whose == realm && !self.learning.feedback.is_refused(prediction.form))
+            (whose == realm && !self.learning.feedback.is_not_ordered(prediction.form))
                 .then_some((form, prediction))
         });
         read.collect()

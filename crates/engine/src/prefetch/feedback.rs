@@ -5,6 +5,10 @@
 //! It decides how many candidates a source may launch, and which forms are not launched for a while, since Neo4j refused
 //! them. Launches of one source end at the owners of many keys; the owner of a session, who launches, goes by what all of
 //! them have counted, as gossip tells it.
+//!
+//! A refusal is known where the run was. Who orders the form again of that node is told, and orders it of nobody for as long
+//! ([`Feedback::heard_refused`]), and passes on nothing of it: two nodes that told each other what they have only heard
+//! would never end, and a form that Neo4j takes again would not come back.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -28,7 +32,10 @@ pub(crate) struct Feedback {
     notes: Mutex<VecDeque<Resolved>>,
     widths: Mutex<LruCache<SourceId, Width>>,
     trials: Mutex<Trials>,
+    /// Until when, by this node's own runs.
     refused: Mutex<LruCache<FormId, MonoTime>>,
+    /// Until when, by what other nodes answered to orders.
+    heard_refused: Mutex<LruCache<FormId, MonoTime>>,
 }
 
 impl Feedback {
@@ -42,6 +49,7 @@ impl Feedback {
             widths: Mutex::new(LruCache::new(bounded(WIDTHS_MAX))),
             trials: Mutex::default(),
             refused: Mutex::new(LruCache::new(bounded(REFUSED_FORMS_MAX))),
+            heard_refused: Mutex::new(LruCache::new(bounded(REFUSED_FORMS_MAX))),
         }
     }
 
@@ -83,8 +91,32 @@ impl Feedback {
         self.trials.lock().is_tried()
     }
 
+    /// Another node answered an order so.
+    pub(super) fn heard_refused(&self, form: FormId) {
+        self.put_refused(&self.heard_refused, form);
+    }
+
+    /// Whether it is ordered of nobody: refused not long ago, here or by what this node has heard.
+    pub(super) fn is_not_ordered(&self, form: FormId) -> bool {
+        self.is_refused(form) || self.is_in(&self.heard_refused, form)
+    }
+
+    fn put_refused(&self, forms: &Mutex<LruCache<FormId, MonoTime>>, form: FormId) {
+        // Of neighbours and overlaps, which have no form, nothing follows for others.
+        if form != FormId::ANY {
+            let until = self.clock.now() + Millis(REFUSED_FORMS_MS);
+            forms.lock().put(form, until);
+        }
+    }
+
+    fn is_in(&self, forms: &Mutex<LruCache<FormId, MonoTime>>, form: FormId) -> bool {
+        let now = self.clock.now();
+        forms.lock().peek(&form).is_some_and(|until| *until > now)
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.notes.lock().len() + self.widths.lock().len() + self.refused.lock().len()
+        let refused = self.refused.lock().len() + self.heard_refused.lock().len();
+        self.notes.lock().len() + self.widths.lock().len() + refused
     }
 }
 
@@ -97,16 +129,11 @@ impl Learner for Feedback {
     }
 
     fn refused(&self, _: SourceId, form: FormId) {
-        if form == FormId::ANY {
-            return;
-        }
-        let until = self.clock.now() + Millis(REFUSED_FORMS_MS);
-        self.refused.lock().put(form, until);
+        self.put_refused(&self.refused, form);
     }
 
     fn is_refused(&self, form: FormId) -> bool {
-        let now = self.clock.now();
-        self.refused.lock().peek(&form).is_some_and(|until| *until > now)
+        self.is_in(&self.refused, form)
     }
 
     fn text_of(&self, source: SourceId) -> Option<String> {
@@ -160,6 +187,19 @@ mod tests {
         let page = from.model.lock().answer_pull(&digest, Still.now());
         let lesson = Lesson::decode(&page).unwrap();
         to.model.lock().merge(&lesson, Still.now(), |_| true);
+    }
+
+    /// Issue 7, "its binding dropped": what is only heard is not ordered, and is no answer to anybody's order. Else A, told by B a
+    /// moment before B would try again, tells B, and so on for ever.
+    #[test]
+    fn what_is_heard_to_be_refused_is_not_passed_on() {
+        let (orderer, owner) = (node(1), node(2));
+        owner.refused(SOURCE, FormId(9));
+        orderer.heard_refused(FormId(9));
+        assert_eq!((owner.is_refused(FormId(9)), owner.is_not_ordered(FormId(9))), (true, true));
+        assert_eq!((orderer.is_refused(FormId(9)), orderer.is_not_ordered(FormId(9))), (false, true));
+        orderer.heard_refused(FormId::ANY);
+        assert!(!orderer.is_not_ordered(FormId::ANY), "neighbours have no form in common");
     }
 
     /// DESIGN "Prefetch", feedback: precision of a pattern above 0.75 raises K, below 0.40 halves it; over the launches of

@@ -85,7 +85,12 @@ impl Engine {
                 let (message, timeout_ms) = (encode_prefetch(&order), Millis(PREFETCH_TELL_MS));
                 let answer = self.ports.peers.forward(owner, message, timeout_ms).await;
                 let byte = answer.ok().and_then(|answer| answer.first().copied());
-                byte.map_or_else(|| self.skipped(Skip::Unreached), Launch::of_byte)
+                let launch = byte.map_or_else(|| self.skipped(Skip::Unreached), Launch::of_byte);
+                if launch == Launch::Skipped(Skip::Refused) {
+                    // It would have to fail at the owner of each of its keys else.
+                    self.learning.feedback.heard_refused(order.form);
+                }
+                launch
             }
             _ => self.launch_prefetch(order),
         }
