@@ -46,6 +46,7 @@ async fn an_id_is_128_bytes_of_anything_and_not_one_more() {
         bytes.chunks(ID_BYTES - 12).map(|some| [b"canary-7f3a:", some].concat()).collect();
     ids.iter_mut().for_each(|id| id.resize(ID_BYTES, 0xE9));
     ids.push(b"\xFF".repeat(ID_BYTES));
+    // None: the session of its address.
     ids.push(Vec::new());
     for (place, id) in ids.iter().enumerate() {
         for (step, statement) in ["RETURN $k AS first", "RETURN $k AS second"].into_iter().enumerate() {

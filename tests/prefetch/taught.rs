@@ -80,7 +80,9 @@ async fn without_a_name_a_session_is_its_clients_address_if_at_all() {
         let plan = Plan { started: 1, seeded: 1, prefetch: Some(lines), ..Plan::default() };
         let cluster = Cluster::of(plan).await;
         let node = &cluster.nodes[0];
-        let friend = node.ask(&http::query(&people.friends(), &json!({ "id": 100 }))).await.value();
+        // An empty name is none.
+        let unnamed = in_session("", &people.friends(), &json!({ "id": 100 }));
+        let friend = node.ask(&unnamed).await.value();
         think().await;
         node.ask(&http::query(&people.profile(), &json!({ "person": friend }))).await;
         until("they are taken", PATIENCE, async || {

@@ -20,7 +20,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 127] = [
+pub const OUTCOMES: [&str; 128] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -136,6 +136,7 @@ pub const OUTCOMES: [&str; 127] = [
     "observation taken",
     "observation refused",
     "observation learned",
+    "observation unconsidered",
     "lesson spread",
     "lesson unspread",
     "lesson merged",
@@ -196,7 +197,7 @@ pub const FAULTS: [&str; 41] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 11] = [
+pub const EXCLUDED: [(&str, &str); 12] = [
     ("failure leaving", "clients are turned away by the end of a process: tests/living/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
@@ -209,6 +210,7 @@ pub const EXCLUDED: [(&str, &str); 11] = [
     ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/teaching.rs"),
     ("observation too long", "no statement of a seed is that long: tests/teaching.rs"),
     ("observation refused", "seldom does a session of a seed ask that fast: tests/teaching.rs"),
+    ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/teaching.rs"),
     ("lesson unspread", "gossip of a seed's node takes all that it is told in a round: gossip/tests"),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];
@@ -435,6 +437,7 @@ fn word_of_observation(word: ObservationWord) -> &'static str {
         ObservationWord::Taken => "observation taken",
         ObservationWord::Refused => "observation refused",
         ObservationWord::Learned => "observation learned",
+        ObservationWord::Unconsidered => "observation unconsidered",
     }
 }
 

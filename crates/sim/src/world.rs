@@ -442,10 +442,12 @@ impl Noted {
 
 /// Whether an observation ends at its entry node with this word, which each does with one.
 const fn is_first_word(word: ObservationWord) -> bool {
-    use ObservationWord::{Crowded, Dropped, Learned, Refused, Sent, Taken, TooLong, Unreached};
+    use ObservationWord::{
+        Crowded, Dropped, Learned, Refused, Sent, Taken, TooLong, Unconsidered, Unreached,
+    };
     match word {
         Sent | Dropped | TooLong | Crowded | Unreached => true,
-        Taken | Refused | Learned => false,
+        Taken | Refused | Learned | Unconsidered => false,
     }
 }
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use hopcache_core::limits::{
-    LESSONS_MAX, OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX, OBSERVED_OF_SESSION_MAX,
-    OBSERVED_QUERY_BYTES_MAX, REFUSED_FORMS_MS,
+    LESSONS_AT_A_TIME, LESSONS_MAX, OBSERVATIONS_EVERY_MS, OBSERVATIONS_MAX, OBSERVED_IN_ROUND_MAX,
+    OBSERVED_OF_SESSION_MAX, OBSERVED_QUERY_BYTES_MAX, REFUSED_FORMS_MS,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
@@ -345,6 +345,43 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
     assert_eq!(observed(&world, ObservationWord::Refused), 11);
     assert_eq!(world.nodes[0].engine.learning_sizes().waiting, LESSONS_MAX, "no more wait than may");
+}
+
+/// F40: while as many batches as there may be wait for another node's word, what comes is counted and not considered.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_considered_is_counted() {
+    let world = learning_world(2, 84, &policy());
+    let mut statements = (0..99).map(|number| format!("MATCH (a) RETURN a, {number} AS n"));
+    let statement = statements.find(|text| world.owner_of(&world.ask_in("neo4j", text, "alice")) == 1);
+    let statement = statement.expect("a query of the other node");
+    let of = |session| of_session(&world, session, "alice", ("neo4j", &statement));
+    let outcome = ask(&world, 0, &of(0)).await;
+    world.pass(1_000).await;
+    let taken_here = || world.nodes[0].events.noted().taken;
+    let mut own = None;
+    for session in 1..99 {
+        let before = taken_here();
+        world.nodes[0].engine.observe(&of(session), &outcome, sim_now());
+        world.pass(1_000).await;
+        if taken_here() > before {
+            own = Some(session);
+            break;
+        }
+    }
+    let asked = of(own.expect("a session of the first node"));
+    assert_eq!(observed(&world, ObservationWord::Unconsidered), 0);
+    world.net.set_way_cut(0, 1, true);
+    // A new result each time, whose fields are asked for in vain: that takes longer than all these rounds.
+    for _ in 0..LESSONS_AT_A_TIME + 2 {
+        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        world.pass(OBSERVATIONS_EVERY_MS + 2).await;
+    }
+    assert_eq!(observed(&world, ObservationWord::Unconsidered), 2);
+    world.pass(1_000).await;
+    world.net.set_way_cut(0, 1, false);
+    world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+    world.pass(1_000).await;
+    assert_eq!(observed(&world, ObservationWord::Unconsidered), 2, "and then there is room");
 }
 
 /// I9: what is too long to be learned is not observed, and counted.

@@ -50,6 +50,8 @@ pub(super) struct Definitions {
     bytes: usize,
     /// Of those that nothing refers to.
     idle_bytes: usize,
+    /// Forms whose bytes are here.
+    forms: usize,
     entries: BTreeMap<Name, Entry>,
     missing: BTreeSet<Name>,
     heard: BTreeSet<Name>,
@@ -63,6 +65,7 @@ impl Definitions {
             bytes_max,
             bytes: 0,
             idle_bytes: 0,
+            forms: 0,
             entries: BTreeMap::new(),
             missing: BTreeSet::new(),
             heard: BTreeSet::new(),
@@ -75,9 +78,8 @@ impl Definitions {
         self.bytes
     }
 
-    pub(super) fn forms(&self) -> usize {
-        let forms = self.entries.range(..=Name::Form(FormId(u64::MAX)));
-        forms.filter(|(_, entry)| entry.bytes.is_some()).count()
+    pub(super) const fn forms(&self) -> usize {
+        self.forms
     }
 
     pub(super) fn get(&self, name: Name) -> Option<&Bytes> {
@@ -159,6 +161,7 @@ impl Definitions {
         (entry.bytes, entry.is_own, entry.was_idle) = (Some(bytes), is_own, false);
         let (cost, refs) = (entry.cost(), entry.refs);
         self.bytes += cost;
+        self.forms += usize::from(matches!(name, Name::Form(_)));
         self.missing.remove(&name);
         if refs == 0 {
             self.idle.insert(name);
@@ -171,6 +174,7 @@ impl Definitions {
         let cost = entry.cost();
         entry.bytes = None;
         self.bytes = self.bytes.saturating_sub(cost);
+        self.forms = self.forms.saturating_sub(usize::from(matches!(name, Name::Form(_))));
         self.heard.remove(&name);
         self.untold.remove(&name);
         if self.idle.remove(&name) {
@@ -222,5 +226,56 @@ impl Definitions {
     /// Definitions that are to be told, forms first, at most `max`.
     pub(super) fn untold(&self, max: usize) -> Vec<Name> {
         self.untold.iter().take(max).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Refer,
+        Release,
+        Define(usize),
+        Hear(usize),
+        Sweep,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let len = || 1..400_usize;
+        prop_oneof![
+            Just(Step::Refer),
+            Just(Step::Release),
+            len().prop_map(Step::Define),
+            len().prop_map(Step::Hear),
+            Just(Step::Sweep),
+        ]
+    }
+
+    proptest! {
+        /// I9: what gauges show is kept count of, as whoever walks through all entries would find it.
+        #[test]
+        fn counts_are_what_a_walk_finds(steps in proptest::collection::vec((step(), 0..6_u64, any::<bool>()), 0..120)) {
+            // Room for about five of them: they give way, and are refused.
+            let mut all = Definitions::new(1_600);
+            for (step, tag, is_form) in steps {
+                let name = if is_form { Name::Form(FormId(tag)) } else { Name::Pattern(PatternTag(tag)) };
+                match step {
+                    Step::Refer => all.refer(name),
+                    Step::Release => all.release(name),
+                    Step::Define(len) => drop(all.define(name, &vec![1; len])),
+                    Step::Hear(len) => drop(all.hear(name, &vec![1; len].into())),
+                    Step::Sweep => all.sweep(),
+                }
+                let kept = || all.entries.iter().filter(|(_, entry)| entry.bytes.is_some());
+                prop_assert_eq!(all.forms(), kept().filter(|(name, _)| matches!(name, Name::Form(_))).count());
+                prop_assert_eq!(all.bytes(), kept().map(|(_, entry)| entry.cost()).sum::<usize>());
+                let idle = kept().filter(|(_, entry)| entry.refs == 0).map(|(_, entry)| entry.cost());
+                prop_assert_eq!(all.idle_bytes, idle.sum::<usize>());
+            }
+        }
     }
 }

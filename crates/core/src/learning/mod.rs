@@ -40,4 +40,4 @@ pub use pull::Digest;
 pub use slots::{Decayed, Tally};
 pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
 pub use space_saving::{Offered, SpaceSaving};
-pub use successors::{Bounds, Merged, Prediction, Sizes, SourceView, Successors, Sum};
+pub use successors::{Bounds, Merged, MostSeen, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum};

@@ -7,8 +7,11 @@ use hopcache_core::learning::form::{Form, RealmTag};
 use hopcache_core::learning::{
     Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum,
 };
+use hopcache_core::limits::SUCCESSORS_SHOWN_AT_A_TIME;
 use hopcache_core::node::NodeName;
+use tokio::task::yield_now;
 
+use super::sought;
 use crate::engine::Engine;
 
 /// A pattern, or an exact query, and what follows it.
@@ -77,27 +80,23 @@ impl Engine {
     }
 
     /// The most frequent patterns, and beside them the most frequent exact queries, whose id begins with what is sought or
-    /// whose pattern's text has it, in any case and spacing: at most so many of each.
-    #[must_use]
-    pub fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
-        // However somebody spaces it: patterns have a space between all tokens.
-        let packed = |text: &str| text.split_whitespace().collect::<String>().to_lowercase();
-        let sought = packed(sought);
-        let is_named = |tag: u64| format!("{tag:016x}").starts_with(&sought);
-        let has_text = |text: Option<&str>| text.is_some_and(|text| packed(text).contains(&sought));
-        let model = self.learning.model.lock();
-        let known = self.learning.lessons.patterns.lock();
-        let mut sources = model.most_seen(sources_max, self.now(), |source, text| {
-            source.is_pattern() && (is_named(source.tag()) || has_text(text))
-        });
-        let of_queries = model.most_seen(sources_max, self.now(), |source, _| {
-            let SourceId::Query(query) = source else { return false };
-            let pattern = known.peek(&query);
-            is_named(query.0) || pattern.is_some_and(|tag| is_named(tag.0) || has_text(model.pattern(*tag)))
-        });
-        drop((model, known));
-        sources.extend(of_queries);
-        self.views(sources)
+    /// whose pattern's text has it, in any case and spacing: at most so many of each. Whoever learns or tells meanwhile
+    /// waits for a slice of them at the most.
+    pub async fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
+        let now = self.now();
+        let known = &self.learning.lessons.patterns;
+        let sources = sought::seek(&self.learning.model, known, sought, sources_max, now).await;
+        let names = self.origins();
+        let mut views = Vec::with_capacity(sources.len());
+        for (place, source) in sources.into_iter().enumerate() {
+            if place % SUCCESSORS_SHOWN_AT_A_TIME == 0 {
+                yield_now().await;
+            }
+            // It may have given way since.
+            let Some(seen) = self.learning.model.lock().view(source, now) else { continue };
+            views.push(self.pattern_view(seen, &names));
+        }
+        views
     }
 
     /// What is known of one pattern.

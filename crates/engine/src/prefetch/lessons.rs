@@ -232,13 +232,14 @@ impl Engine {
                 }
             }
         }
-        if let Some(place) = self.place_for_batch() {
-            let engine = Arc::clone(self);
-            self.tasks.spawn(async move {
-                let _place = place;
-                engine.consider_all(antecedents).await;
-            });
-        }
+        let Some(place) = self.place_for_batch() else {
+            return self.note_observed(ObservationWord::Unconsidered, antecedents.len());
+        };
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let _place = place;
+            engine.consider_all(antecedents).await;
+        });
     }
 
     /// Learns what has settled.

@@ -12,7 +12,7 @@
 //! | `tickets` | what became of it; whoever learns from that is told by [`Learner`] |
 //! | `feedback` | what is learned from that |
 //! | `share` | when nodes tell each other what they have learned |
-//! | `learned`, `view`, `flush` | what operators see, and may throw away |
+//! | `learned`, `sought`, `view`, `flush` | what operators see, and may throw away |
 //!
 //! No client ever waits for anything here, and nothing here is shown to one: a prefetch that comes to nothing leaves those
 //! who joined it as if it had not been there. A prefetch is no request: it is not observed, so none brings about another.
@@ -33,6 +33,7 @@ mod observe;
 mod order;
 mod policy;
 mod share;
+mod sought;
 mod tickets;
 pub(crate) mod view;
 mod words;

@@ -20,12 +20,23 @@ pub enum ObservationWord {
     Refused,
     /// Came after another of their session, and were learned.
     Learned,
+    /// Taken, but nobody looked for what may follow: the fields of too many others were waited for.
+    Unconsidered,
 }
 
 impl ObservationWord {
     /// As operators read them, each at its [`ObservationWord::place`].
-    pub const NAMES: [&str; 8] =
-        ["sent", "dropped", "too_long", "crowded", "unreached", "taken", "refused", "learned"];
+    pub const NAMES: [&str; 9] = [
+        "sent",
+        "dropped",
+        "too_long",
+        "crowded",
+        "unreached",
+        "taken",
+        "refused",
+        "learned",
+        "unconsidered",
+    ];
 
     /// Its place in [`ObservationWord::NAMES`].
     #[must_use]
@@ -80,6 +91,7 @@ mod tests {
             (ObservationWord::Taken, "taken"),
             (ObservationWord::Refused, "refused"),
             (ObservationWord::Learned, "learned"),
+            (ObservationWord::Unconsidered, "unconsidered"),
         ] {
             assert_eq!(ObservationWord::NAMES[word.place()], name);
         }

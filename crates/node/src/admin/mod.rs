@@ -20,6 +20,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use http::{Method, StatusCode, header};
 use subtle::ConstantTimeEq;
+use tokio::sync::Semaphore;
 
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
 use crate::node::Standing;
@@ -31,6 +32,8 @@ pub struct Admin {
     standing: Arc<Standing>,
     token: Option<Secret>,
     service_user: Option<String>,
+    /// Held by the one that looks through what was learned.
+    seeking: Semaphore,
 }
 
 impl Admin {
@@ -42,7 +45,12 @@ impl Admin {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
             _ => None,
         };
-        Arc::new(Self { standing, token: settings.node.admin_token.clone(), service_user })
+        Arc::new(Self {
+            standing,
+            token: settings.node.admin_token.clone(),
+            service_user,
+            seeking: Semaphore::new(1),
+        })
     }
 
     /// The listener's routes.

@@ -2,6 +2,7 @@
 //! no literal: those are personal data, and whoever may look at learning need not see them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::response::Response;
@@ -9,13 +10,17 @@ use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::learning::form::{Binding, Form, Rows};
 use hopcache_core::learning::{Decayed, Kind, SourceId};
 use hopcache_core::limits::{
-    PATTERN_TEXT_BYTES_MAX, SUCCESSORS_SHOWN_DEFAULT, SUCCESSORS_SHOWN_MAX, SUCCESSORS_SOUGHT_BYTES_MAX,
+    PATTERN_TEXT_BYTES_MAX, SUCCESSORS_SHOWN_AT_A_TIME, SUCCESSORS_SHOWN_DEFAULT, SUCCESSORS_SHOWN_MAX,
+    SUCCESSORS_SOUGHT_BYTES_MAX, SUCCESSORS_TURN_MS,
 };
 use hopcache_engine::prefetch::{PatternView, SuccessorView};
 use hopcache_packstream::{Reader, Token};
 use http::{StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use super::problem::Problem;
 use super::{Admin, json as answer};
@@ -40,9 +45,18 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
+    let _turn = match turn(&admin.seeking).await {
+        Ok(turn) => turn,
+        Err(problem) => return problem.into_response(),
+    };
     let engine = &admin.standing.engine;
     let sizes = engine.learning_sizes();
-    let sources: Vec<Value> = engine.successors_sought(&pattern, limit).iter().map(source).collect();
+    let views = engine.successors_sought(&pattern, limit).await;
+    let mut sources = Vec::with_capacity(views.len());
+    for some in views.chunks(SUCCESSORS_SHOWN_AT_A_TIME) {
+        sources.extend(some.iter().map(source));
+        yield_now().await;
+    }
     let body = json!({
         "is_on": engine.policy().prefetch.is_on,
         "patterns_known": sizes.patterns,
@@ -51,6 +65,15 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
         "patterns": sources,
     });
     answer(StatusCode::OK, &body)
+}
+
+/// Whoever asks waits for those who asked before: looking for it takes a core for a moment, and serving goes first.
+async fn turn(seeking: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
+    let turn = timeout(Duration::from_millis(SUCCESSORS_TURN_MS), seeking.acquire()).await;
+    turn.ok().and_then(Result::ok).ok_or_else(|| {
+        let detail = "other requests for successors are being answered: ask again in some seconds";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    })
 }
 
 fn asked(uri: &Uri) -> Result<Asked, Problem> {
@@ -209,6 +232,18 @@ mod tests {
         let uri: Uri = "/admin/v1/successors?pattern=%24id%20%3A%ff&limit=7".parse().unwrap();
         let asked = asked(&uri).unwrap();
         assert_eq!((asked.pattern.as_str(), asked.limit), ("$id :\u{fffd}", 7));
+    }
+
+    /// One at a time: the next waits its turn, and is told what to do when it does not come.
+    #[tokio::test(start_paused = true)]
+    async fn one_is_answered_at_a_time() {
+        let seeking = Semaphore::new(1);
+        let first = turn(&seeking).await.unwrap();
+        let refused = turn(&seeking).await.unwrap_err().into_response();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()[http::header::CONTENT_TYPE], "application/problem+json");
+        drop(first);
+        assert!(turn(&seeking).await.is_ok());
     }
 
     /// Neither a literal of a statement nor a parameter's value is shown; names and types are.

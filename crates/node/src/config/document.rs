@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX,
-    VIRTUAL_NODES_MIN,
+    JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX, VIRTUAL_NODES_DEFAULT,
+    VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
@@ -355,7 +355,7 @@ pub struct PrefetchSection {
     #[schemars(range(min = 0, max = 16))]
     pub depth: u32,
     /// Patterns whose successors are learned.
-    #[schemars(range(min = 1, max = 65_536))]
+    #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
     /// Whether nodes tell each other what they have learned. Without it each predicts only what it was taught itself.
     pub gossip: bool,

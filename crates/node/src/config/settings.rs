@@ -8,7 +8,7 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
 use super::document::{
-    AuthMode, Document, EntrySection, LogSection, NodeSection, PrefetchSection, RefreshSection,
+    AuthMode, Document, EntrySection, LogSection, NodeSection, PrefetchKind, PrefetchSection, RefreshSection,
 };
 use super::error::{Problem, Source};
 use super::report::Report;
@@ -148,6 +148,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
     let node = rules.node(&mut document.node);
     let cluster = rules.cluster(document, &node);
     let origin = rules.origin(document);
+    rules.check_kinds(&document.prefetch.kinds);
     if !rules.problems.is_empty() {
         return Err(rules.problems);
     }
@@ -189,6 +190,16 @@ impl Rules<'_> {
             if let Some((other, _)) = twin {
                 self.refuse(key, address.to_string(), format!("must differ from {other}"));
             }
+        }
+    }
+
+    fn check_kinds(&mut self, kinds: &[PrefetchKind]) {
+        let twice =
+            kinds.iter().enumerate().find(|(at, kind)| kinds.iter().take(*at).any(|other| other == *kind));
+        if let Some((_, kind)) = twice {
+            let word = serde_json::to_string(kind).unwrap_or_default();
+            let rule = format!("{word} is said twice: name each kind once");
+            self.refuse("prefetch.kinds", serde_json::to_string(kinds).unwrap_or_default(), rule);
         }
     }
 

@@ -117,6 +117,10 @@ fn messages_of_values_that_do_not_go_together() {
             "cluster.seeds: more than one node needs a key that all of them have: set cluster.key_file or cluster.key (it is db:7476, from hopcache.toml:1)",
         ),
         (
+            "prefetch.kinds = [\"exact\", \"template\", \"exact\"]",
+            "prefetch.kinds: \"exact\" is said twice: name each kind once (it is [\"exact\",\"template\",\"exact\"], from hopcache.toml:1)",
+        ),
+        (
             "node.peer_advertise = \"0.0.0.0:7476\"",
             "node.peer_advertise: it is where other nodes find this one: an address or name that they can connect to (it is 0.0.0.0:7476, from hopcache.toml:1)",
         ),

@@ -198,9 +198,20 @@ impl AskReader {
     /// and in which database.
     ///
     /// # Errors
-    /// [`Refusal`] when its name is too long.
+    /// [`Refusal`] when its name is too long, or there are two.
     pub fn session(&self, head: &Parts) -> Result<Option<SessionTag>, Refusal> {
-        let Some(name) = head.headers.get(SESSION) else { return Ok(self.session_of_address(head)) };
+        let mut names = head.headers.get_all(SESSION).iter();
+        let name = names.next();
+        if names.next().is_some() {
+            return Err(Refusal::header(
+                &SESSION,
+                "is given more than once: a request belongs to one session",
+            ));
+        }
+        // An empty one names nothing.
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Ok(self.session_of_address(head));
+        };
         if name.len() > SESSION_ID_BYTES_MAX {
             return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
         }

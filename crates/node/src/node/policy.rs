@@ -94,6 +94,14 @@ mod tests {
         }
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");
+        let refused = of(&["prefetch.kinds=exact,exact"]).unwrap_err();
+        assert!(refused.contains("prefetch.kinds") && refused.contains("twice"), "{refused}");
+        let too_many = of(&["prefetch.max_patterns=100001"]).unwrap_err();
+        assert!(too_many.contains("from 1 to 100000"), "{too_many}");
+        assert_eq!(
+            of(&["prefetch.max_patterns=100000"]).unwrap().patterns_max as usize,
+            limits::PATTERNS_MAX
+        );
         let told = of(&["prefetch.enabled=false", "prefetch.gossip=false", "prefetch.depth=3"]).unwrap();
         assert_eq!((told.is_on, told.is_gossiped, told.depth), (false, false, 3));
     }

@@ -1,7 +1,7 @@
 //! What follows what, as one node knows it: its own counts and everybody else's.
 //!
 //! Decides what is counted, how much is kept ([`Bounds`]) and when what has decayed is forgotten; beside it stand how
-//! lessons are taken in (`merge`), what is predicted (`predict`), told (`tell`) and answered (`answer`). Reads no clock:
+//! lessons are taken in (`merge`), what is predicted (`predict`), looked through (`seen`), told (`tell`) and answered (`answer`). Reads no clock:
 //! `now` is the node's own.
 
 use std::collections::BTreeSet;
@@ -11,12 +11,14 @@ use bytes::Bytes;
 mod answer;
 mod merge;
 mod predict;
+mod seen;
 mod table;
 mod tell;
 
 pub use answer::Sum;
 pub use merge::Merged;
 pub use predict::{Prediction, SourceView};
+pub use seen::{MostSeen, SeenSlice};
 
 use super::definitions::{Defined, Name};
 use super::epochs::Lives;

@@ -88,33 +88,6 @@ impl Successors {
         Decayed { seen: own.seen, ..sum }
     }
 
-    /// All pattern sources, the most seen first, at most `max`.
-    #[must_use]
-    pub fn patterns(&self, max: usize, now: MonoTime) -> Vec<SourceView> {
-        self.most_seen(max, now, |source, _| source.is_pattern())
-    }
-
-    /// The sources that are wanted, the most seen first, at most `max`: each is asked about with its text, where it is a
-    /// pattern's and known. Exact queries that nothing has followed are left out.
-    pub fn most_seen(
-        &self,
-        max: usize,
-        now: MonoTime,
-        mut is_wanted: impl FnMut(SourceId, Option<&str>) -> bool,
-    ) -> Vec<SourceView> {
-        let text_of = |source: SourceId| match source {
-            SourceId::Pattern(tag) => self.pattern(tag),
-            SourceId::Query(_) => None,
-        };
-        let sources = self.table.sources.iter().filter(|(source, held)| {
-            (source.is_pattern() || !held.forms.is_empty()) && is_wanted(**source, text_of(**source))
-        });
-        let mut sources: Vec<_> =
-            sources.map(|(source, held)| (*source, held.any.value(&self.table.lives, now).seen)).collect();
-        sources.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        sources.into_iter().take(max).filter_map(|(source, _)| self.view(source, now)).collect()
-    }
-
     /// One source.
     #[must_use]
     pub fn view(&self, source: SourceId, now: MonoTime) -> Option<SourceView> {

@@ -58,7 +58,8 @@ impl Graph {
                 continue;
             }
             let from = graph.place(&mut places, (text(source, "realm"), named(source)));
-            if text(source, "kind") != "query" {
+            // A pattern's count has those of its queries in it. A query whose pattern is not known here stands for itself.
+            if text(source, "kind") != "query" || text(source, "text").is_empty() {
                 graph.set_seen(from, number(source, "seen"));
             }
             for successor in items(source, "successors") {
@@ -214,6 +215,20 @@ mod tests {
             [told(0, 1, "0.75"), told(0, 1, "0.70 (2 queries)"), told(1, 0, "0.25"), told(1, 2, "0.10")]
         );
         assert_eq!(Graph::of(&json!([1, 2])).nodes(), 0, "whatever another version answers");
+    }
+
+    /// A node that was never asked for it itself knows an exact query by its id alone: it was seen as often as the answer
+    /// says, while one of a pattern is a part of what the pattern says.
+    #[test]
+    fn a_query_of_no_known_text_is_seen_as_often_as_it_says() {
+        let query = |id: &str, text: Value, seen: f64| {
+            json!({"id": id, "kind": "query", "text": text, "realm": "r1", "seen": seen, "successors": [
+                {"form": "2", "kind": "exact", "statement": "NEXT", "probability": 0.5, "seen": seen}]})
+        };
+        let graph = Graph::of(&json!({"patterns": [
+            query("09fd", Value::Null, 1.0), query("1a", json!(""), 2.0), query("2b", json!("KNOWN"), 3.0)]}));
+        let seen: Vec<_> = graph.nodes.iter().map(|node| (node.label.as_str(), node.seen)).collect();
+        assert_eq!(seen, [("query 09fd", 1.0), ("NEXT", 0.0), ("query 1a", 2.0), ("KNOWN", 0.0)]);
     }
 
     #[test]
