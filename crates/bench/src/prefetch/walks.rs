@@ -9,7 +9,7 @@ use super::arm::Arm;
 use super::round::{Round, Setting, measure};
 use super::source::Source;
 use super::tell;
-use super::verdict::{Figures, Point, of_applications, of_random, of_saturated, of_walks};
+use super::verdict::{Figures, Point, of_gossip, of_random, of_saturated, of_walks};
 use super::walk::{Click, Traffic, unpredictable, walks};
 use crate::expiry::graph::Graph as Which;
 use crate::expiry::{Common, turns};
@@ -189,12 +189,13 @@ fn clicks(options: &Options, source: &Source, span: Duration, seed: u64) -> Vec<
 fn judge(options: &Options, arms: &[Measured]) -> Vec<Point> {
     let figures = |wanted: Arm| arms.iter().find(|each| each.arm == wanted).map(Measured::figures);
     let (Some(off), Some(both)) = (figures(Arm::Off), figures(Arm::Both)) else { return Vec::new() };
-    if options.applications > 1 {
-        return of_applications(&both, &off, figures(Arm::BothAlone).as_deref());
-    }
-    match (options.random, options.saturated) {
+    let mut points = match (options.random, options.saturated) {
         (true, _) => of_random(&both, &off),
         (_, true) => of_saturated(&both, &off),
         _ => of_walks(&both, &off, figures(Arm::BothAlone).as_deref()),
+    };
+    if let (Some(exact), Some(alone)) = (figures(Arm::Exact), figures(Arm::ExactAlone)) {
+        points.push(of_gossip("exact", &exact, &off, &alone));
     }
+    points
 }
