@@ -151,7 +151,7 @@ pub const OUTCOMES: [&str; 127] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 41] = [
+pub const FAULTS: [&str; 42] = [
     "message lost",
     "message late",
     "message twice",
@@ -193,6 +193,7 @@ pub const FAULTS: [&str; 41] = [
     "client impatient",
     "run of wrong type",
     "no word on a statement",
+    "no word for a prefetch",
 ];
 
 /// What never occurs in a seed's world, and why.
