@@ -25,20 +25,20 @@ const ENOUGH: f64 = TAUGHT as f64 * 0.6;
 const WALKERS: usize = 8;
 
 /// A user of Neo4j that this run has made, and the people that only this user asks about.
-struct User {
-    name: String,
+pub struct User {
+    pub name: String,
     side: &'static str,
 }
 
 const PASSWORD: &str = "a-users-own-password";
 
-fn at_system(statement: &str) -> Arc<[u8]> {
+pub fn at_system(statement: &str) -> Arc<[u8]> {
     let body = json!({ "statement": statement }).to_string();
     http::post("/db/system/query/v2", &http::login(), &body)
 }
 
 impl User {
-    async fn new(label: &str, side: &'static str) -> Self {
+    pub async fn new(label: &str, side: &'static str) -> Self {
         let name = format!("{side}{label}").to_lowercase();
         let made = format!("CREATE USER {name} SET PASSWORD '{PASSWORD}' CHANGE NOT REQUIRED");
         let reply = http::ask(neo4j_http(), &at_system(&made)).await.unwrap();
@@ -54,7 +54,7 @@ impl User {
         Self { name, side }
     }
 
-    fn request(&self, session: &str, statement: &str, parameters: &Value) -> Arc<[u8]> {
+    pub fn request(&self, session: &str, statement: &str, parameters: &Value) -> Arc<[u8]> {
         let body = json!({"statement": statement, "parameters": parameters}).to_string();
         let headers = format!("{}hopcache-session: {session}\r\n", basic(&self.name, PASSWORD));
         http::post("/db/neo4j/query/v2", &headers, &body)

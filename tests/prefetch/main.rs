@@ -24,6 +24,7 @@ mod isolation;
 mod killed;
 mod off;
 mod partition;
+mod password;
 mod refused;
 mod sessions;
 mod shapes;

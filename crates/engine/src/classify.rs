@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
+use hopcache_core::time::MonoTime;
 use hopcache_core::turns::RunClass;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -88,15 +89,24 @@ impl Engine {
         query: &Query,
         class: RunClass,
     ) -> Result<StatementKind, OriginError> {
-        if let Some(kind) = self.words.get(query) {
-            return Ok(kind);
-        }
         for _ in 0..COMPETE_ROUNDS_MAX {
+            // Each round: after a lost leader somebody may have asked already.
+            if let Some(kind) = self.words.get(query) {
+                return Ok(kind);
+            }
             match self.questions.join(&word_key(query)) {
                 Seat::Full => break,
                 Seat::Lead(leader) => {
                     let word = self.ask_server(query, class).await;
-                    leader.land(word.clone());
+                    match &word {
+                        // Nobody asked for a prefetch's trouble: who waits finds its leader lost, and one of them asks.
+                        Err(error) if class == RunClass::Prefetch && !error.kind.refuses_statement() => {
+                            drop(leader);
+                        }
+                        _ => {
+                            leader.land(word.clone());
+                        }
+                    }
                     return word;
                 }
                 Seat::Follow(follower) => match follower.wait().await {
@@ -114,6 +124,20 @@ impl Engine {
             }
         }
         self.ask_server(query, class).await
+    }
+
+    /// The same for a prefetch, given up at `until`, whether it asks or waits for who asked: others wait for it, on its key's
+    /// flight and for its word. Given up, it is a lost leader to them.
+    pub(crate) async fn server_word_ahead(
+        &self,
+        query: &Query,
+        until: MonoTime,
+    ) -> Result<StatementKind, OriginError> {
+        tokio::select! {
+            biased;
+            word = self.server_word_for(query, RunClass::Prefetch) => word,
+            () = self.ports.clock.sleep(until.since(self.now())) => Err(OriginFault::TimedOut.into()),
+        }
     }
 
     async fn ask_server(&self, query: &Query, class: RunClass) -> Result<StatementKind, OriginError> {

@@ -57,7 +57,10 @@ impl Engine {
         let query = &errand.query;
         let token = lease.map(|lease| lease.token);
         let asked_at = self.now();
-        let word = self.server_word_for(query, class_of(errand.cause)).await;
+        let word = match errand.until {
+            Some(until) if errand.cause == Cause::Prefetch => self.server_word_ahead(query, until).await,
+            _ => self.server_word_for(query, class_of(errand.cause)).await,
+        };
         // Only now: whoever asked for the word may have used up a refresh's time.
         let timeout_ms = self.policy.run_timeout_ms;
         let timeout_ms = errand.until.map_or(timeout_ms, |until| timeout_ms.min(until.since(self.now())));

@@ -152,7 +152,7 @@ pub const OUTCOMES: [&str; 128] = [
 ];
 
 /// Faults: every kind of a seed's plan.
-pub const FAULTS: [&str; 41] = [
+pub const FAULTS: [&str; 42] = [
     "message lost",
     "message late",
     "message twice",
@@ -194,6 +194,7 @@ pub const FAULTS: [&str; 41] = [
     "client impatient",
     "run of wrong type",
     "no word on a statement",
+    "no word for a prefetch",
 ];
 
 /// What never occurs in a seed's world, and why.

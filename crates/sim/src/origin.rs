@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::{Millis, MonoTime};
@@ -14,8 +13,13 @@ use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, Ori
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
+mod results;
+
+pub use results::{BIG_BYTES, told_in};
+use results::{cut, result};
+
 use crate::dice::SimDice;
-use crate::record::{Life, Record, RunEnd, Told, What};
+use crate::record::{Life, Record, RunEnd, What};
 use crate::subject::{Subject, ask_of_trace};
 use crate::switch::Switch;
 use crate::world::sim_now;
@@ -31,6 +35,7 @@ struct State {
     version: i64,
     delay_ms: u64,
     word_delay_ms: u64,
+    word_ahead: Option<(u64, OriginFault)>,
     slow: Option<(String, u64)>,
     mood: Mood,
     trouble: Trouble,
@@ -122,6 +127,7 @@ impl ScriptedOrigin {
             version: 1,
             delay_ms: 100,
             word_delay_ms: 0,
+            word_ahead: None,
             slow: None,
             mood: Mood::Well,
             trouble: Trouble::default(),
@@ -143,6 +149,11 @@ impl ScriptedOrigin {
     /// How long the server takes to say what a statement is.
     pub fn set_word_delay_ms(&self, delay_ms: u64) {
         self.state.lock().word_delay_ms = delay_ms;
+    }
+
+    /// A prefetch that asks what a statement is gets this, after so long or when its own time is over.
+    pub fn set_word_ahead(&self, delay_ms: u64, fault: OriginFault) {
+        self.state.lock().word_ahead = Some((delay_ms, fault));
     }
 
     /// How long runs take.
@@ -374,11 +385,15 @@ impl Origin for OriginPort {
     /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         self.switch.on().await;
-        let word_delay_ms = {
+        let (word_delay_ms, word_ahead) = {
             let mut state = self.shared.state.lock();
             state.kinds += 1;
-            state.word_delay_ms
+            (state.word_delay_ms, state.word_ahead.clone().filter(|_| run.class == RunClass::Prefetch))
         };
+        if let Some((delay_ms, fault)) = word_ahead {
+            tokio::time::sleep(Millis(delay_ms.min(run.timeout_ms.0)).duration()).await;
+            return Err(OriginError::of_sent(fault));
+        }
         let wordless = match self.shared.state.lock().trouble.wordless {
             1.. if run.class == RunClass::Prefetch => 500,
             usual => usual,
@@ -387,8 +402,13 @@ impl Origin for OriginPort {
             tokio::time::sleep(Millis(word_delay_ms).duration()).await;
         }
         if self.shared.dice.chance(wordless) {
-            let subject = Subject::of_run(run).map(Subject::place);
-            self.shared.record.note(What::Wordless { subject });
+            // One that a prefetch did not get explains no client's answer, so the checkers do not hear of it.
+            if run.class == RunClass::Prefetch {
+                self.shared.record.cover("no word for a prefetch");
+            } else {
+                let subject = Subject::of_run(run).map(Subject::place);
+                self.shared.record.note(What::Wordless { subject });
+            }
             return Err(OriginFault::Unreachable("seeded".to_owned()).into());
         }
         if run.statement.contains("BROKEN") || run.statement.contains("ODD") {
@@ -419,75 +439,10 @@ pub(crate) fn seeded_panic() -> ! {
     std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }
 
-/// A `BIG` result is so much larger than others; what of it is stored is up to the policy.
-pub const BIG_BYTES: usize = 8 << 10;
-
-const FIELDS: [&str; 3] = ["version", "principal", "told"];
-
-/// Version, principal and what [`told_in`] reads, so that an answer shows whose it is and how old; then a
-/// last record, so that a part of a result can be told from all of it.
-fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
-    let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
-    let summary =
-        if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
-    let mut records = first_record(run, fate);
-    if run.statement.contains("BIG") {
-        records.extend(record(fate.version, run, &"big ".repeat(BIG_BYTES / 4)));
-    }
-    records.extend(record(fate.version, run, "end;"));
-    ResultSet {
-        fields: FIELDS.map(str::to_owned).to_vec(),
-        records: Bytes::from(records),
-        rows: 2 + u64::from(run.statement.contains("BIG")),
-        kind: Some(StatementKind::Read),
-        summary,
-        bookmark: None,
-    }
-}
-
-fn first_record(run: &OriginRun, fate: &Fate) -> Vec<u8> {
-    let place = Subject::of_run(run).map_or(u32::MAX as usize, Subject::place);
-    let told = format!("run={};subject={place};version={};", fate.run, fate.version);
-    record(fate.version, run, &told)
-}
-
-fn record(version: i64, run: &OriginRun, told: &str) -> Vec<u8> {
-    let mut record = Writer::new();
-    record.list(3);
-    record.int(version);
-    record.int(i64::from(run.identity.scope.0[0]));
-    record.string(told);
-    record.into_bytes()
-}
-
 /// A server that is away, or has no place, was sent nothing.
 fn failed(fault: OriginFault) -> OriginError {
     match fault {
         OriginFault::Unreachable(_) | OriginFault::Overloaded | OriginFault::TooManyRuns => fault.into(),
         fault => OriginError::of_sent(fault),
     }
-}
-
-fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
-    OriginError {
-        kind: OriginFault::Cut(why),
-        fields: Some(FIELDS.map(str::to_owned).to_vec()),
-        records: Bytes::from(first_record(run, fate)),
-        was_sent: true,
-    }
-}
-
-/// What a result says of itself, in whatever form.
-#[must_use]
-pub fn told_in(text: &str) -> Option<Told> {
-    let number = |name: &str| {
-        let rest = &text[text.find(name)? + name.len()..];
-        rest[..rest.find(';')?].parse::<u32>().ok()
-    };
-    Some(Told {
-        run: number("run=")?,
-        subject: number("subject=").and_then(|place| usize::try_from(place).ok())?,
-        version: number("version=")?,
-        whole: text.contains("end;"),
-    })
 }

@@ -272,7 +272,11 @@ impl Engine {
         order: &Order,
         place: &mut Place,
     ) -> Result<Landing, Skip> {
-        match self.server_word_for(&errand.query, RunClass::Prefetch).await {
+        // Who joins waits for it: given up once it takes longer than its pattern ever does, it costs them no more than that.
+        let run_ms_max = self.history.lock().run_ms_max(&order.query);
+        let until = self.now() + run_ms_max;
+        errand.until = Some(until);
+        match self.server_word_ahead(&errand.query, until).await {
             Ok(StatementKind::Read) => {}
             Ok(_) => return Err(Skip::Write),
             Err(error) if error.kind.refuses_statement() => {
@@ -300,9 +304,6 @@ impl Engine {
         let held = Held::new(self, errand.query.key, token);
         self.has_origin_room(order)?;
         errand.ticket = Some(place.open(order));
-        // Who joins waits for it: given up once it takes longer than its pattern ever does, it costs them no more than that.
-        let run_ms_max = self.history.lock().run_ms_max(&order.query);
-        errand.until = Some(self.now() + run_ms_max);
         Ok(self.run_leased(errand, held.handed_on(), lease_ms).await)
     }
 

@@ -47,7 +47,7 @@ pub enum Skip {
     InFlight,
     /// The node's budget of launches is used up.
     Budget,
-    /// Half of the origin's slots are in use, or as many prefetches run as may.
+    /// Half of the origin's slots are in use, as many prefetches run as may, or the origin has no place for one now.
     OriginBusy,
     /// The origin is away or shedding, or the store in trouble.
     Degraded,

@@ -28,57 +28,8 @@ use super::gate::{Gate, Ticket};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::room::ResultRoom;
+pub use super::settings::{BoltSettings, Login};
 use super::turns::{NoSlot, Slot, Slots};
-
-/// Whose credentials a run logs on with.
-#[derive(Debug, Clone)]
-pub enum Login {
-    /// Each client's own.
-    Passthrough,
-    /// These, whoever asks.
-    Service(Credentials),
-}
-
-/// How this node uses its Neo4j server.
-#[derive(Debug, Clone)]
-pub struct BoltSettings {
-    /// Where it is.
-    pub address: Address,
-    /// Whose credentials.
-    pub login: Login,
-    /// Runs at a time.
-    pub max_concurrent: usize,
-    /// Longest run, whatever a request asks for.
-    pub timeout: Duration,
-    /// Longest wait for a run slot, and for a connection of the principal.
-    pub wait: Duration,
-    /// For opening a connection, log-on included.
-    pub connect_timeout: Duration,
-    /// Connections of one principal.
-    pub connections_per_principal: usize,
-    /// Principals with connections.
-    pub principals: usize,
-    /// For how long an idle connection is kept.
-    pub idle: Duration,
-}
-
-impl BoltSettings {
-    /// Defaults of INTERFACE section 3 and of `limits`, for a server.
-    #[must_use]
-    pub fn new(address: Address, login: Login) -> Self {
-        Self {
-            address,
-            login,
-            max_concurrent: 32,
-            timeout: Duration::from_secs(30),
-            wait: Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX),
-            connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
-            connections_per_principal: 32,
-            principals: limits::ORIGIN_PRINCIPALS_MAX,
-            idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
-        }
-    }
-}
 
 /// A Neo4j server over Bolt. Dropping it closes its idle connections.
 pub struct BoltOrigin {
@@ -157,7 +108,7 @@ impl BoltOrigin {
         deadline: Instant,
         ticket: &Ticket<'_>,
     ) -> Result<Finished, OriginError> {
-        let mut lent = self.connection_of(&run.identity, deadline, ticket).await?;
+        let mut lent = self.connection_of(run, deadline, ticket).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
         let bolt_run = Run {
             statement: text,
@@ -212,12 +163,18 @@ impl BoltOrigin {
 
     async fn connection_of(
         &self,
-        identity: &Identity,
+        run: &OriginRun,
         deadline: Instant,
         ticket: &Ticket<'_>,
     ) -> Result<Lent, OriginFault> {
-        let whose = self.fingerprint(identity);
-        let lending = self.pools.lend(&whose, || self.auth(identity), self.settings.wait);
+        let whose = self.fingerprint(&run.identity);
+        let lending = async {
+            if self.may_log_on(&run.identity, run.class) {
+                self.pools.lend(&whose, || self.auth(&run.identity), self.settings.wait).await
+            } else {
+                self.pools.lend_standing(&whose).await
+            }
+        };
         match timeout_at(deadline, lending).await {
             Ok(lent) => lent.map_err(|error| self.not_lent(&whose, error, ticket)),
             Err(_) => Err(OriginFault::TimedOut),
@@ -305,12 +262,22 @@ impl BoltOrigin {
         }
     }
 
-    fn auth(&self, identity: &Identity) -> Auth {
-        let credentials = match &self.settings.login {
+    fn credentials<'a>(&'a self, identity: &'a Identity) -> &'a Credentials {
+        match &self.settings.login {
             Login::Passthrough => &identity.credentials,
             Login::Service(credentials) => credentials,
-        };
-        auth_of(credentials)
+        }
+    }
+
+    fn auth(&self, identity: &Identity) -> Auth {
+        auth_of(self.credentials(identity))
+    }
+
+    /// Not for a prediction: the credentials of a hit are only believed, and from the third wrong password in a row on Neo4j
+    /// refuses the right one as well. It takes a connection that clients' runs left idle, as many at a time as there
+    /// are; a client's run that finds none opens one, so their number grows to what both use together.
+    fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
+        class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
     }
 }
 
@@ -422,8 +389,12 @@ impl Origin for BoltOrigin {
     }
 
     fn would_shed(&self, identity: &Identity, class: RunClass, timeout_ms: Millis) -> Option<OriginFault> {
+        let whose = self.fingerprint(identity);
+        if !self.may_log_on(identity, class) && !self.pools.has_standing(&whose) {
+            return Some(OriginFault::Overloaded);
+        }
         let patience = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
-        self.slots.would_refuse(&self.fingerprint(identity), class, patience).map(refused)
+        self.slots.would_refuse(&whose, class, patience).map(refused)
     }
 
     fn in_flight(&self) -> usize {

@@ -7,4 +7,5 @@ mod gate;
 pub mod own_login;
 mod pools;
 mod room;
+mod settings;
 pub(crate) mod turns;

@@ -46,6 +46,12 @@ pub(super) enum LendError {
     Open(OpenError),
 }
 
+tokio::task_local! {
+    /// Set while a loan may only be of a connection that stands. The pool calls [`Opener::create`] without a word on the loan,
+    /// and a look at what is idle before it would not do: another may take the last one, or it turns out to be closed.
+    static MUST_STAND: ();
+}
+
 /// All pools of this node.
 pub(super) struct Pools {
     address: Address,
@@ -81,6 +87,9 @@ impl Manager for Opener {
     type Error = LendError;
 
     async fn create(&self) -> Result<Pooled, LendError> {
+        if MUST_STAND.try_with(|()| ()).is_ok() {
+            return Err(LendError::Full);
+        }
         let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| LendError::Full)?;
         let connection = Connection::open(&self.address, &self.auth, &self.options).await;
         let connection = connection.map_err(LendError::Open)?;
@@ -119,6 +128,17 @@ impl Pools {
     pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<Lent, LendError>> {
         let pool = self.known_pool(whose)?;
         Some(self.lend_from(&pool, Duration::ZERO).await)
+    }
+
+    /// The same, of the connections that are logged on and idle: never with a LOGON.
+    pub(super) async fn lend_standing(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
+        let pool = self.known_pool(whose).ok_or(LendError::Full)?;
+        MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
+    }
+
+    /// Whether [`Pools::lend_standing`] would find one, as far as can be seen without touching any.
+    pub(super) fn has_standing(&self, whose: &Fingerprint) -> bool {
+        self.by_principal.lock().get(whose).is_some_and(|held| held.pool.status().available > 0)
     }
 
     async fn lend_from(&self, pool: &Pool<Opener>, wait: Duration) -> Result<Lent, LendError> {

@@ -1,7 +1,8 @@
 //! Races of a prefetch with purges, with the end of its node, and with each other, as schedules.
 
 use hopcache_core::lease::Commit;
-use hopcache_engine::ports::Scope;
+use hopcache_core::limits::LEASE_MS_DEFAULT;
+use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::switch::Power;
 
 use super::*;
@@ -121,4 +122,35 @@ async fn a_crowd_that_joins_is_one_late_launch() {
         assert_eq!(version(&sent.await.unwrap()), 1);
     }
     assert_eq!((scene.balanced(0), scene.world.origin.runs()), ([1, 0, 1, 0], runs + 1));
+}
+
+/// I5, "no client ever sees an error caused by prefetch": the server gives a prefetch no word on its statement, or none for
+/// long. Who waits for the same word, for that key or another one of the text, asks for itself, and hears nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_word_that_a_prefetch_did_not_get_is_shown_to_nobody() {
+    let unreachable = OriginFault::Unreachable("reset".to_owned());
+    for (seed, delay_ms, fault) in [(68, RUN_MS, unreachable), (69, 1_000_000, OriginFault::TimedOut)] {
+        let scene = Scene::alone(seed, 1).await;
+        scene.world.origin.set_word_ahead(delay_ms, fault);
+        let asks = [1, 2, 3].map(|id| {
+            let params = Value::Map(vec![("id".to_owned(), Value::Int(id))]);
+            scene
+                .world
+                .ask_with(params, ("neo4j", "MATCH (m {id: $id}) RETURN m.version AS version", "alice"))
+        });
+        assert_eq!(scene.launch(0, order(&asks[0])), Launch::Launched);
+        scene.world.pass(RUN_MS / 2).await;
+        let (began, kinds) = (sim_now(), scene.world.origin.kinds());
+        let sent: Vec<_> = asks.iter().map(|ask| scene.world.send(0, ask)).collect();
+        for sent in sent {
+            assert_eq!(version(&sent.await.unwrap()), 1);
+        }
+        // Of a pattern that never ran, what its runs never take is a guess.
+        let waited = sim_now().since(began);
+        assert!(waited <= Millis(delay_ms.min(LEASE_MS_DEFAULT) + 3 * RUN_MS), "{waited:?}");
+        assert_eq!(scene.world.origin.kinds(), kinds + 1, "one of them asked for all");
+        let faults = scene.node(0).events.count(|event| matches!(event, Event::OriginFault(_)));
+        assert_eq!((faults, scene.skips(0, Skip::Unclassified)), (0, 1));
+        assert_eq!(scene.balanced(0), [0; 4]);
+    }
 }

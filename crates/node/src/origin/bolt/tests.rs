@@ -189,3 +189,66 @@ async fn records_before_a_failure_hold_their_place() {
     drop(error);
     assert_eq!(origin.room.medium_places_free(), limits::RESULTS_MEDIUM_MAX);
 }
+
+fn predicted() -> OriginRun {
+    OriginRun { class: RunClass::Prefetch, ..run_within(20_000) }
+}
+
+/// A prediction runs on a connection that a client's run left, and logs on by itself never: its credentials may be those of
+/// a hit, believed for a while, and Neo4j locks a user out after three wrong ones.
+#[tokio::test]
+async fn a_prediction_never_logs_on() {
+    let server = Arc::new(Server::default());
+    let origin = BoltOrigin::new(BoltSettings::new(server.start().await, Login::Passthrough));
+    let is_shed = || origin.would_shed(&identity(), RunClass::Prefetch, Millis(20_000)).is_some();
+    assert!(is_shed(), "nobody is logged on");
+    origin.run(&run_within(20_000)).await.unwrap();
+    assert!(!is_shed());
+    origin.run(&predicted()).await.unwrap();
+    assert_eq!(server.log_ons(), 1);
+    // The password was changed, and no connection of before is left.
+    server.refuses.store(true, Ordering::Relaxed);
+    origin.pools.drop_idle();
+    assert!(is_shed());
+    let run = predicted();
+    for ended in join_all((0..9).map(|_| origin.run(&run))).await {
+        let error = ended.unwrap_err();
+        assert_eq!((error.kind, error.was_sent), (OriginFault::Overloaded, false));
+    }
+    assert_eq!(origin.kind(&run).await.unwrap_err().kind, OriginFault::Overloaded);
+    assert_eq!(server.log_ons(), 1);
+    assert!(origin.is_reachable(), "that none was to be had says nothing of the server");
+}
+
+/// A service's own credentials are no better known; without any there is nobody to lock out.
+#[tokio::test]
+async fn a_prediction_without_credentials_opens_its_connection() {
+    let server = Arc::new(Server::default());
+    let address = server.start().await;
+    let service = Login::Service(identity().credentials.clone());
+    let service = BoltOrigin::new(BoltSettings::new(address.clone(), service));
+    assert_eq!(service.run(&predicted()).await.unwrap_err().kind, OriginFault::Overloaded);
+    assert_eq!(server.log_ons(), 0);
+    for login in [Login::Service(Credentials::None), Login::Passthrough] {
+        let origin = BoltOrigin::new(BoltSettings::new(address.clone(), login));
+        let nobody = Identity { credentials: Credentials::None, ..identity().as_ref().clone() };
+        assert!(origin.would_shed(&nobody, RunClass::Prefetch, Millis(20_000)).is_none());
+        origin.run(&OriginRun { identity: Arc::new(nobody), ..predicted() }).await.unwrap();
+    }
+}
+
+/// It waits for none that is in use, and a client's run that finds it there opens another.
+#[tokio::test]
+async fn a_prediction_waits_for_no_connection_and_holds_up_nobody() {
+    let server = Arc::new(Server::default());
+    let origin = BoltOrigin::new(BoltSettings::new(server.start().await, Login::Passthrough));
+    origin.run(&run_within(20_000)).await.unwrap();
+    server.run_takes_ms.store(200, Ordering::Relaxed);
+    let (ahead, run) = (predicted(), run_within(20_000));
+    let (first, second, demand) = tokio::join!(origin.run(&ahead), origin.run(&ahead), origin.run(&run));
+    assert!(first.is_ok() && demand.is_ok());
+    assert_eq!(second.unwrap_err().kind, OriginFault::Overloaded);
+    assert_eq!(server.log_ons(), 2);
+    let (first, second) = tokio::join!(origin.run(&ahead), origin.run(&ahead));
+    assert!(first.is_ok() && second.is_ok(), "there are two now");
+}

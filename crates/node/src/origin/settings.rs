@@ -1,0 +1,58 @@
+//! How this node uses its Neo4j server, and whose credentials it logs on with: what the operator decides, with the defaults.
+//! Acts on nothing.
+
+use std::time::Duration;
+
+use hopcache_bolt::Address;
+use hopcache_core::limits;
+use hopcache_engine::identity::Credentials;
+
+/// Whose credentials a run logs on with.
+#[derive(Debug, Clone)]
+pub enum Login {
+    /// Each client's own.
+    Passthrough,
+    /// These, whoever asks.
+    Service(Credentials),
+}
+
+/// How this node uses its Neo4j server.
+#[derive(Debug, Clone)]
+pub struct BoltSettings {
+    /// Where it is.
+    pub address: Address,
+    /// Whose credentials.
+    pub login: Login,
+    /// Runs at a time.
+    pub max_concurrent: usize,
+    /// Longest run, whatever a request asks for.
+    pub timeout: Duration,
+    /// Longest wait for a run slot, and for a connection of the principal.
+    pub wait: Duration,
+    /// For opening a connection, log-on included.
+    pub connect_timeout: Duration,
+    /// Connections of one principal.
+    pub connections_per_principal: usize,
+    /// Principals with connections.
+    pub principals: usize,
+    /// For how long an idle connection is kept.
+    pub idle: Duration,
+}
+
+impl BoltSettings {
+    /// Defaults of INTERFACE section 3 and of `limits`, for a server.
+    #[must_use]
+    pub fn new(address: Address, login: Login) -> Self {
+        Self {
+            address,
+            login,
+            max_concurrent: 32,
+            timeout: Duration::from_secs(30),
+            wait: Duration::from_millis(limits::ORIGIN_WAIT_MS_MAX),
+            connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
+            connections_per_principal: 32,
+            principals: limits::ORIGIN_PRINCIPALS_MAX,
+            idle: Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a simulated run gives: records that say of themselves which run, whose and how old, and how that is read out of an answer.
+//! Decides nothing of how a run goes.
+
+use bytes::Bytes;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_engine::ports::{OriginError, OriginFault, OriginRun};
+use hopcache_packstream::{Value, Writer};
+
+use super::Fate;
+use crate::record::Told;
+use crate::subject::Subject;
+
+/// A `BIG` result is so much larger than others; what of it is stored is up to the policy.
+pub const BIG_BYTES: usize = 8 << 10;
+
+const FIELDS: [&str; 3] = ["version", "principal", "told"];
+
+/// Version, principal and what [`told_in`] reads, so that an answer shows whose it is and how old; then a
+/// last record, so that a part of a result can be told from all of it.
+pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
+    let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
+    let summary =
+        if created == 0 { Value::Map(Vec::new()) } else { Value::Map(vec![("stats".to_owned(), stats)]) };
+    let mut records = first_record(run, fate);
+    if run.statement.contains("BIG") {
+        records.extend(record(fate.version, run, &"big ".repeat(BIG_BYTES / 4)));
+    }
+    records.extend(record(fate.version, run, "end;"));
+    ResultSet {
+        fields: FIELDS.map(str::to_owned).to_vec(),
+        records: Bytes::from(records),
+        rows: 2 + u64::from(run.statement.contains("BIG")),
+        kind: Some(StatementKind::Read),
+        summary,
+        bookmark: None,
+    }
+}
+
+fn first_record(run: &OriginRun, fate: &Fate) -> Vec<u8> {
+    let place = Subject::of_run(run).map_or(u32::MAX as usize, Subject::place);
+    let told = format!("run={};subject={place};version={};", fate.run, fate.version);
+    record(fate.version, run, &told)
+}
+
+fn record(version: i64, run: &OriginRun, told: &str) -> Vec<u8> {
+    let mut record = Writer::new();
+    record.list(3);
+    record.int(version);
+    record.int(i64::from(run.identity.scope.0[0]));
+    record.string(told);
+    record.into_bytes()
+}
+
+pub(super) fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
+    OriginError {
+        kind: OriginFault::Cut(why),
+        fields: Some(FIELDS.map(str::to_owned).to_vec()),
+        records: Bytes::from(first_record(run, fate)),
+        was_sent: true,
+    }
+}
+
+/// What a result says of itself, in whatever form.
+#[must_use]
+pub fn told_in(text: &str) -> Option<Told> {
+    let number = |name: &str| {
+        let rest = &text[text.find(name)? + name.len()..];
+        rest[..rest.find(';')?].parse::<u32>().ok()
+    };
+    Some(Told {
+        run: number("run=")?,
+        subject: number("subject=").and_then(|place| usize::try_from(place).ok())?,
+        version: number("version=")?,
+        whole: text.contains("end;"),
+    })
+}
