@@ -207,7 +207,7 @@ where
     service_fn(move |mut request: Request<Incoming>| {
         // Three allocations: not for who says its session.
         if let Some(addr) = &addr
-            && request.headers().get(&SESSION).is_none_or(|name| name.is_empty())
+            && request.headers().get(&SESSION).is_none_or(http::HeaderValue::is_empty)
         {
             request.extensions_mut().insert(addr.clone());
         }

@@ -240,9 +240,9 @@ pub const SUCCESSORS_SHOWN_DEFAULT: usize = 50;
 pub const SUCCESSORS_SHOWN_MAX: usize = 500;
 /// Longest part of a pattern's text that operators may look for, in bytes: no text is longer.
 pub const SUCCESSORS_SOUGHT_BYTES_MAX: usize = PATTERN_TEXT_BYTES_MAX;
-/// Sources that are looked at for an operator while the model is locked: about 0.1 ms (2 ms in a debug build), as long as
-/// gossip, learning and what hits observe wait for it at the most.
-pub const SUCCESSORS_SOUGHT_AT_A_TIME: usize = 512;
+/// Sources that are looked at for an operator while the model is locked: about 1 ms in a debug build, less in a
+/// release build. As long do gossip, learning and candidates wait for it at the most.
+pub const SUCCESSORS_SOUGHT_AT_A_TIME: usize = 128;
 /// Sources that are made ready to be shown between two pauses: a millisecond.
 pub const SUCCESSORS_SHOWN_AT_A_TIME: usize = 16;
 /// How long an operator who asks waits for another one's answer, which takes tenths of a second at the most.

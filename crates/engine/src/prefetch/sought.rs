@@ -84,7 +84,13 @@ impl Sought {
 
 /// However somebody spaces it: patterns have a space between all tokens.
 fn pack(text: &str, into: &mut String) {
-    into.extend(text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase));
+    if text.is_ascii() {
+        // As nearly all are.
+        into.extend(text.split_ascii_whitespace());
+        into.make_ascii_lowercase();
+    } else {
+        into.extend(text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase));
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +137,9 @@ mod tests {
         assert_eq!(found(&model, "000005dc0", 50).await, [pattern(0x5dc)]);
         assert_eq!(found(&model, "000005dc000000001", 50).await, [], "an id has 16 digits");
         assert_eq!(found(&model, "zzz", 50).await, []);
+        model.lock().define_pattern(PatternTag(9), "RETURN Plain AS p");
+        model.lock().saw(SourceId::Pattern(PatternTag(9)), MonoTime::default());
+        assert_eq!(found(&model, "urn pLAIN", 50).await, [SourceId::Pattern(PatternTag(9))]);
         let all = found(&model, "", 50).await;
         assert_eq!((all.len(), all.last()), (51, Some(&query)), "so many patterns, and so many queries");
     }
