@@ -84,6 +84,11 @@ pub async fn teach(cluster: &Cluster, people: &People, walks: usize) {
         sum(cluster, "hopcache_observations_total", "\"learned\"").await >= walks as f64 * 0.6
     })
     .await;
+    heard_everywhere(cluster).await;
+}
+
+/// Until every node knows both patterns of a walk and how to run what follows.
+pub async fn heard_everywhere(cluster: &Cluster) {
     until("each node has heard of it", PATIENCE, async || {
         let mut all = true;
         for node in &cluster.nodes {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::graph::{People, in_session, learning_cluster, sum, think, walk};
+use super::graph::{People, heard_everywhere, in_session, learning_cluster, sum, think, walk};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::{http, say, size, until};
 
@@ -30,15 +30,7 @@ async fn what_walks_teach_is_warmed_for_people_nobody_visited() {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= TAUGHT as f64
     })
     .await;
-    until("each node has heard of it", PATIENCE, async || {
-        let mut all = true;
-        for node in &cluster.nodes {
-            all &= node.metric("hopcache_learned_patterns", "").await.unwrap_or(0.0) >= 2.0;
-            all &= node.metric("hopcache_learned_forms", "").await.unwrap_or(0.0) >= 1.0;
-        }
-        all
-    })
-    .await;
+    heard_everywhere(&cluster).await;
     let (mut hits, mut right) = (0, 0);
     for person in FIRST_PUPIL..FIRST_PUPIL + unvisited {
         let session = format!("pupil {person}");
