@@ -3,8 +3,7 @@
 
 use crate::limits::{PULL_PAGES_MAX, PULL_PAGES_PER_ROUND};
 
-/// A bucket of pages: full at first, for a node that joins has everything to learn, and again once a cut has lasted for
-/// two minutes.
+/// A bucket of pages: full at first, for a node that joins has everything to learn, and again after some quiet minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PullPages {
     left: usize,

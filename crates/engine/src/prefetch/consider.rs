@@ -153,11 +153,9 @@ impl Engine {
             *prior = prior.max(template.p);
             template.p = posterior(seen, sightings, template.p);
         }
-        for ((statement, params), (form, seen)) in seen_after {
-            let next = (statement, params);
-            let prior = foreseen.get(&next).copied().unwrap_or(0.0);
+        for (next, (form, seen)) in seen_after {
+            let p = posterior(seen, sightings, foreseen.get(&next).copied().unwrap_or(0.0));
             let (statement, params) = next;
-            let p = posterior(seen, sightings, prior);
             all.push(Candidate { statement, params, source, form, kind: CandidateKind::Exact, p });
         }
     }

@@ -76,7 +76,8 @@ impl Engine {
     #[must_use]
     pub fn successors_view(&self, patterns_max: usize) -> Vec<PatternView> {
         let sources = self.learning.model.lock().patterns(patterns_max, self.now());
-        self.views(sources)
+        let names = self.origins();
+        sources.into_iter().map(|source| self.pattern_view(source, &names)).collect()
     }
 
     /// The most frequent patterns, and beside them the most frequent exact queries, whose id begins with what is sought or
@@ -97,13 +98,6 @@ impl Engine {
             views.push(self.pattern_view(seen, &names));
         }
         views
-    }
-
-    /// What is known of one pattern.
-    #[must_use]
-    pub fn successors_of(&self, pattern: PatternTag) -> Option<PatternView> {
-        let source = self.learning.model.lock().view(SourceId::Pattern(pattern), self.now())?;
-        self.views(vec![source]).pop()
     }
 
     /// How much was learned.
@@ -142,11 +136,6 @@ impl Engine {
             .chain(self.ports.routing.reachable())
             .chain([self.me.node.clone()]);
         known.map(|node| (OriginTag::of(&self.hasher, &node), node)).collect()
-    }
-
-    fn views(&self, sources: Vec<SourceView>) -> Vec<PatternView> {
-        let names = self.origins();
-        sources.into_iter().map(|source| self.pattern_view(source, &names)).collect()
     }
 
     fn pattern_view(&self, seen: SourceView, names: &BTreeMap<OriginTag, NodeName>) -> PatternView {

@@ -18,11 +18,12 @@ use hopcache_core::limits::{
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_queryapi::render::Form;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::ObservationWord;
-use crate::ask::{Ask, SessionTag};
+use crate::ask::{Ask, Query, SessionTag};
 use crate::engine::Engine;
 use crate::message::{Observation, encode_observed};
 use crate::outcome::{Answer, Class, Event, Outcome};
@@ -77,38 +78,31 @@ impl Engine {
         if ask.query.statement.len() + ask.query.params.len() > OBSERVED_QUERY_BYTES_MAX {
             return self.note(Event::Observed(ObservationWord::TooLong, 1));
         }
-        let ended = self.now();
-        let began = started.min(ended);
-        let seen = Observation {
-            query: Arc::clone(&ask.query),
-            session: ask.session,
-            form: ask.form,
-            is_miss,
-            began,
-            ended,
-            teller: self.learning.me,
-            began_there: began,
-        };
+        let seen = self.observation(&ask.query, (ask.session, ask.form), is_miss, started);
         if self.learning.observing.queue.try_send(seen).is_err() {
             self.note(Event::Observed(ObservationWord::Dropped, 1));
         }
+    }
+
+    /// Of a request that came at `started` and is answered now.
+    fn observation(
+        &self,
+        query: &Arc<Query>,
+        (session, form): (Option<SessionTag>, Form),
+        is_miss: bool,
+        started: MonoTime,
+    ) -> Observation {
+        let ended = self.now();
+        let began = started.min(ended);
+        let (query, teller) = (Arc::clone(query), self.learning.me);
+        Observation { query, session, form, is_miss, began, ended, teller, began_there: began }
     }
 
     /// [`hopcache_core::seeded::Bug::PrefetchRecursive`].
     #[cfg(hopcache_seeded)]
     pub(super) fn observe_prefetched(&self, errand: &crate::lead::Errand) {
         if hopcache_core::seeded::has(hopcache_core::seeded::Bug::PrefetchRecursive) {
-            let (query, now) = (Arc::clone(&errand.query), self.now());
-            let seen = Observation {
-                query,
-                session: None,
-                form: errand.form,
-                is_miss: true,
-                began: now,
-                ended: now,
-                teller: self.learning.me,
-                began_there: now,
-            };
+            let seen = self.observation(&errand.query, (None, errand.form), true, self.now());
             drop(self.learning.observing.queue.try_send(seen));
         }
     }

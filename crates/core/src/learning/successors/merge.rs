@@ -33,7 +33,7 @@ pub struct Merged {
     /// Definitions that there is no room for.
     pub refused_definitions: usize,
     /// For an answer to a pull that brought something: the sender had more that differs, or may have definitions that
-    /// are missing. Pull from it again at once (within [`crate::limits::PULL_PAGES_MAX`]).
+    /// are missing. Whether that is worth another pull at once: [`Merged::is_worth_another`].
     pub more: bool,
     /// A node that has counted a form whose definition is not here, where a slot of this lesson is the first word of it. It
     /// told the definition apart, or never will where it is too long for gossip: soon after, ask
