@@ -35,6 +35,7 @@ use crate::key::{DatabaseTag, QueryKey};
 use crate::lease::Token;
 use crate::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
 use crate::node::NodeName;
+use crate::tags::Tags;
 use crate::time::Millis;
 
 const MAGIC: [u8; 2] = *b"HC";
@@ -70,8 +71,8 @@ pub struct Entry {
     pub cost: Millis,
     /// Fence token it was committed with.
     pub token: Token,
-    /// Database that it was read from.
-    pub database: DatabaseTag,
+    /// What it depends on.
+    pub tags: Tags,
     /// Node that stored it.
     pub stored_by: NodeName,
     /// [`crate::result::ResultSet::to_bytes`].
@@ -135,7 +136,7 @@ fn clock_of((soft, physical, total): (Millis, Millis, Millis), left: Millis) -> 
 }
 
 /// What a store needs of an entry, read without the checksum's key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// As in [`Entry`].
     pub total: Millis,
@@ -146,7 +147,7 @@ pub struct Head {
     /// As in [`Entry`].
     pub token: Token,
     /// As in [`Entry`].
-    pub database: DatabaseTag,
+    pub tags: Tags,
 }
 
 impl Head {
@@ -165,7 +166,7 @@ impl Head {
             physical: Millis(physical),
             soft: Millis(soft),
             token: Token { counter: u64_at(bytes, 36)?, nonce: u128::from_be_bytes(array_at(bytes, 44)?) },
-            database: DatabaseTag(u64_at(bytes, 60)?),
+            tags: Tags::of_database(DatabaseTag(u64_at(bytes, 60)?)),
         })
     }
 
@@ -201,7 +202,7 @@ impl Entry {
         }
         out.extend_from_slice(&self.token.counter.to_be_bytes());
         out.extend_from_slice(&self.token.nonce.to_be_bytes());
-        out.extend_from_slice(&self.database.0.to_be_bytes());
+        out.extend_from_slice(&self.tags.database().0.to_be_bytes());
         // The three lengths fit: a name has at most 64 bytes, a body ENTRY_BODY_BYTES_MAX < 2^32.
         out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         for len in [body.len(), raw_len] {
@@ -250,7 +251,7 @@ impl Entry {
             // Whatever a writer measured, a run has not taken longer than an entry lives.
             cost: Millis(u64_at(bytes, 28).ok_or(BadEntry::Length)?.min(ENTRY_LIFE_MS_MAX)),
             token: head.token,
-            database: head.database,
+            tags: head.tags,
             stored_by,
             body,
         })

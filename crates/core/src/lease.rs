@@ -7,8 +7,8 @@
 
 use bytes::Bytes;
 
-use crate::key::DatabaseTag;
 use crate::node::Holder;
+use crate::tags::Tags;
 use crate::time::Millis;
 
 pub mod slot;
@@ -30,8 +30,8 @@ pub struct LeaseAsk {
     pub nonce: u128,
     /// Who asks.
     pub holder: Holder,
-    /// Database of the query, so that an invalidation of a database ends its leases and no others.
-    pub database: DatabaseTag,
+    /// What the result will depend on: an invalidation of any of it ends the lease.
+    pub tags: Tags,
     /// Life of the lease unless renewed.
     pub lease_ms: Millis,
     /// Entries older than this do not count as a value (a client's `max-age`; 0 for `no-cache`).

@@ -22,5 +22,6 @@ pub mod retries;
 pub mod ring;
 #[cfg(hopcache_seeded)]
 pub mod seeded;
+pub mod tags;
 pub mod time;
 pub mod turns;

@@ -14,9 +14,9 @@ use bytes::Bytes;
 
 use super::{Commit, Grant, GrantKind, LeaseAsk, SlotView, StoredEntry, Token};
 use crate::entry::Head;
-use crate::key::DatabaseTag;
 use crate::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
 use crate::node::Holder;
+use crate::tags::{Tag, Tags};
 use crate::time::{Millis, MonoTime};
 
 #[cfg(hopcache_seeded)]
@@ -45,7 +45,7 @@ struct HeldEntry {
 struct HeldLease {
     token: Token,
     holder: Holder,
-    database: DatabaseTag,
+    tags: Tags,
     until: MonoTime,
 }
 
@@ -88,7 +88,7 @@ impl Slot {
         self.lease = Some(HeldLease {
             token,
             holder: ask.holder.clone(),
-            database: ask.database,
+            tags: ask.tags.clone(),
             until: now + ask.lease_ms,
         });
         Grant::Lease { token, kind, stale }
@@ -127,12 +127,15 @@ impl Slot {
     }
 
     /// Removes the entry and the lease, so that a result read before cannot land (I3); with `only`,
-    /// each of them if it is of that database. Whether an entry was removed.
-    pub fn invalidate(&mut self, now: MonoTime, only: Option<DatabaseTag>) -> bool {
+    /// each of them if it has that tag. Whether an entry was removed.
+    pub fn invalidate(&mut self, now: MonoTime, only: Option<Tag>) -> bool {
         self.forget_expired(now);
-        let covered = |tag: Option<DatabaseTag>| only.is_none() || tag.is_none() || tag == only;
-        self.lease.take_if(|lease| covered(Some(lease.database)));
-        self.entry.take_if(|entry| covered(entry.head.map(|head| head.database))).is_some()
+        // Bytes that are no entry have no tags: every invalidation removes them.
+        let covered = |tags: Option<&Tags>| {
+            only.is_none_or(|tag| tags.is_none_or(|tags| tags.contains(tag)))
+        };
+        self.lease.take_if(|lease| covered(Some(&lease.tags)));
+        self.entry.take_if(|entry| covered(entry.head.as_ref().map(|head| &head.tags))).is_some()
     }
 
     /// What is there now.
@@ -180,6 +183,6 @@ impl Slot {
 
     fn readable(&self, now: MonoTime) -> Option<(Head, StoredEntry)> {
         let entry = self.entry.as_ref().filter(|entry| entry.until > now)?;
-        Some((entry.head?, StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) }))
+        Some((entry.head.clone()?, StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) }))
     }
 }

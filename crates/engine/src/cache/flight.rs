@@ -37,7 +37,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::seams::{AtomicU32, Mutex, Notify, Ordering, Seed, is_seeded};
+use super::seams::{AtomicU32, Mutex, Notify, Ordering, Seed, is_seeded};
 
 /// Bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]

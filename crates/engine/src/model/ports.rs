@@ -10,17 +10,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::ring::Ring;
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 
-use crate::copy::{MemoryCopy, SharedCopy};
-use crate::identity::Identity;
-use crate::outcome::Event;
+use crate::model::event::Event;
+use crate::model::identity::Identity;
 
 /// Time on this node.
 pub trait Clock: Send + Sync + 'static {
@@ -73,8 +73,8 @@ pub trait Store: Send + Sync + 'static {
 pub enum Scope {
     /// One entry.
     Key(QueryKey),
-    /// Every entry of a database.
-    Database(DatabaseTag),
+    /// Every entry that depends on this.
+    Tag(Tag),
     /// Every entry.
     All,
 }
@@ -164,7 +164,7 @@ pub struct OriginRun {
     pub bookmarks: Vec<String>,
     /// Own deadline of this run from now; the server gets it as `tx_timeout` too.
     pub timeout_ms: Millis,
-    /// Result bytes (records) that are read at the most.
+    /// Largest number of result bytes (records) that are read.
     pub bytes_max: usize,
     /// W3C `traceparent`, for the transaction's metadata.
     pub traceparent: Option<String>,
@@ -279,7 +279,7 @@ impl OriginFault {
         matches!(self, Self::Failed(said) if said.refuses_statement())
     }
 
-    /// As [`FailureKind::is_outage`](crate::outcome::FailureKind::is_outage).
+    /// As [`FailureKind::is_outage`](crate::model::outcome::FailureKind::is_outage).
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
@@ -305,7 +305,7 @@ impl OriginError {
     }
 }
 
-/// Peers, one hop away. What is said is [`message`](crate::message)'s; how it travels, and who is believed,
+/// Peers, one hop away. What is said is [`message`](crate::peers::message)'s; how it travels, and who is believed,
 /// is the implementation's.
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
@@ -316,7 +316,7 @@ pub trait Peers: Send + Sync + 'static {
 }
 
 /// What this node spreads to all others beside their membership, as well as it goes: lost, late, twice, in any order.
-/// What the others spread comes to [`Engine::heard_spread`](crate::Engine::heard_spread).
+/// What the others spread comes to [`Prefetch::heard_spread`](crate::prefetch::Prefetch::heard_spread).
 pub trait Spread: Send + Sync + 'static {
     /// Spreads a piece of at most `GOSSIP_SPREAD_BYTES_MAX` bytes; false where it is known to be lost. Never blocks.
     fn spread(&self, piece: Bytes) -> bool;
@@ -358,34 +358,6 @@ pub trait Routing: Send + Sync + 'static {
     fn has_met_namesake(&self, _life: Incarnation) -> bool {
         false
     }
-}
-
-/// Copies in this node's memory, bounded in bytes. A cache: it may forget at any time.
-pub trait Memory: Send + Sync + 'static {
-    /// The copy under a key.
-    fn get(&self, key: &QueryKey) -> Option<SharedCopy>;
-    /// Keeps a copy until it is dead at the latest.
-    fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis);
-    /// A copy has become heavier by a rendering. Where it is not held any more it is not put back: a
-    /// purge may have come between the look and this.
-    fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
-        if self.get(&key).is_some_and(|held| Arc::ptr_eq(&held, copy)) {
-            self.put(key, Arc::clone(copy), life_ms);
-        }
-    }
-    /// Forgets one copy; whether there was one.
-    fn remove(&self, key: &QueryKey) -> bool;
-    /// Forgets every copy that `covers` says; how many.
-    fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64;
-    /// Shows every copy.
-    fn look_at(&self, look: &dyn Fn(&QueryKey, &MemoryCopy)) {
-        self.remove_where(&|key, copy| {
-            look(key, copy);
-            false
-        });
-    }
-    /// Copies and bytes held, about.
-    fn size(&self) -> (u64, u64);
 }
 
 /// Counts what happens.

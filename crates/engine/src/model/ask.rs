@@ -1,6 +1,6 @@
-//! What a client asks, as far as the engine cares: a query, a rendering, and how fresh it has to be.
+//! What a client asks, as far as the engine cares: a query, a rendering, and how fresh the answer has to be.
 //!
-//! Nothing here knows HTTP headers; the node's front reads them and says it in these words.
+//! Nothing here knows a protocol: a front reads the request and says it in these words.
 
 use std::sync::Arc;
 
@@ -9,20 +9,21 @@ use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, QueryKey};
+use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
-use hopcache_queryapi::render::Form;
 
-use crate::identity::Identity;
-use crate::ports::{AccessMode, OriginRun};
+use crate::model::identity::Identity;
+use crate::model::ports::{AccessMode, OriginRun};
+use crate::model::rendering::RenderingId;
 
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]
 pub struct Query {
     /// What decides whether another request may share the answer.
     pub key: QueryKey,
-    /// For purges by database.
-    pub database_tag: DatabaseTag,
+    /// What its answer depends on: what an invalidation of it names.
+    pub tags: Tags,
     /// Database name as the client gave it.
     pub database: Arc<str>,
     /// Statement as the client gave it: error positions refer to it.
@@ -70,7 +71,7 @@ impl Query {
         });
         Self {
             key,
-            database_tag: DatabaseTag::of(hasher, &parts.database),
+            tags: Tags::of_database(DatabaseTag::of(hasher, &parts.database)),
             lexed: Lexed::of(&parts.statement, procedures).with_params(&parts.params),
             pattern: PatternId::of(&parts.statement),
             normal,
@@ -106,7 +107,7 @@ impl Query {
 pub struct RunBounds {
     /// Deadline of the run.
     pub timeout_ms: Millis,
-    /// Result bytes read at the most.
+    /// Largest number of result bytes that are read.
     pub bytes_max: usize,
 }
 
@@ -128,8 +129,6 @@ pub struct Freshness {
 pub struct Hints {
     /// TTL wanted for the entry.
     pub ttl_ms: Option<Millis>,
-    /// Expected cost of a run.
-    pub cost_ms: Option<Millis>,
     /// Degree of the graph node asked about.
     pub degree: Option<u64>,
     /// How fast the answer changes; 1 is usual.
@@ -142,7 +141,7 @@ pub struct Ask {
     /// What is asked.
     pub query: Arc<Query>,
     /// In which rendering.
-    pub form: Form,
+    pub rendering: RenderingId,
     /// How fresh.
     pub freshness: Freshness,
     /// Hints.

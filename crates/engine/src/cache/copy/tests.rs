@@ -1,8 +1,33 @@
 //! What a copy keeps alive, and for how long it is kept.
 
+use hopcache_core::key::DatabaseTag;
 use hopcache_packstream::Value;
 
 use super::*;
+
+const TAGS: Tags = Tags::of_database(DatabaseTag(1));
+
+/// Renders the records as they are, and a bookmark behind them.
+struct Verbatim;
+
+impl Renderer for Verbatim {
+    fn knows(&self, _: RenderingId) -> bool {
+        true
+    }
+
+    fn render(
+        &self,
+        _: RenderingId,
+        result: &ResultSet,
+        bookmark: Option<&str>,
+    ) -> Result<Vec<u8>, RenderError> {
+        Ok([&result.records[..], bookmark.unwrap_or_default().as_bytes()].concat())
+    }
+
+    fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
+        [&rendered[..], bookmark.as_bytes()].concat().into()
+    }
+}
 
 struct Tracked(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
 
@@ -30,9 +55,13 @@ fn the_body_of_a_passing_result_holds_no_records() {
     let ms = Millis(1_000);
     let times =
         CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };
-    let copy = MemoryCopy::passing(result, times, DatabaseTag(1));
-    let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
-    let bodies = [copy.rendering(form).unwrap(), copy.live_body(form, Some("FB:x")).unwrap()];
+    let copy = MemoryCopy::passing(result, times, TAGS);
+    let id = RenderingId(1);
+    let bodies = [
+        copy.rendering(id, &Verbatim).unwrap(),
+        copy.live_rendering(id, &Verbatim, Some("FB:x")).unwrap(),
+        copy.rendering(RenderingId::RECORDS, &Verbatim).unwrap(),
+    ];
     assert_eq!(Arc::strong_count(&held), 2, "the copy has them");
     drop(copy);
     assert!(bodies.iter().all(|body| body.len() > LEN as usize));
@@ -65,7 +94,7 @@ fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
             summary: Value::Map(Vec::new()),
             bookmark: None,
         };
-        let copy = MemoryCopy::new(&result, times, token, DatabaseTag(1));
+        let copy = MemoryCopy::new(&result, times, token, TAGS);
         assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
     }
 }

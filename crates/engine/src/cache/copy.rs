@@ -1,23 +1,25 @@
-//! A memory copy of an entry, with its renderings: what a hit is served from.
+//! A memory copy of an entry, with its renderings: what a hit is served from; read from and sealed as a stored entry.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::entry::Entry;
-use hopcache_core::key::{DatabaseTag, PrincipalScope};
-use hopcache_core::lease::Token;
-use hopcache_core::limits::{
-    BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX, PASS_THROUGH_BYTES_MAX,
-};
+use hopcache_core::entry::{ChecksumKey, Entry};
+use hopcache_core::key::{PrincipalScope, QueryKey};
+use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
+use hopcache_core::node::NodeName;
 use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
+use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 
-use crate::ask::Freshness;
-use crate::prefetch::Ticket;
-use crate::refresh::Pace;
+use crate::cache::copy_pace::CopyPace;
+use crate::cache::provenance::Provenance;
+use crate::cache::renderings::Renderings;
+use crate::model::ask::Freshness;
+use crate::model::outcome::{Class, Detail, How};
+use crate::model::rendering::{RenderError, Renderer, RenderingId};
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
 #[derive(Debug)]
@@ -29,27 +31,27 @@ pub struct MemoryCopy {
     pub fresh_until: MonoTime,
     /// End of grace.
     pub dead_at: MonoTime,
-    /// End of stale-if-error: until then it is kept, and served where the origin fails.
-    pub spare_until: MonoTime,
+    /// End of stale-if-error: until then the copy is kept, and served where the origin fails.
+    pub fallback_until: MonoTime,
     /// How long the run took.
     pub cost_ms: Millis,
     /// Token that it was stored with; none if the store never took it.
     pub token: Option<Token>,
-    /// Database it came from.
-    pub database_tag: DatabaseTag,
+    /// What it depends on.
+    pub tags: Tags,
     /// Whose it is: what the share of one principal in memory is counted by.
     owner: ScopeTag,
-    renderings: [OnceLock<Bytes>; 4],
+    renderings: Renderings,
     /// Whether the last run for it failed by no fault of the statement; a newer copy begins without.
     has_origin_failed: AtomicBool,
     /// When another node became its key's owner, and it was left for that one to ask for; zero if none did.
     left_at: AtomicU64,
     /// What it remembers of its refreshes.
-    pub(crate) pace: Pace,
+    pace: CopyPace,
     /// How often it is asked for.
     pub heat: Heat,
-    /// Of a prefetch that brought it. With its last holder it ends as wasted, unless somebody was answered with it.
-    ticket: Option<Arc<Ticket>>,
+    /// What brought it, if that wants to know what becomes of the copy.
+    provenance: Option<Arc<dyn Provenance>>,
 }
 
 /// What a copy is rendered from.
@@ -97,15 +99,30 @@ impl MemoryCopy {
         result: &ResultSet,
         times: CopyTimes,
         token: Option<Token>,
-        database_tag: DatabaseTag,
+        tags: Tags,
     ) -> Self {
-        Self::of(Content::Stored(exact(result.to_bytes())), times, token, database_tag)
+        Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags)
     }
 
     /// A copy of a result that is handed to those who wait for it and then forgotten.
     #[must_use]
-    pub fn passing(result: ResultSet, times: CopyTimes, database_tag: DatabaseTag) -> Self {
-        Self::of(Content::Passing(result), times, None, database_tag)
+    pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
+        Self::of(Content::Passing(result), times, None, tags)
+    }
+
+    /// A copy of a stored entry whose checksum holds; `asked` is when the store was asked. The store's word on the life
+    /// left is at least as old as that, so the copy is never taken for younger than it is (I4). With the time of the
+    /// answer instead:
+    ///   the store reads · this process is stopped for 4 s · it goes on and takes an entry that has been dead for a
+    ///   second for a fresh one.
+    #[must_use]
+    pub fn decode(
+        stored: &StoredEntry,
+        (key, checksum_key): (&QueryKey, &ChecksumKey),
+        asked: MonoTime,
+    ) -> Option<Self> {
+        let entry = Entry::decode(&stored.bytes, checksum_key, key).ok()?;
+        Self::of_entry(&entry, stored.left_ms, asked).ok()
     }
 
     /// A copy of a stored entry of which `left_ms` of its total life is left now.
@@ -126,16 +143,39 @@ impl MemoryCopy {
         };
         ResultSet::from_bytes(&entry.body)?;
         let content = Content::Stored(entry.body.clone());
-        Ok(Self::of(content, times, Some(entry.token), entry.database))
+        Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()))
+    }
+
+    /// The entry to store under `key` with this token; nothing where it is too large for one.
+    #[must_use]
+    pub fn seal(
+        &self,
+        (key, checksum_key): (&QueryKey, &ChecksumKey),
+        token: Token,
+        stored_by: &NodeName,
+    ) -> Option<Bytes> {
+        let times = self.times();
+        let entry = Entry {
+            total: times.total_ms,
+            physical: times.physical_ms,
+            soft: times.soft_ms,
+            cost: times.cost_ms,
+            token,
+            tags: self.tags.clone(),
+            stored_by: stored_by.clone(),
+            body: self.stored_form(),
+        };
+        // Soft life within physical, and that within total life: what `Head::read` believes.
+        debug_assert!(times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms, "I4: {times:?}");
+        entry.encode(checksum_key, key).ok()
     }
 
     /// A near copy: what the owner of a key answered in one form, for the times given. Everything that an owner's
-    /// copy may do is kept from it by who looks for one (`Engine::own_copy`).
-    pub(crate) fn near(body: &[u8], form: Form, times: CopyTimes, database_tag: DatabaseTag) -> Self {
-        let copy = Self::of(Content::Near(AtomicU32::new(0)), times, None, database_tag);
-        // Of its own: a part of the message would keep all of it.
-        let body = Bytes::copy_from_slice(body);
-        copy.renderings[slot_of(form)].get_or_init(|| body);
+    /// copy may do is kept from it by who looks for one (`Cache::look`).
+    pub(crate) fn near(body: &[u8], id: RenderingId, times: CopyTimes, tags: Tags) -> Self {
+        let copy = Self::of(Content::Near(AtomicU32::new(0)), times, None, tags);
+        // Bytes of its own: a slice would keep the whole message alive.
+        copy.renderings.keep(id, Bytes::copy_from_slice(body));
         copy
     }
 
@@ -147,23 +187,23 @@ impl MemoryCopy {
         }
     }
 
-    fn of(content: Content, times: CopyTimes, token: Option<Token>, database_tag: DatabaseTag) -> Self {
+    fn of(content: Content, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self {
             content,
             read_started: times.read_started,
             fresh_until: times.read_started + times.soft_ms,
             dead_at: times.read_started + times.physical_ms,
-            spare_until: times.read_started + times.total_ms.max(times.physical_ms),
+            fallback_until: times.read_started + times.total_ms.max(times.physical_ms),
             cost_ms: times.cost_ms,
             token,
-            database_tag,
+            tags,
             owner: ScopeTag::default(),
-            renderings: Default::default(),
+            renderings: Renderings::default(),
             has_origin_failed: AtomicBool::new(false),
             left_at: AtomicU64::new(0),
-            pace: Pace::default(),
+            pace: CopyPace::default(),
             heat: Heat::new(times.read_started, None),
-            ticket: None,
+            provenance: None,
         }
     }
 
@@ -175,8 +215,20 @@ impl MemoryCopy {
             Content::Passing(result) => Content::Passing(result.clone()),
             Content::Near(_) => Content::Near(AtomicU32::new(0)),
         };
-        let ticket = self.ticket.clone();
-        Self { owner: self.owner, ticket, ..Self::of(content, times, None, self.database_tag) }
+        let provenance = self.provenance.clone();
+        Self { owner: self.owner, provenance, ..Self::of(content, times, None, self.tags.clone()) }
+    }
+
+    /// Its times, as spans from the start of the read.
+    #[must_use]
+    pub fn times(&self) -> CopyTimes {
+        CopyTimes {
+            read_started: self.read_started,
+            soft_ms: self.fresh_until.since(self.read_started),
+            physical_ms: self.dead_at.since(self.read_started),
+            total_ms: self.fallback_until.since(self.read_started),
+            cost_ms: self.cost_ms,
+        }
     }
 
     /// The same copy, known to be this principal's.
@@ -191,22 +243,27 @@ impl MemoryCopy {
         Self { heat, ..self }
     }
 
-    /// The same copy, brought by a prefetch if by one.
+    /// The same copy, brought by this.
     #[must_use]
-    pub(crate) fn with_ticket(self, ticket: Option<Arc<Ticket>>) -> Self {
-        Self { ticket, ..self }
+    pub(crate) fn with_provenance(self, provenance: Option<Arc<dyn Provenance>>) -> Self {
+        Self { provenance, ..self }
     }
 
-    /// Of the prefetch that brought it.
-    pub(crate) fn ticket(&self) -> Option<&Ticket> {
-        self.ticket.as_deref()
+    /// What brought it, if that wants to know what becomes of the copy.
+    pub(crate) fn provenance(&self) -> Option<&dyn Provenance> {
+        self.provenance.as_deref()
     }
 
-    /// A demand request is answered with it, or a new owner gets it for one.
+    /// A client's request is answered with it, or a new owner gets it for one.
     pub(crate) fn serves_demand(&self) {
-        if let Some(ticket) = &self.ticket {
-            ticket.used();
+        if let Some(provenance) = &self.provenance {
+            provenance.used();
         }
+    }
+
+    /// What it remembers of its own refreshes.
+    pub(crate) fn pace(&self) -> &CopyPace {
+        &self.pace
     }
 
     /// Its soft TTL, jitter included.
@@ -246,8 +303,8 @@ impl MemoryCopy {
 
     /// How it stands beside a failing origin: stale or dead, and not past the end of stale-if-error.
     #[must_use]
-    pub fn is_spare(&self, now: MonoTime) -> bool {
-        self.fresh_until <= now && now < self.spare_until
+    pub fn is_stale_fallback(&self, now: MonoTime) -> bool {
+        self.fresh_until <= now && now < self.fallback_until
     }
 
     /// Until when a run that had to take its place shows that its refresh is late. Asked for later than this it was
@@ -260,7 +317,7 @@ impl MemoryCopy {
     /// Until when it is of use in memory, if only to tell by it that nobody was served a stale copy.
     #[must_use]
     pub fn kept_until(&self) -> MonoTime {
-        if self.token.is_some() { self.spare_until.max(self.late_until()) } else { self.spare_until }
+        if self.token.is_some() { self.fallback_until.max(self.late_until()) } else { self.fallback_until }
     }
 
     /// The last run for it failed by an outage: what is served of it from now on says so.
@@ -300,6 +357,19 @@ impl MemoryCopy {
         now.since(self.read_started)
     }
 
+    /// What is said of an answer that is made from it at `now`.
+    #[must_use]
+    pub fn how(&self, class: Class, detail: Option<Detail>, now: MonoTime) -> How {
+        let ttl_ms = match self.life(now) {
+            Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
+            Life::Stale(_) | Life::Dead => {
+                // Negative also in its first millisecond: 0 would call it fresh.
+                i64::try_from(now.since(self.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
+            }
+        };
+        How { class, age_ms: Some(self.age_ms(now)), ttl_ms: Some(ttl_ms), detail }
+    }
+
     /// Whether a refresh may be tried now.
     #[must_use]
     pub fn is_refresh_due(&self, now: MonoTime) -> bool {
@@ -311,42 +381,51 @@ impl MemoryCopy {
         self.pace.put_off(until, self.fresh_until);
     }
 
-    /// The answer's body without bookmarks, made once for each form.
+    /// The answer in a rendering, without bookmarks; made once for each copy.
     ///
     /// # Errors
-    /// When the records are not what the origin's format says.
-    pub fn rendering(&self, form: Form) -> Result<Bytes, RenderError> {
-        let kept = &self.renderings[slot_of(form)];
-        if let Some(body) = kept.get() {
+    /// [`RenderError`].
+    pub fn rendering(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
+        if let Some(body) = self.renderings.get(id) {
             return Ok(body.clone());
         }
         let body = match &self.content {
+            Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
             Content::Stored(body) => {
                 // Checked when the copy was made; bytes that are no result have no rendering.
-                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::Record)?;
-                exact(render_result(&result, form, &[])?)
+                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
+                exact(renderer.render(id, &result, None)?)
             }
-            Content::Passing(result) => body_of(result, form, &[])?,
-            Content::Near(_) => return Err(RenderError::Record),
+            Content::Passing(result) => render_passing(result, id, renderer, None)?,
+            Content::Near(_) => return Err(RenderError::BadRecords),
         };
-        Ok(kept.get_or_init(|| body).clone())
+        Ok(self.renderings.keep(id, body))
     }
 
-    /// The body for those whom the run itself answers: with its bookmark, which covers what they read.
+    /// The answer for those whom the run itself answers: with its bookmark, which covers what they read.
     ///
     /// # Errors
     /// As [`MemoryCopy::rendering`].
-    pub(crate) fn live_body(&self, form: Form, bookmark: Option<&str>) -> Result<Bytes, RenderError> {
+    pub(crate) fn live_rendering(
+        &self,
+        id: RenderingId,
+        renderer: &dyn Renderer,
+        bookmark: Option<&str>,
+    ) -> Result<Bytes, RenderError> {
         match (&self.content, bookmark) {
-            (Content::Passing(result), Some(bookmark)) => body_of(result, form, &[bookmark.to_owned()]),
-            _ => Ok(with_bookmark(self.rendering(form)?, bookmark)),
+            (Content::Passing(result), Some(_)) => render_passing(result, id, renderer, bookmark),
+            (_, Some(bookmark)) if id != RenderingId::RECORDS => {
+                Ok(renderer.with_bookmark(id, self.rendering(id, renderer)?, bookmark))
+            }
+            _ => self.rendering(id, renderer),
         }
     }
 
-    /// Whether this form has been made already.
+    /// Whether this rendering can be answered with at once.
     #[must_use]
-    pub fn has_rendering(&self, form: Form) -> bool {
-        self.renderings[slot_of(form)].get().is_some()
+    pub fn has_rendering(&self, id: RenderingId) -> bool {
+        let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
+        is_stored_form || self.renderings.get(id).is_some()
     }
 
     /// Bytes kept alive: the result and all renderings made so far, each with what the allocator adds.
@@ -357,10 +436,9 @@ impl MemoryCopy {
             Content::Passing(result) => result.weight_bytes(),
             Content::Near(_) => 0,
         };
-        let renderings = self.renderings.iter().filter_map(OnceLock::get);
-        let renderings: usize = renderings.map(|body| allocated_bytes(body.len())).sum();
-        let ticket = self.ticket.as_ref().map_or(0, |_| allocated_bytes(size_of::<Ticket>()));
-        allocated_bytes(content) + renderings + ticket + COPY_OVERHEAD_BYTES
+        let renderings: usize = self.renderings.all().map(|body| allocated_bytes(body.len())).sum();
+        let provenance = self.provenance().map_or(0, |from| allocated_bytes(from.weight_bytes()));
+        allocated_bytes(content) + renderings + provenance + COPY_OVERHEAD_BYTES
     }
 }
 
@@ -388,53 +466,22 @@ fn exact(bytes: Vec<u8>) -> Bytes {
     bytes.into_boxed_slice().into()
 }
 
-const fn slot_of(form: Form) -> usize {
-    let encoding = match form.encoding {
-        Encoding::Plain => 0,
-        Encoding::Typed => 2,
-    };
-    let counters = match form.counters {
-        Counters::Omit => 0,
-        Counters::Include => 1,
-    };
-    encoding + counters
-}
-
-/// Renders a result with the bookmarks that belong to this answer. The member is always there, as in
-/// the server's own answers; a hit has none to give, so its list is empty.
-fn render_result(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Vec<u8>, RenderError> {
-    let view = ResultView {
-        fields: &result.fields,
-        records: &result.records,
-        summary: &result.summary,
-        bookmarks,
-        errors: &[],
-    };
-    let mut body = render_within(&view, form, PASS_THROUGH_BYTES_MAX)?;
-    if bookmarks.is_empty() && body.pop() == Some(b'}') {
-        body.extend_from_slice(b",\"bookmarks\":[]}");
+/// The rendering of a result that is not kept. It shares nothing with the records: their room comes back when the last
+/// request has rendered them, however slowly its client then reads.
+pub(crate) fn render_passing(
+    result: &ResultSet,
+    id: RenderingId,
+    renderer: &dyn Renderer,
+    bookmark: Option<&str>,
+) -> Result<Bytes, RenderError> {
+    if id == RenderingId::RECORDS {
+        return Ok(exact(result.to_bytes()));
     }
-    Ok(body)
-}
-
-/// The body of a result that is not kept. It shares nothing with the records: the room that was taken for
-/// them comes back when the last who renders them is done, however slowly the body is read then.
-pub(crate) fn body_of(result: &ResultSet, form: Form, bookmarks: &[String]) -> Result<Bytes, RenderError> {
-    Ok(exact(render_result(result, form, bookmarks)?))
+    Ok(exact(renderer.render(id, result, bookmark)?))
 }
 
 /// Shared by everything that serves it.
 pub type SharedCopy = Arc<MemoryCopy>;
-
-/// The body with the run's bookmark, for those who were answered by that run. A body without ends
-/// in an empty list of bookmarks.
-fn with_bookmark(body: Bytes, bookmark: Option<&str>) -> Bytes {
-    let (Some(bookmark), Some(head)) = (bookmark, body.strip_suffix(b"[]}")) else { return body };
-    if !bookmark.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\') {
-        return body;
-    }
-    [head, b"[\"", bookmark.as_bytes(), b"\"]}"].concat().into()
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! What a copy itself remembers of its refreshes, so that a hit outside of the window costs one comparison and
-//! takes no lock. It decides nothing.
+//! What a copy remembers of its own refreshes, so that a hit outside the refresh window costs one comparison and takes
+//! no lock. It decides nothing.
 //!
-//! All of it is advice between hits that run beside each other: whoever reads an older word than another has just
-//! written makes a plan once more, or finds the refresh's seat taken.
+//! Hits that run at once only advise each other here. A hit that reads an older word makes the plan once more, or finds
+//! the refresh's seat taken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ use hopcache_core::time::{Millis, MonoTime};
 
 /// When to look, and what was planned.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct CopyPace {
     /// With more of the soft TTL left than this a fresh hit has nothing to decide.
     look_ms: AtomicU64,
     /// With at most this left the plan is made anew: the rate has changed meanwhile.
@@ -25,7 +25,7 @@ pub(crate) struct Pace {
     is_late: AtomicBool,
 }
 
-impl Default for Pace {
+impl Default for CopyPace {
     fn default() -> Self {
         Self {
             // The first hit decides whether this copy is one to plan for.
@@ -38,7 +38,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl CopyPace {
     /// Whether a fresh hit with so much left has something to decide.
     pub(crate) fn looks_at(&self, left: Millis) -> bool {
         left.0 <= self.look_ms.load(Ordering::Relaxed)
@@ -104,7 +104,7 @@ mod tests {
     /// A plan is made at most about 32 times in a copy's life, however many hits there are.
     #[test]
     fn a_copys_plan_is_made_seldom() {
-        let (ttl_ms, pace) = (Millis(60_000), Pace::default());
+        let (ttl_ms, pace) = (Millis(60_000), CopyPace::default());
         let plan = plan(50.0, 0.0);
         let mut plans = 0;
         let mut looks = 0;
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_kept_as_it_was() {
-        let pace = Pace::default();
+        let pace = CopyPace::default();
         pace.keep(&plan(12.5, 750.0), Millis(50_000), Millis(60_000));
         assert_eq!(pace.plan(Millis(49_000)), Some(plan(12.5, 750.0)));
         assert_eq!(pace.plan(Millis(40_000)), None, "made anew");
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_copy_put_off_is_looked_at_again_when_that_is_over() {
-        let (pace, fresh_until) = (Pace::default(), MonoTime(60_000_000));
+        let (pace, fresh_until) = (CopyPace::default(), MonoTime(60_000_000));
         pace.put_off(MonoTime(50_000_000), fresh_until);
         assert!(!pace.looks_at(Millis(10_001)) && pace.looks_at(Millis(10_000)));
         assert!(!pace.is_due(MonoTime(49_999_999)) && pace.is_due(MonoTime(50_000_000)));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_late_once() {
-        let pace = Pace::default();
+        let pace = CopyPace::default();
         assert_eq!([(); 3].map(|()| pace.is_first_late()), [true, false, false]);
     }
 }

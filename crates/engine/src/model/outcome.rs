@@ -4,13 +4,11 @@
 use bytes::Bytes;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_queryapi::render::RenderError;
 
-use crate::ports::{Neo4jFailure, OriginError, OriginFault};
-use crate::prefetch::{ObservationWord, ShareWord, Skip};
+use crate::model::ports::{Neo4jFailure, OriginError, OriginFault};
+use crate::model::rendering::RenderError;
 
 /// The end of one request at its entry node.
 #[derive(Debug, Clone)]
@@ -231,7 +229,7 @@ impl From<RenderError> for FailureKind {
     fn from(error: RenderError) -> Self {
         match error {
             RenderError::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
-            _ => Self::BadResult,
+            RenderError::BadRecords | RenderError::Unknown(_) => Self::BadResult,
         }
     }
 }
@@ -271,187 +269,4 @@ impl How {
     pub const fn bypass(reason: Reason) -> Self {
         Self { class: Class::Bypass(reason), age_ms: None, ttl_ms: None, detail: None }
     }
-}
-
-/// Something that happened inside, for metrics. Counters are defined by these words.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Event {
-    /// A run at the origin ended, well or not. One that was never sent there is none.
-    OriginRun {
-        /// What for.
-        cause: Cause,
-        /// How long it took.
-        took_ms: Millis,
-    },
-    /// The origin failed a run, or the question what a statement is.
-    OriginFault(FaultWord),
-    /// A result was offered to the store.
-    Commit(Kept),
-    /// The store granted a lease.
-    LeaseGrant(hopcache_core::lease::GrantKind),
-    /// The store said that somebody else leads.
-    LeaseBusy,
-    /// A forward to another node ended.
-    Forward(ForwardWord),
-    /// A request joined a flight.
-    Joined,
-    /// A flight, or a shared forward that a run answered, landed with so many followers.
-    Landed {
-        /// Followers, its own leading request not counted.
-        followers: u32,
-    },
-    /// The store failed a command.
-    StoreFault,
-    /// The breaker of a peer came into a state.
-    PeerBreaker(hopcache_core::breaker::BreakerState),
-    /// A second try was over the budget and left out.
-    RetryRefused,
-    /// A run was never sent, for want of a place at the origin.
-    Shed(hopcache_core::turns::RunClass),
-    /// A flight, or a read of one request's own, ended without a run: its key is held back.
-    HeldBack,
-    /// A stale copy was served.
-    StaleServed,
-    /// A background refresh began, ended well, or failed.
-    Refresh(RefreshWord),
-    /// A refresh ended, well or not, so long after it was triggered.
-    RefreshTook(Millis),
-    /// A copy whose soft TTL was over was met for the first time, and served stale; or, soon after its expiry, a run
-    /// had to take its place. No refresh came in time.
-    Late,
-    /// A near copy of a key that another node owns was served.
-    NearHit,
-    /// Something was handed over, or not, when a key moved or a node left.
-    Handover(HandoverWord),
-    /// The server was asked for the degree of a graph node, well or not.
-    DegreeAsked {
-        /// Whether it said one.
-        is_known: bool,
-    },
-    /// So many observations.
-    Observed(ObservationWord, u32),
-    /// So many parts of what other nodes have learned.
-    Shared(ShareWord, u32),
-    /// A prefetch began, ended, or was left out.
-    Prefetch(PrefetchWord),
-}
-
-/// What became of a prefetch. What was launched is what was used, late and wasted, and what is pending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PrefetchWord {
-    /// Its run began.
-    Launched(CandidateKind),
-    /// A demand request was answered with what it brought.
-    Used(CandidateKind),
-    /// A demand request joined its flight.
-    Late(CandidateKind),
-    /// It ended otherwise.
-    Wasted(CandidateKind),
-    /// It was not launched.
-    Skipped(Skip),
-}
-
-/// What a run was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// A miss.
-    Miss,
-    /// A refresh.
-    Refresh,
-    /// A write.
-    Write,
-    /// Another request that passes the cache by.
-    Bypass,
-    /// A prefetch.
-    Prefetch,
-}
-
-/// How a run failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultWord {
-    /// The server refused the statement.
-    Failed,
-    /// The server refused the credentials.
-    Unauthorized,
-    /// A transient error by the server's word.
-    Transient,
-    /// No connection.
-    Unreachable,
-    /// The connection broke.
-    Cut,
-    /// Too slow.
-    TimedOut,
-    /// No free slot, or no room for the result.
-    Overloaded,
-    /// Too large.
-    TooLarge,
-    /// Over the principal's share of the queue.
-    TooManyRuns,
-}
-
-impl From<&OriginFault> for FaultWord {
-    fn from(fault: &OriginFault) -> Self {
-        match fault {
-            OriginFault::Failed(_) => Self::Failed,
-            OriginFault::Unauthorized(_) => Self::Unauthorized,
-            OriginFault::Transient(_) => Self::Transient,
-            OriginFault::Unreachable(_) => Self::Unreachable,
-            OriginFault::Cut(_) => Self::Cut,
-            OriginFault::TimedOut => Self::TimedOut,
-            OriginFault::Overloaded => Self::Overloaded,
-            OriginFault::TooLarge { .. } => Self::TooLarge,
-            OriginFault::TooManyRuns => Self::TooManyRuns,
-        }
-    }
-}
-
-/// How a forward ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ForwardWord {
-    /// With an answer.
-    Answered,
-    /// Refused or reset.
-    Gone,
-    /// Without an answer in time.
-    TimedOut,
-    /// With a refusal.
-    Refused,
-    /// Not at all: the peer is left out for now.
-    LeftOut,
-}
-
-/// What was handed over when the ring changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HandoverWord {
-    /// A key's new owner got the value from a former owner's memory, and ran nothing.
-    Fetched,
-    /// A former owner was asked and had none.
-    Absent,
-    /// A former owner could not be asked.
-    Unreached,
-    /// A former owner gave a value from its memory.
-    Given,
-    /// A node told new owners what it knew of the cost and rate of so many keys.
-    Told(u32),
-    /// A new owner took note of what it was told of so many keys.
-    Learned(u32),
-    /// A request that waited for a flight of a leaving node was sent to the key's new owner.
-    HandedOn,
-}
-
-/// How a refresh went. What was triggered is what was completed, what failed, and what is under way (waits for a
-/// worker, runs, or sleeps before its next try). A retry is another try of the same; what was dropped never began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefreshWord {
-    /// It has a worker, or a place in the queue.
-    Triggered,
-    /// It brought a newer value.
-    Completed,
-    /// It did not, whether by the origin, the store, an invalidation that came first, or a shutdown. The stale copy
-    /// stays, unless the server says that it would not give it any more.
-    Failed,
-    /// It failed, and now it is tried once more by itself.
-    Retried,
-    /// There was no room for it in the queue; not what a shutdown turns away.
-    Dropped,
 }

@@ -1,14 +1,13 @@
-//! Near copies of hot keys (DESIGN section 3, step 4): at the owner, who may answer a key besides it; at the entry
-//! node, answering it. How long is `hopcache_core::near`'s decision.
+//! Near copies of hot keys (DESIGN section 3, step 4): at the owner, which other nodes may answer a key besides it; at the
+//! entry node, answering it. How long is `hopcache_core::near`'s decision.
 //!
 //! A near copy lies in this node's memory under its key, so that purges, ring changes, the byte budget and the
-//! principals' shares cover it. It is never taken for an owner's copy: everybody but this file looks through
-//! [`Engine::own_copy`]. So it answers no forwarded request, or lives would add up along a chain of near copies (I4).
+//! principals' shares cover it. It is never taken for an owner's copy: every other file looks through [`Cache::look`]. So
+//! it answers no forwarded request. Otherwise lives would add up along a chain of near copies (I4).
 //!
-//! It counts what it answers, and the next forward of its key tells the owner, whose early refresh goes by all
-//! requests. Untold hits are lost when the copy is: with a key that is asked no more here, which has no need to
-//! be refreshed for it; with a purge or a change of the ring, after which another entry or another owner counts
-//! anew.
+//! A near copy counts what it answers. The next forward of its key tells the owner, whose early refresh goes by all
+//! requests. Hits that were not told are lost with the copy: when its key is asked no more here, and so needs no refresh
+//! for it; with a purge or a change of the ring, after which another entry or another owner counts anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +17,11 @@ use hopcache_core::limits::{NEAR_LINGER_MS, NEAR_MS_MAX};
 use hopcache_core::near::{NearFacts, near_ms};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::ask::{Ask, Freshness};
-use crate::copy::{CopyTimes, MemoryCopy, SharedCopy};
-use crate::engine::Engine;
-use crate::here::how;
-use crate::outcome::{Answer, Class, Event, Outcome};
+use crate::cache::Cache;
+use crate::cache::copy::{CopyTimes, MemoryCopy, ScopeTag, SharedCopy};
+use crate::model::ask::{Ask, Freshness};
+use crate::model::event::Event;
+use crate::model::outcome::{Answer, Class, Outcome};
 
 /// Hits of a near copy on their way to the owner, and where they go back to.
 pub(crate) struct NearHits {
@@ -39,28 +38,27 @@ impl NearHits {
     /// was lost, it counts them twice; a refresh then comes early rather than late.
     pub(crate) fn put_back(&self) {
         if let Some(copy) = &self.copy {
-            add(copy, self.hits);
+            add_near_hits(copy, self.hits);
         }
     }
 }
 
 /// An owner's permission: an outcome that may be answered with for so long.
 pub(crate) struct Permission<'a> {
-    pub(crate) outcome: &'a Outcome,
-    pub(crate) near_ms: Millis,
-    /// When the forward was sent that brought it. The answer may have been on its way since.
-    pub(crate) sent: MonoTime,
+    outcome: &'a Outcome,
+    near_ms: Millis,
+    sent: MonoTime,
 }
 
-impl Engine {
-    /// The copy under a key that this node may take for the entry: not a near one, nor one that is left here for the
-    /// key's new owner.
-    pub(crate) fn own_copy(&self, key: &QueryKey) -> Option<SharedCopy> {
-        let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
-        self.ports.memory.get(key).filter(is_own)
+impl<'a> Permission<'a> {
+    /// `sent` is when the forward was sent that brought it: the answer may have been on its way since.
+    pub(crate) fn new(outcome: &'a Outcome, near_ms: Millis, sent: MonoTime) -> Self {
+        Self { outcome, near_ms, sent }
     }
+}
 
-    /// For how long others may answer with this rendering of a copy; zero for not at all.
+impl Cache {
+    /// For how long other nodes may answer with this rendering of a copy; zero for not at all.
     pub(crate) fn near_ms_for_others(
         &self,
         (key, copy): (&QueryKey, &MemoryCopy),
@@ -68,19 +66,16 @@ impl Engine {
         now: MonoTime,
     ) -> Millis {
         if copy.token.is_none() {
-            // Nothing fences it: it lives briefly here, and nowhere else.
+            // No token fences it: it lives briefly here, and on no other node.
             return Millis::ZERO;
         }
         let facts = NearFacts {
             rate_per_s: copy.heat.rate_per_s(now),
             left_ms: copy.fresh_until.since(now),
-            plan: self.plan_in_force(key, copy, now),
+            plan: self.pace.plan_in_force(key, copy, now),
             body_bytes,
         };
-        let near_ms = near_ms(&facts, self.policy.near_rate_per_s_min);
-        #[cfg(hopcache_seeded)]
-        let near_ms = crate::seeded::near_ms(near_ms, &facts, self.policy.near_rate_per_s_min);
-        near_ms
+        near_ms(&facts, self.near_rate_per_s_min)
     }
 
     /// The near copy's answer, while it may be given: no await, no lock, no hop.
@@ -88,22 +83,23 @@ impl Engine {
         if ask.freshness != Freshness::default() {
             return None;
         }
-        let copy = self.ports.memory.get(&ask.query.key)?;
+        let copy = self.memory.get(&ask.query.key)?;
         let hits = copy.near_hits()?;
-        let now = self.now();
-        if now >= copy.dead_at || !copy.has_rendering(ask.form) || !self.is_awake(now) {
+        let now = self.context.now();
+        if now >= copy.dead_at || !copy.has_rendering(ask.rendering) || !self.guard.is_awake(now) {
             return None;
         }
-        let answer = Answer::Body(copy.rendering(ask.form).ok()?);
+        debug_assert_eq!(copy.owner(), ScopeTag::of(ask.query.identity.scope), "I5: another principal's near copy");
+        let answer = Answer::Body(copy.rendering(ask.rendering, &*self.renderer).ok()?);
         count(hits, 1);
-        self.note(Event::NearHit);
-        let how = how(&copy, Class::Hit, None, now);
+        self.context.note(Event::NearHit);
+        let how = copy.how(Class::Hit, None, now);
         Some(Outcome { answer, how, answered_by: None, key: ask.query.key })
     }
 
     /// Takes what the near copy of a key has answered, to tell its owner.
     pub(crate) fn take_near_hits(&self, key: &QueryKey) -> NearHits {
-        let copy = self.ports.memory.get(key).filter(|copy| copy.near_hits().is_some());
+        let copy = self.memory.get(key).filter(|copy| copy.near_hits().is_some());
         let taken =
             copy.as_deref().and_then(MemoryCopy::near_hits).map(|hits| hits.swap(0, Ordering::Relaxed));
         NearHits { copy, hits: taken.unwrap_or(0) }
@@ -111,13 +107,13 @@ impl Engine {
 
     /// Keeps what an owner permitted to answer with. The caller looks afterwards whether a purge came meanwhile.
     pub(crate) fn keep_near(&self, ask: &Ask, permitted: &Permission<'_>) -> Option<SharedCopy> {
-        let copy = Arc::new(near_copy(ask, permitted, self.now())?);
+        let copy = Arc::new(near_copy(ask, permitted, self.context.now())?);
         let key = ask.query.key;
-        // Another form's, or one that this node still answered with while it asked.
+        // Another rendering's, or one that this node still answered with while it asked.
         let untold = self.take_near_hits(&key);
-        add(&copy, untold.count());
-        let life_ms = Millis(copy.dead_at.since(self.now()).0 + NEAR_LINGER_MS);
-        self.ports.memory.put(key, Arc::clone(&copy), life_ms);
+        add_near_hits(&copy, untold.count());
+        let life_ms = Millis(copy.dead_at.since(self.context.now()).0 + NEAR_LINGER_MS);
+        self.memory.put(key, Arc::clone(&copy), life_ms);
         Some(copy)
     }
 }
@@ -129,16 +125,12 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     let Answer::Body(body) = &permitted.outcome.answer else { return None };
     let how = &permitted.outcome.how;
     let (age_ms, left_ms) = (how.age_ms?, u64::try_from(how.ttl_ms?).ok()?);
-    let near_ms = permitted.near_ms.0.min(NEAR_MS_MAX);
-    #[cfg(hopcache_seeded)]
-    let near_ms = crate::seeded::near_ms_within(near_ms, left_ms);
-    #[cfg(not(hopcache_seeded))]
-    let near_ms = near_ms.min(left_ms);
+    let near_ms = permitted.near_ms.0.min(NEAR_MS_MAX).min(left_ms);
     if permitted.sent + Millis(near_ms) <= now {
         return None;
     }
     let times = near_times(permitted.sent, age_ms, Millis(left_ms), Millis(near_ms));
-    let copy = MemoryCopy::near(body, ask.form, times, ask.query.database_tag);
+    let copy = MemoryCopy::near(body, ask.rendering, times, ask.query.tags.clone());
     Some(copy.of_principal(ask.query.identity.scope))
 }
 
@@ -157,7 +149,7 @@ fn near_times(sent: MonoTime, age_ms: Millis, left_ms: Millis, near_ms: Millis) 
 }
 
 /// Counts what was answered with a near copy, or together with it.
-pub(crate) fn add(copy: &MemoryCopy, hits: u32) {
+pub(crate) fn add_near_hits(copy: &MemoryCopy, hits: u32) {
     if let Some(counted) = copy.near_hits() {
         count(counted, hits);
     }

@@ -1,13 +1,15 @@
-//! What is ordered of the owner of a candidate's key, and what it answers. Nothing is decided here.
+//! A prefetch order: what the owner of a session asks of the owner of a candidate's key, and the answer.
+//!
+//! Nothing is decided here.
 
 use std::sync::Arc;
 
 use hopcache_core::learning::gain::CandidateKind;
+use hopcache_core::learning::{FormId, SourceId};
 use hopcache_core::node::NodeName;
-use hopcache_queryapi::render::Form;
 
-use super::{FormId, SourceId};
-use crate::ask::Query;
+use crate::model::ask::Query;
+use crate::model::rendering::RenderingId;
 
 /// A candidate that is to be read before it is asked.
 #[derive(Debug, Clone)]
@@ -15,7 +17,7 @@ pub struct Order {
     /// What is to be run, as the identity that asked what it follows.
     pub query: Arc<Query>,
     /// The rendering that is made of it beforehand: that of the request which it follows.
-    pub rendering: Form,
+    pub rendering: RenderingId,
     /// What was asked before.
     pub source: SourceId,
     /// By which successor of it the candidate came about.

@@ -1,0 +1,346 @@
+//! What this node keeps: copies in memory, near copies, stale fallbacks, the tables of flights, the pace of keys, and the
+//! guard that asks for a look after a pause.
+//!
+//! The cache decides what a copy may be served as. It never asks the store, another node or the origin for a value: it
+//! only watches the store for the rooms above.
+
+pub mod copy;
+mod copy_pace;
+mod degrees;
+pub mod flight;
+#[cfg(test)]
+mod flight_tests;
+mod key_pace;
+pub mod memory;
+mod near;
+mod provenance;
+mod renderings;
+mod seams;
+mod stale_fallback;
+mod store;
+mod suspend_guard;
+mod uncacheable;
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::entry::ChecksumKey;
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::limits;
+use hopcache_core::time::{Millis, MonoTime};
+use parking_lot::Mutex;
+
+use crate::cache::copy::{MemoryCopy, ScopeTag, SharedCopy};
+use crate::cache::flight::{FlightBounds, FlightTable};
+use crate::cache::memory::Memory;
+use crate::cache::stale_fallback::StaleFallbacks;
+use crate::model::ask::{Ask, Query};
+use crate::model::context::Context;
+use crate::model::policy::Policy;
+use crate::model::ports::Scope;
+use crate::model::rendering::{RenderError, Renderer, RenderingId};
+
+pub(crate) use copy::render_passing;
+pub(crate) use degrees::{DegreeAnswer, Start};
+pub(crate) use key_pace::KeyPace;
+pub(crate) use near::{NearHits, Permission, add_near_hits};
+pub(crate) use provenance::Provenance;
+pub(crate) use stale_fallback::{FallbackPlace, Purges};
+pub use store::WatchedStore;
+pub(crate) use suspend_guard::SuspendGuard;
+pub(crate) use uncacheable::Uncacheable;
+
+/// What one node keeps.
+pub struct Cache {
+    context: Context,
+    memory: Arc<dyn Memory>,
+    renderer: Arc<dyn Renderer>,
+    checksum_key: ChecksumKey,
+    /// The tables whose flights an invalidation detaches.
+    tables: Mutex<Vec<Arc<dyn DetachFlights>>>,
+    fallbacks: StaleFallbacks,
+    pace: KeyPace,
+    guard: SuspendGuard,
+    uncacheable: Uncacheable,
+    ttl_ms: Millis,
+    stale_if_error_ms: Millis,
+    near_rate_per_s_min: f64,
+}
+
+/// A key of a flight table that belongs to a query.
+pub(crate) trait FlightKey: Hash + Eq + Clone + Send + Sync + 'static {
+    /// The query's key.
+    fn query_key(&self) -> &QueryKey;
+}
+
+impl FlightKey for QueryKey {
+    fn query_key(&self) -> &QueryKey {
+        self
+    }
+}
+
+impl FlightKey for (QueryKey, RenderingId) {
+    fn query_key(&self) -> &QueryKey {
+        &self.0
+    }
+}
+
+trait DetachFlights: Send + Sync {
+    fn detach_key(&self, key: &QueryKey);
+    fn detach_all(&self);
+}
+
+impl<K: FlightKey, V: Clone + Send + Sync + 'static> DetachFlights for FlightTable<K, V> {
+    fn detach_key(&self, key: &QueryKey) {
+        self.detach(|each| each.query_key() == key);
+    }
+
+    fn detach_all(&self) {
+        self.detach(|_| true);
+    }
+}
+
+/// Bounds of every table of flights (I9).
+pub(crate) const FLIGHT_BOUNDS: FlightBounds =
+    FlightBounds { flights_max: limits::FLIGHTS_MAX, followers_max: limits::FOLLOWERS_MAX };
+
+impl Cache {
+    pub(crate) fn new(
+        context: &Context,
+        (memory, renderer): (Arc<dyn Memory>, Arc<dyn Renderer>),
+        checksum_key: ChecksumKey,
+        policy: &Policy,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            memory,
+            renderer,
+            checksum_key,
+            tables: Mutex::default(),
+            fallbacks: StaleFallbacks::default(),
+            pace: KeyPace::new(policy),
+            guard: SuspendGuard::default(),
+            uncacheable: Uncacheable::new(),
+            ttl_ms: policy.ttl_ms,
+            stale_if_error_ms: policy.stale_if_error_ms,
+            near_rate_per_s_min: policy.near_rate_per_s_min,
+        })
+    }
+
+    /// A table of flights. An invalidation detaches its flights: they may have read before it.
+    pub(crate) fn flight_table<K: FlightKey, V: Clone + Send + Sync + 'static>(&self) -> Arc<FlightTable<K, V>> {
+        let table = FlightTable::new(FLIGHT_BOUNDS);
+        self.tables.lock().push(Arc::clone(&table) as Arc<dyn DetachFlights>);
+        table
+    }
+
+    /// The copy under a key that this node may take for the entry: neither a near copy, nor one that waits here for the
+    /// key's new owner. On a miss the request path looks once and passes on what it found.
+    pub(crate) fn look(&self, key: &QueryKey) -> Option<SharedCopy> {
+        let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
+        self.memory.get(key).filter(is_own)
+    }
+
+    /// The copy under a key that this node owned before, or owns, whoever owns the key now.
+    pub(crate) fn look_for_new_owner(&self, key: &QueryKey) -> Option<SharedCopy> {
+        self.memory.get(key).filter(|copy| copy.near_hits().is_none())
+    }
+
+    /// Keeps a copy until then.
+    pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
+        self.memory.put(key, Arc::clone(copy), until.since(self.context.now()));
+    }
+
+    /// Keeps a copy until then, unless a purge came since `before`: for a request without a seat in a table, by which a
+    /// purge would detach it.
+    pub(crate) fn put_unless_invalidated(
+        &self,
+        before: Purges,
+        key: QueryKey,
+        copy: &SharedCopy,
+        until: MonoTime,
+    ) {
+        self.fallbacks.put_unless_purged(before, || self.put(key, copy, until));
+    }
+
+    /// Forgets the copy under a key; whether there was one.
+    pub(crate) fn remove(&self, key: &QueryKey) -> bool {
+        self.memory.remove(key)
+    }
+
+    /// Forgets every copy that `covers` says; how many.
+    pub(crate) fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64 {
+        self.memory.remove_where(covers)
+    }
+
+    /// Shows every copy.
+    pub(crate) fn look_at_all(&self, look: &dyn Fn(&QueryKey, &MemoryCopy)) {
+        self.memory.look_at(look);
+    }
+
+    /// Copies in memory.
+    pub(crate) fn copies(&self) -> u64 {
+        self.memory.size().0
+    }
+
+    /// Forgets what an invalidation covers; how many copies. Flights are detached before memory is emptied, so that one
+    /// that lands from now on removes its own copy.
+    pub(crate) fn forget(&self, scope: &Scope) -> u64 {
+        // Before memory: see `stale_fallback.rs`.
+        self.fallbacks.forget(scope);
+        let tables = self.tables.lock().clone();
+        match scope {
+            Scope::Key(key) => {
+                tables.iter().for_each(|table| table.detach_key(key));
+                u64::from(self.memory.remove(key))
+            }
+            // A flight does not know its tags by key alone. To detach all of them costs a few requests a second flight
+            // and nothing else.
+            Scope::Tag(tag) => {
+                tables.iter().for_each(|table| table.detach_all());
+                self.memory.remove_where(&|_, copy| copy.tags.contains(*tag))
+            }
+            Scope::All => {
+                tables.iter().for_each(|table| table.detach_all());
+                self.memory.remove_where(&|_, _| true)
+            }
+        }
+    }
+
+    /// How many purges this node has carried out: to be asked before the store or the origin is.
+    pub(crate) fn purges(&self) -> Purges {
+        self.fallbacks.purges()
+    }
+
+    /// A copy of a stored entry whose checksum holds. `held` is the copy in memory that it follows.
+    pub(crate) fn decode(
+        &self,
+        query: &Query,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&MemoryCopy>,
+    ) -> Option<SharedCopy> {
+        let copy = MemoryCopy::decode(stored, (&query.key, &self.checksum_key), asked)?;
+        let heat = self.pace.heat_after(held, &query.key, self.context.now());
+        Some(Arc::new(copy.of_principal(query.identity.scope).with_heat(heat)))
+    }
+
+    /// The entry to store for a copy; nothing where it is too large for one.
+    pub(crate) fn seal(&self, key: &QueryKey, copy: &MemoryCopy, token: Token) -> Option<Bytes> {
+        copy.seal((key, &self.checksum_key), token, self.context.node())
+    }
+
+    /// What checksums are made with: for `explain`, which shows what a stored entry says.
+    pub(crate) fn checksum_key(&self) -> &ChecksumKey {
+        &self.checksum_key
+    }
+
+    /// Renders a copy for a request; in memory it then weighs more.
+    pub(crate) fn render(
+        &self,
+        key: QueryKey,
+        copy: &SharedCopy,
+        id: RenderingId,
+        now: MonoTime,
+    ) -> Result<Bytes, RenderError> {
+        let is_new = !copy.has_rendering(id);
+        let body = copy.rendering(id, &*self.renderer);
+        if is_new {
+            self.memory.weigh_again(key, copy, copy.kept_until().since(now));
+        }
+        body
+    }
+
+    /// Who renders.
+    pub(crate) fn renderer(&self) -> &dyn Renderer {
+        &*self.renderer
+    }
+
+    /// The pace of keys.
+    pub(crate) fn pace(&self) -> &KeyPace {
+        &self.pace
+    }
+
+    /// The suspend guard.
+    pub(crate) fn guard(&self) -> &SuspendGuard {
+        &self.guard
+    }
+
+    /// Waits for a look at the invalidation log where one is due.
+    pub(crate) async fn look_after_pause(&self) {
+        self.guard.look_after_pause(&self.context).await;
+    }
+
+    /// Keys whose results are not stored.
+    pub(crate) fn uncacheable(&self) -> &Uncacheable {
+        &self.uncacheable
+    }
+
+    /// Fallbacks of flights under way.
+    pub(crate) fn fallbacks_len(&self) -> usize {
+        self.fallbacks.len()
+    }
+
+    /// Whether stale fallbacks are served at all. With caching off there are none: what was stored while it was on is no
+    /// answer any more.
+    pub(crate) fn is_stale_if_error_on(&self) -> bool {
+        self.stale_if_error_ms > Millis::ZERO && self.ttl_ms > Millis::ZERO
+    }
+
+    /// How long a request waits beside a fallback: as long as runs of its pattern usually take (a lease is measured the
+    /// same way), within a bound.
+    pub(crate) fn fallback_wait_ms(&self, query: &Query) -> Millis {
+        self.pace.lease_ms(query).min(Millis(limits::SPARE_PATIENCE_MS_MAX))
+    }
+
+    /// The fallback that memory has for the waiters of a flight that begins; `held` is what was found there.
+    pub(crate) fn fallback_from_memory(
+        &self,
+        query: &Query,
+        held: Option<&SharedCopy>,
+        before: Purges,
+    ) -> FallbackPlace<'_> {
+        if let Some(copy) = held {
+            self.offer_fallback(query, copy, before);
+        }
+        self.fallbacks.place(query.key)
+    }
+
+    /// Puts a copy aside for the waiters of the flight under way.
+    pub(crate) fn offer_fallback(&self, query: &Query, copy: &SharedCopy, before: Purges) {
+        let now = self.context.now();
+        if !self.is_stale_if_error_on() || !copy.is_stale_fallback(now) {
+            return;
+        }
+        // The last run for it failed, or took its whole time: a request would wait for nothing new.
+        let wait_ms = if copy.has_origin_failed() { Millis::ZERO } else { self.fallback_wait_ms(query) };
+        self.fallbacks.offer(query.key, copy, now + wait_ms, before);
+    }
+
+    /// The fallback of a key's flight, and from when on it is served.
+    pub(crate) fn fallback_of_flight(&self, key: &QueryKey) -> Option<(SharedCopy, MonoTime)> {
+        self.fallbacks.get(key)
+    }
+
+    /// Marks the copy of a key whose run failed by an outage: stale answers say so until there is a newer copy.
+    pub(crate) fn mark_origin_failed(&self, key: &QueryKey) {
+        if let Some(copy) = self.look(key) {
+            copy.origin_failed();
+        }
+    }
+
+    /// No refresh of a key's copy begins for so long.
+    pub(crate) fn put_off_refresh(&self, key: &QueryKey, pause_ms: Millis) {
+        if let Some(copy) = self.look(key) {
+            copy.put_off_refresh(self.context.now() + pause_ms);
+        }
+    }
+
+    /// I5: a copy is served to its own principal only. The key says so; this catches a key that does not.
+    pub(crate) fn assert_owner(ask: &Ask, copy: &MemoryCopy) {
+        let is_own = copy.owner() == ScopeTag::of(ask.query.identity.scope) || copy.owner() == ScopeTag::default();
+        debug_assert!(is_own, "I5: a copy of {:?} answers another principal", copy.owner());
+    }
+}

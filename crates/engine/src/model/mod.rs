@@ -1,0 +1,16 @@
+//! What is asked and answered, the ports to the world, and the operator's policy: plain types that every room shares.
+//!
+//! Nothing here decides anything, keeps anything or waits for anything. No file here imports another room.
+
+pub mod ask;
+pub mod context;
+pub mod event;
+pub mod identity;
+pub mod inspection;
+pub mod lifecycle;
+pub mod order;
+pub mod outcome;
+pub mod policy;
+pub mod ports;
+pub mod rendering;
+pub(crate) mod span;

@@ -1,0 +1,104 @@
+//! What the operator decides: the settings that the engine knows. They decide nothing by themselves.
+
+use hopcache_core::refresh::Rule;
+use hopcache_core::time::Millis;
+
+/// What the operator decides.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Soft TTL; zero turns caching off.
+    pub ttl_ms: Millis,
+    /// Physical life = TTL × (1 + grace).
+    pub grace: f64,
+    /// Each entry's TTL is drawn from TTL × (1 ± this).
+    pub ttl_jitter: f64,
+    /// Largest entry body.
+    pub entry_bytes_max: usize,
+    /// Deadline of one origin run.
+    pub run_timeout_ms: Millis,
+    /// Deadline of one peer probe.
+    pub probe_timeout_ms: Millis,
+    /// Procedures beyond the built-in list that the operator vouches for.
+    pub procedures: Vec<String>,
+    /// Beyond grace, for how long an entry is served while the origin fails; zero turns that off.
+    pub stale_if_error_ms: Millis,
+    /// Early refresh.
+    pub refresh: RefreshPolicy,
+    /// Prefetch of what sessions ask next.
+    pub prefetch: PrefetchPolicy,
+    /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
+    /// [`limits::NEAR_RATE_PER_S_MIN`] in production.
+    pub near_rate_per_s_min: f64,
+}
+
+/// What the operator decides of refreshes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RefreshPolicy {
+    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case.
+    pub is_early: bool,
+    /// How the moment is chosen.
+    pub rule: Rule,
+    /// Entries with a shorter TTL are not refreshed early.
+    pub ttl_ms_min: Millis,
+    /// Refreshes that run at a time.
+    pub workers: u32,
+    /// Refreshes that wait for a worker; more are dropped.
+    pub queue_max: u32,
+    /// Deadline of one try.
+    pub timeout_ms: Millis,
+    /// How often a failed refresh is tried again by itself; zero for never.
+    pub retries_max: u32,
+    /// Factor between the waits before two retries.
+    pub retry_factor: f64,
+}
+
+/// What the operator decides of prefetch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefetchPolicy {
+    /// Whether anything is observed, learned or launched.
+    pub is_on: bool,
+    /// Candidates launched for one request at the most.
+    pub queries_max: u32,
+    /// Node ids of a result that are expanded.
+    pub depth: u32,
+    /// Patterns whose successors are learned.
+    pub patterns_max: u32,
+    /// Whether nodes tell each other what they have learned.
+    pub is_gossiped: bool,
+    /// Where candidates come from.
+    pub kinds: Kinds,
+}
+
+/// Kinds of candidates that are in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of four words")]
+pub struct Kinds {
+    /// Queries seen before, with their parameters.
+    pub exact: bool,
+    /// Queries seen before, their parameters bound anew.
+    pub template: bool,
+    /// The query at hand for the nodes in its result.
+    pub neighbour: bool,
+    /// Entries of the same anchor that are about to expire.
+    pub overlap: bool,
+}
+
+impl Kinds {
+    /// All of them.
+    pub const ALL: Self = Self { exact: true, template: true, neighbour: true, overlap: true };
+}
+
+impl PrefetchPolicy {
+    /// Nothing is observed, learned or launched.
+    pub const OFF: Self = Self {
+        is_on: false,
+        queries_max: 4,
+        depth: 1,
+        patterns_max: 256,
+        is_gossiped: true,
+        kinds: Kinds::ALL,
+    };
+
+    /// As a node has it that was not told otherwise (INTERFACE `[prefetch]`).
+    pub const DEFAULT: Self = Self { is_on: true, ..Self::OFF };
+}
