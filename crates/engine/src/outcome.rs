@@ -4,9 +4,9 @@
 use bytes::Bytes;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_learning::gain::CandidateKind;
 use hopcache_queryapi::render::RenderError;
 
 use crate::ports::{Neo4jFailure, OriginError, OriginFault};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
+use hopcache_learning::gain::CandidateKind;
 use hopcache_queryapi::render::Form;
 
 use super::{FormId, SourceId};
