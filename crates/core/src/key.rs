@@ -79,19 +79,13 @@ impl KeyHasher {
     }
 
     /// A 64-bit tag of what learning tells apart: `kind` says of what, so that two kinds never share one.
-    pub(crate) fn learning_tag(&self, kind: &[u8], parts: [&[u8]; 3]) -> u64 {
+    pub fn learning_tag(&self, kind: &[u8], parts: [&[u8]; 3]) -> u64 {
         let [first, second, third] = parts;
         first_quarter(digest(&self.learning, &[kind, first, second, third]))
     }
 
     /// [`Self::learning_tag`] of something in a database as a principal sees it: nothing learned crosses either (I5).
-    pub(crate) fn scoped_learning_tag(
-        &self,
-        kind: &[u8],
-        database: &str,
-        scope: PrincipalScope,
-        of: &[u8],
-    ) -> u64 {
+    pub fn scoped_learning_tag(&self, kind: &[u8], database: &str, scope: PrincipalScope, of: &[u8]) -> u64 {
         #[cfg(hopcache_seeded)]
         let scope = if crate::seeded::has(crate::seeded::Bug::PrefetchCrossesPrincipals) {
             PrincipalScope([0; 32])
@@ -102,7 +96,7 @@ impl KeyHasher {
     }
 
     /// The digest of a session's id in a database, of a principal; 256 bits, since it has a place on the ring.
-    pub(crate) fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
+    pub fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
         digest(&self.learning, &[b"session", database_name(database).as_bytes(), &scope.0, id])
     }
 }

@@ -10,7 +10,6 @@ pub mod breaker;
 pub mod cypher;
 pub mod entry;
 pub mod key;
-pub mod learning;
 pub mod lease;
 pub mod limits;
 pub mod membership;

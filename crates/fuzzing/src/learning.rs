@@ -2,11 +2,6 @@
 //! bytes are one thing that is written as them, or none, and what was heard of anybody leaves a bounded model.
 
 use bytes::Bytes;
-use hopcache_core::learning::fields::Fields;
-use hopcache_core::learning::form::{Binding, Form, RealmTag, Rows};
-use hopcache_core::learning::{
-    Bounds, Digest, FormId, Kind, Lesson, OriginTag, PatternTag, QueryTag, SourceId, Successors,
-};
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_ROWS_MAX, FORM_BYTES_MAX, PULL_DIGEST_BYTES_MAX,
     PULL_PAGE_BYTES_MAX,
@@ -14,6 +9,11 @@ use hopcache_core::limits::{
 use hopcache_core::node::Incarnation;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::MonoTime;
+use hopcache_learning::fields::Fields;
+use hopcache_learning::form::{Binding, Form, RealmTag, Rows};
+use hopcache_learning::{
+    Bounds, Digest, FormId, Kind, Lesson, OriginTag, PatternTag, QueryTag, SourceId, Successors,
+};
 use hopcache_packstream::{Value, encode, encode_canonical};
 
 use crate::packed::every_type;

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::learning::OriginTag;
-use hopcache_core::learning::tellers::Teller;
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
@@ -22,6 +20,8 @@ use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
 use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
+use hopcache_learning::OriginTag;
+use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 

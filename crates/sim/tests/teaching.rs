@@ -74,7 +74,7 @@ fn observed(world: &World, word: ObservationWord) -> u32 {
     sum
 }
 
-/// Demand misses, so that each node's budget has a token (`learning/budget.rs`: four of them each).
+/// Demand misses, so that each node's budget has a token (`learning/src/budget.rs`: four of them each).
 async fn earn(world: &World) {
     for number in 0..80 {
         let statement = format!("MATCH (earned) RETURN {number} AS number");

@@ -14,7 +14,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hopcache-bolt", &["hopcache-packstream"]),
     ("hopcache-queryapi", &["hopcache-packstream"]),
     ("hopcache-core", &["hopcache-packstream"]),
-    ("hopcache-engine", &["hopcache-core", "hopcache-packstream", "hopcache-queryapi"]),
+    ("hopcache-learning", &["hopcache-core", "hopcache-packstream"]),
+    ("hopcache-engine", &["hopcache-core", "hopcache-learning", "hopcache-packstream", "hopcache-queryapi"]),
     ("hopcache-gossip", &["hopcache-core"]),
     ("hopcache-embedded", &["hopcache-engine", "hopcache-core", "hopcache-packstream"]),
     (
@@ -24,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-bolt",
             "hopcache-queryapi",
             "hopcache-core",
+            "hopcache-learning",
             "hopcache-engine",
             "hopcache-embedded",
             "hopcache-gossip",
@@ -31,7 +33,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "hopcache-sim",
-        &["hopcache-core", "hopcache-engine", "hopcache-gossip", "hopcache-packstream", "hopcache-queryapi"],
+        &[
+            "hopcache-core",
+            "hopcache-engine",
+            "hopcache-gossip",
+            "hopcache-learning",
+            "hopcache-packstream",
+            "hopcache-queryapi",
+        ],
     ),
     (
         "hopcache-fuzzing",
@@ -41,6 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-core",
             "hopcache-engine",
             "hopcache-gossip",
+            "hopcache-learning",
             "hopcache-packstream",
             "hopcache-queryapi",
         ],
@@ -135,6 +145,12 @@ mod tests {
         let findings = check(&arrows);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].to_string().starts_with("crates/core/Cargo.toml:1: arrows: "));
+    }
+
+    #[test]
+    fn core_that_knows_learning_is_caught() {
+        assert_eq!(check(&parse(&metadata("hopcache-core", "hopcache-learning")).unwrap()).len(), 1);
+        assert!(check(&parse(&metadata("hopcache-learning", "hopcache-core")).unwrap()).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! # Worst case of memory of the successor model
 //!
-//! `Bounds::bytes_max` in `core::learning` computes it from the figures here: with the default of 256 patterns
+//! `Bounds::bytes_max` in `hopcache_learning` computes it from the figures here: with the default of 256 patterns
 //! 33 MiB (16 of them definitions), with [`PATTERNS_MAX`] 785 MiB, whatever peers send. A slot costs 24 bytes, twice that
 //! with the slack of its vector. Without floods it is about a tenth: 256 patterns and 4,096 queries that this node has
 //! seen are estimated at 3.3 MB, 100,000 and 262,144 at 210 MB.
@@ -165,7 +165,7 @@ pub const TEMPLATE_TRIES_MAX: usize = 64;
 pub const TRIVIAL_INT_BELOW: i64 = 10;
 
 /// How far the times of two entry nodes may be apart in the eyes of a session's owner, once transit is taken off
-/// (`learning/tellers.rs`): the least transit of one and not of the other, scheduling, and clocks that run apart for a
+/// (`learning/src/tellers.rs`): the least transit of one and not of the other, scheduling, and clocks that run apart for a
 /// minute at 20 parts in a million. So of two requests through different nodes, one that ended less than this after the
 /// other began may still follow it, and two that began no more than this apart never do.
 pub const SESSION_SKEW_MS: u64 = 3;
@@ -229,7 +229,7 @@ pub const PREFETCH_CALIBRATION_LAUNCHES: f64 = 64.0;
 /// Launches that a kind's calibration is believed to have been right for before the first: six sure ones in a row that are
 /// not used yet bring it below the threshold of an idle origin.
 pub const PREFETCH_CALIBRATION_PRIOR: f64 = 2.0;
-/// Sightings that a prior for exact successors weighs as much as ([`crate::learning::evidence::posterior`]): one sighting of a
+/// Sightings that a prior for exact successors weighs as much as (`hopcache_learning::evidence::posterior`): one sighting of a
 /// successor that nothing else foresees gives 1/4, which is not above the threshold of an idle origin; two of two give 2/5.
 pub const EXACT_PRIOR_WEIGHT: f64 = 3.0;
 /// Bytes of a pattern's text that `explain` shows as the reason of a prefetch: as much as people read.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here counts. The observer port does.
 
-use hopcache_core::learning::gain::CandidateKind;
+use hopcache_learning::gain::CandidateKind;
 use hopcache_core::time::Millis;
 
 use crate::model::order::Skip;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use hopcache_core::learning::gain::CandidateKind;
-use hopcache_core::learning::{FormId, SourceId};
+use hopcache_learning::gain::CandidateKind;
+use hopcache_learning::{FormId, SourceId};
 use hopcache_core::node::NodeName;
 
 use crate::model::ask::Query;

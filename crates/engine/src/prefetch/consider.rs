@@ -12,17 +12,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::evidence::posterior;
-use hopcache_core::learning::expansion::neighbours;
-use hopcache_core::learning::fields::Fields;
-use hopcache_core::learning::form::{Form, RealmTag};
-use hopcache_core::learning::gain::{CandidateKind, Prices};
-use hopcache_core::learning::{FormId, Prediction, SourceId, SourceView};
 use hopcache_core::limits::{
     CANDIDATES_MAX, FIELDS_ROWS_MAX, LAUNCHES_TOLD_AT_A_TIME, NEIGHBOUR_PRIOR, NEIGHBOUR_PRIOR_WEIGHT,
     ORDERED_KEPT_MS, ORDERED_MAX, OVERLAP_PRIOR,
 };
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::evidence::posterior;
+use hopcache_learning::expansion::neighbours;
+use hopcache_learning::fields::Fields;
+use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::gain::{CandidateKind, Prices};
+use hopcache_learning::{FormId, Prediction, SourceId, SourceView};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hopcache_core::learning::precision::{Trials, Width};
-use hopcache_core::learning::{FormId, SourceId, Successors};
 use hopcache_core::limits::{FEEDBACK_MAX, REFUSED_FORMS_MAX, REFUSED_FORMS_MS, WIDTHS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::precision::{Trials, Width};
+use hopcache_learning::{FormId, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -148,9 +148,9 @@ impl Learner for Feedback {
 mod tests {
     use futures_util::FutureExt;
     use futures_util::future::BoxFuture;
-    use hopcache_core::learning::{Bounds, Lesson, OriginTag, PatternTag};
     use hopcache_core::limits::PREFETCH_WINDOW;
     use hopcache_core::node::Incarnation;
+    use hopcache_learning::{Bounds, Lesson, OriginTag, PatternTag};
 
     use super::super::{CandidateKind, Resolution};
     use super::*;

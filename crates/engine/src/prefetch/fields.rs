@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::fields::Fields;
 use hopcache_core::limits::{FIELDS_ASK_MS, FIELDS_ASKED_MAX, FIELDS_KEPT_MAX, FIELDS_KEPT_MS};
 use hopcache_core::node::NodeName;
 use hopcache_core::result::ResultSet;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::fields::Fields;
 use lru::LruCache;
 use parking_lot::Mutex;
 

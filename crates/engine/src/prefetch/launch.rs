@@ -17,7 +17,6 @@
 
 use std::sync::Arc;
 
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::lease::{Grant, Token};
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
@@ -26,6 +25,7 @@ use hopcache_core::limits::{
 use hopcache_core::result::StatementKind;
 use hopcache_core::time::Millis;
 use hopcache_core::turns::RunClass;
+use hopcache_learning::gain::CandidateKind;
 
 use super::tickets::Place;
 use super::{Launch, Learner, Order, Skip};

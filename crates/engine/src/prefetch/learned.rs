@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use hopcache_core::learning::form::{Form, RealmTag};
-use hopcache_core::learning::{
-    Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum,
-};
 use hopcache_core::limits::SUCCESSORS_SHOWN_AT_A_TIME;
 use hopcache_core::node::NodeName;
+use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::{Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum};
 use tokio::task::yield_now;
 
 use super::sought;

@@ -14,16 +14,16 @@ use bytes::Bytes;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::key::{KeyHasher, QueryKey};
-use hopcache_core::learning::form::{Form, RealmTag};
-use hopcache_core::learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
-use hopcache_core::learning::tellers::Tellers;
-use hopcache_core::learning::templates::{QuerySeen, templates_of};
-use hopcache_core::learning::{PatternTag, QueryTag, SourceId, Successors};
 use hopcache_core::limits::{
     LESSONS_AT_A_TIME, LESSONS_IN_BATCH_MAX, LESSONS_MAX, PATTERN_TEXT_BYTES_MAX, QUERY_PATTERNS_MAX,
     SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
 };
 use hopcache_core::time::MonoTime;
+use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::sessions::{self, Seen, SessionBounds, SessionKey, Sessions, Step};
+use hopcache_learning::tellers::Tellers;
+use hopcache_learning::templates::{QuerySeen, templates_of};
+use hopcache_learning::{PatternTag, QueryTag, SourceId, Successors};
 use hopcache_queryapi::render::Form as Rendering;
 use lru::LruCache;
 use parking_lot::Mutex;

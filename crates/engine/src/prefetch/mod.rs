@@ -42,11 +42,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hopcache_core::key::KeyHasher;
-pub use hopcache_core::learning::gain::CandidateKind;
-use hopcache_core::learning::tellers::Teller;
-use hopcache_core::learning::{Bounds, OriginTag, Successors};
-pub use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_core::node::Holder;
+pub use hopcache_learning::gain::CandidateKind;
+use hopcache_learning::tellers::Teller;
+use hopcache_learning::{Bounds, OriginTag, Successors};
+pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

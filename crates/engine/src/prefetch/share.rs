@@ -1,5 +1,5 @@
 //! Telling other nodes what this one has learned, and hearing it from them. It decides when, and whom is asked; what is
-//! told, and what a count means, is `hopcache_core::learning`'s.
+//! told, and what a count means, is `hopcache_learning`'s.
 //!
 //! News go out at once, in pieces that gossip passes on as well as it can. What is lost on the way is pulled: each node asks
 //! a random one every [`PULL_EVERY_MS`] for what differs, and a node that has just come asks page after page. A form that
@@ -13,12 +13,12 @@ use std::future::pending;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PULL_EVERY_MS, PULL_MS, PULL_SOON_MS,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
+use hopcache_learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
 
 use super::{Learner, ShareWord};
 use crate::engine::Engine;

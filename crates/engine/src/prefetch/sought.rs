@@ -1,9 +1,9 @@
 //! Which sources an operator means. It looks through what was learned a slice at a time: gossip, learning and candidates
 //! wait for the same lock, and there may be hundreds of thousands. Never shows one.
 
-use hopcache_core::learning::{MostSeen, PatternTag, QueryTag, SeenSlice, SourceId, Successors};
 use hopcache_core::limits::SUCCESSORS_SOUGHT_AT_A_TIME;
 use hopcache_core::time::MonoTime;
+use hopcache_learning::{MostSeen, PatternTag, QueryTag, SeenSlice, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
@@ -99,8 +99,8 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    use hopcache_core::learning::{Bounds, FormId, OriginTag};
     use hopcache_core::node::Incarnation;
+    use hopcache_learning::{Bounds, FormId, OriginTag};
 
     use super::*;
 

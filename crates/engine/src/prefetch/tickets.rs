@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::budget::Budget;
-use hopcache_core::learning::gain::CandidateKind;
-use hopcache_core::learning::precision::Calibration;
 use hopcache_core::limits::PREFETCH_TICKETS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::MonoTime;
+use hopcache_learning::budget::Budget;
+use hopcache_learning::gain::CandidateKind;
+use hopcache_learning::precision::Calibration;
 use parking_lot::Mutex;
 
 use super::{FormId, Order, Skip, SourceId};

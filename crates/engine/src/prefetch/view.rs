@@ -1,9 +1,9 @@
 //! What is said of a prefetched entry, between nodes: bytes in, bytes out. Whatever cannot be read is as if nothing had
 //! been said: nodes of other versions are asked too.
 
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::limits::PREFETCH_BECAUSE_BYTES_MAX;
 use hopcache_core::node::NodeName;
+use hopcache_learning::gain::CandidateKind;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use super::PrefetchedView;

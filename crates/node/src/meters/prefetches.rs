@@ -1,7 +1,7 @@
 //! The counters of prefetches: attempts = hits + late + waste + pending, which is a gauge.
 
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_engine::outcome::PrefetchWord;
+use hopcache_learning::gain::CandidateKind;
 use metrics::Counter;
 
 use super::{Family, defined};

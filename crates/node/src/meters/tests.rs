@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, PrefetchWord, Reason, RefreshWord, Role,
 };
 use hopcache_engine::ports::Observer;
 use hopcache_engine::prefetch::Skip;
+use hopcache_learning::gain::CandidateKind;
 use proptest::prelude::*;
 
 use super::*;

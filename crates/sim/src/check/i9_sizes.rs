@@ -1,13 +1,13 @@
 //! I9: every table of an engine is within its limit, everything under way has a task that owns it, and when
 //! nothing is asked any more nothing is left: no flight, no task, no lease.
 
-use hopcache_core::learning::Bounds;
 use hopcache_core::limits::{
     ANCHORS_MAX, BACKOFF_KEYS_MAX, DEGREE_QUEUE_MAX, FEEDBACK_MAX, FIELDS_KEPT_MAX, FLIGHTS_MAX,
     HANDOVER_RINGS_MAX, HISTORY_KEYS_MAX, LESSONS_MAX, MEMBERS_MAX, OBSERVATIONS_MAX, ORDERED_MAX,
     PATTERNS_COSTED_MAX, PREFETCH_BACKOFF_KEYS_MAX, PREFETCH_TICKETS_MAX, QUERY_PATTERNS_MAX,
     REFUSED_FORMS_MAX, SESSIONS_BYTES_MAX, SESSIONS_MAX, UNCACHEABLE_KEYS_MAX, VERDICTS_MAX, WIDTHS_MAX,
 };
+use hopcache_learning::Bounds;
 
 use super::{Check, NodeSeen, Seen};
 use crate::subject::{DATABASES, STATEMENTS};

@@ -22,12 +22,12 @@ mod purges;
 
 use std::collections::BTreeMap;
 
-use hopcache_core::learning::Sum;
 use hopcache_core::membership::MemberInfo;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 use hopcache_engine::sizes::Sizes;
+use hopcache_learning::Sum;
 
 use crate::record::{Fact, KeyId, Life, Want, What};
 use crate::subject::Subject;

@@ -105,7 +105,7 @@ impl Prefetches {
         if runs > noted.launched {
             return Err(format!("{life:?}: {runs} runs ahead of requests: {noted:?}"));
         }
-        // A used launch stands for the miss whose place it took (`learning/budget.rs`).
+        // A used launch stands for the miss whose place it took (`learning/src/budget.rs`).
         let misses = noted.misses + noted.used + noted.late;
         if 4 * (noted.wasted + node.pending) > misses {
             return Err(format!(

@@ -10,12 +10,12 @@ use std::rc::Rc;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::pattern;
 use hopcache_core::key::{KeyHasher, KeyMaterial, PrincipalScope};
-use hopcache_core::learning::form::{Form, RealmTag};
-use hopcache_core::learning::templates::{QuerySeen, templates_of};
-use hopcache_core::learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use hopcache_core::limits::{SESSION_BEFORE_MAX, SESSION_SETTLE_MS};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Dice;
+use hopcache_learning::form::{Form, RealmTag};
+use hopcache_learning::templates::{QuerySeen, templates_of};
+use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use hopcache_packstream::{Value, encode_canonical};
 
 use super::Setting;

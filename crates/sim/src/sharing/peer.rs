@@ -5,9 +5,6 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use hopcache_core::key::KeyHasher;
-use hopcache_core::learning::{
-    Bounds, Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages, Successors,
-};
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, PATTERNS_DEFAULT, PULL_EVERY_MS,
     PULL_SOON_MS,
@@ -15,6 +12,9 @@ use hopcache_core::limits::{
 use hopcache_core::membership::Card;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_gossip::{Effect, Gossip, Settings, Timers};
+use hopcache_learning::{
+    Bounds, Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages, Successors,
+};
 
 /// Version and kind of a peer's message, before the digest.
 pub(super) const PULL_HEAD_BYTES: usize = 2;

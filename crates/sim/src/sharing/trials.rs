@@ -1,9 +1,9 @@
 //! How long something new takes until every node predicts it: lessons of patterns that nobody has seen, one after the other,
 //! while the load goes on. It decides when, and looks; what a prediction is, is the model's.
 
-use hopcache_core::learning::{FormId, SourceId, Successors};
 use hopcache_core::limits::SESSION_SETTLE_MS;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_learning::{FormId, SourceId, Successors};
 
 use super::Setting;
 use super::load::Load;

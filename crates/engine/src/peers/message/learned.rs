@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
-use hopcache_core::learning::fields::Fields;
 use hopcache_core::limits::{FIELDS_ANSWER_BYTES_MAX, FIELDS_ASKED_MAX, PULL_DIGEST_BYTES_MAX};
+use hopcache_learning::fields::Fields;
 
 use super::{BadMessage, Head, KIND_FIELDS, KIND_PULL, VERSION};
 

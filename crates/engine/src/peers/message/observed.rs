@@ -1,6 +1,6 @@
 //! What the entry nodes of a session's requests tell the session's owner: which queries were answered, in which session,
 //! and how long ago each began and ended. Ages travel, and one reading of the sender's clock, which is compared with other
-//! readings of it and with no other clock (`hopcache_core::learning::tellers`).
+//! readings of it and with no other clock (`hopcache_learning::tellers`).
 //!
 //! A query, and whoever asks, stands in a message once, however often it was asked.
 
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
-use hopcache_core::learning::OriginTag;
-use hopcache_core::learning::tellers::Teller;
 use hopcache_core::limits::{OBSERVED_IN_MESSAGE_MAX, OBSERVED_MESSAGE_BYTES_MAX, OBSERVED_QUERY_BYTES_MAX};
 use hopcache_core::node::Incarnation;
 use hopcache_core::time::MonoTime;
+use hopcache_learning::OriginTag;
+use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use hopcache_queryapi::render::Form;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
-use hopcache_core::learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
+use hopcache_learning::gain::CandidateKind;
 use hopcache_packstream::{Reader, Token, Writer};
 
 use super::{

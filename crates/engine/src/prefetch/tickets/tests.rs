@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::learning::{FormId, PatternTag, SourceId};
+use hopcache_learning::{FormId, PatternTag, SourceId};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
 use super::*;

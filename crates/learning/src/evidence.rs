@@ -1,0 +1,49 @@
+//! What exact counts say of a query that templates foresee as well, and the other way round. Launches nothing.
+//!
+//! Sightings of one exact query are few, and what was seen once is no habit yet: taken by themselves they launch at random
+//! (1 of 1 is certain, 1 of 2 with one unseen alternative is a half). Templates have many sightings, and know
+//! nothing of this query in particular. So the templates' probability is the prior of the exact one (a Dirichlet prior whose
+//! base measure is the coarser model: MacKay, Peto, "A hierarchical Dirichlet language model", Natural Language
+//! Engineering 1995, section 3):
+//!
+//!   p = (seen + w · prior) / (sightings + w)
+//!
+//! with w = [`EXACT_PRIOR_WEIGHT`] and a prior of 0 where no template foresees the query.
+
+use hopcache_core::limits::EXACT_PRIOR_WEIGHT;
+
+/// Probability that a query follows which did so `seen` of `sightings` times (both decayed), and which templates foresee
+/// with `prior`.
+#[must_use]
+pub fn posterior(seen: f64, sightings: f64, prior: f64) -> f64 {
+    ((seen + EXACT_PRIOR_WEIGHT * prior) / (sightings.max(seen) + EXACT_PRIOR_WEIGHT)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::gain::Prices;
+
+    /// The threshold of an idle origin is a quarter (`gain.rs`).
+    #[test]
+    fn one_sighting_is_no_habit_and_two_are() {
+        let pays = |seen, sightings, prior| Prices::of(50.0, 0.0).pays(posterior(seen, sightings, prior));
+        assert!(!pays(1.0, 1.0, 0.0) && pays(2.0, 2.0, 0.0));
+        assert!(!pays(1.0, 2.0, 0.0) && pays(3.0, 6.0, 0.0), "half of the times, known for long");
+        assert!(pays(1.0, 1.0, 0.1), "what a template foresees too has to be seen once");
+        assert!(pays(0.0, 0.0, 0.3) && pays(0.0, 0.5, 0.3), "what was not looked at is as the template says");
+        assert!(!pays(0.0, 1.0, 0.3) && !pays(0.0, 12.0, 0.9), "the template is wrong of this query");
+    }
+
+    proptest! {
+        /// Between what the one and the other say.
+        #[test]
+        fn it_lies_between_the_two(of in (0.0..1e6_f64, 0.0..=1.0_f64), prior in 0.0..=1.0_f64) {
+            let (sightings, share) = of;
+            let p = posterior(sightings * share, sightings, prior);
+            prop_assert!(p >= share.min(prior) - 1e-9 && p <= share.max(prior) + 1e-9, "{}", p);
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The fields of a result that a next query's parameters may come from: the scalars of its first rows, by column and
+//! path, and the labels of its graph nodes.
+//!
+//! Bounded in what is read and in what is kept, whatever the result is. A scalar inside a list is no field, for
+//! nothing names its place, and neither is a long text or a float. What does not fit is left out from there on, so a
+//! later row may be missing, and never a part of an earlier one instead. It decides nothing about what is learned.
+
+use hopcache_core::limits::{
+    FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
+    FIELDS_LABELS_MAX, FIELDS_PLACES_MAX, FIELDS_READ_BYTES_MAX, FIELDS_ROWS_MAX, FIELDS_STEPS_MAX,
+};
+use hopcache_core::result::ResultSet;
+use hopcache_packstream::{Reader, Token, Writer, tag};
+
+use crate::cursor::{Cursor, put_text};
+
+/// How fields are written; another way needs another number, and is not read.
+const FIELDS_VERSION: u8 = 1;
+/// Bytes in front of columns, places, scalars and nodes: version, rows, and a count of each.
+const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2 + 2;
+
+/// Scalars and nodes of the first rows of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Fields {
+    rows: u64,
+    columns: Vec<Box<str>>,
+    places: Vec<Place>,
+    scalars: Vec<Scalar>,
+    nodes: Vec<Node>,
+}
+
+/// Where in a row something stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    column: u8,
+    path: Vec<Box<str>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Scalar {
+    row: u8,
+    place: u8,
+    value: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Node {
+    row: u8,
+    place: u8,
+    labels: Vec<Box<str>>,
+}
+
+/// A scalar and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its row, from zero.
+    pub row: u8,
+    /// Number of its column, from zero.
+    pub column_at: u8,
+    /// Name of its column.
+    pub column: &'a str,
+    /// Keys of maps or properties inside the column's value; empty for the value itself.
+    pub path: &'a [Box<str>],
+    /// An integer, a short text or a boolean, as canonical PackStream.
+    pub value: &'a [u8],
+}
+
+/// A graph node of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeSeen<'a> {
+    /// Its row, from zero.
+    pub row: u8,
+    /// Number of its column, from zero.
+    pub column_at: u8,
+    /// Name of its column.
+    pub column: &'a str,
+    /// Keys of maps inside the column's value; empty where the value is the node.
+    pub path: &'a [Box<str>],
+    /// Its labels; the first few.
+    pub labels: &'a [Box<str>],
+}
+
+impl Fields {
+    /// The fields of a result. Any result has some or none; work and memory are bounded.
+    #[must_use]
+    pub fn of(result: &ResultSet) -> Self {
+        let mut reading = Reading::new(result);
+        let head = &result.records[..result.records.len().min(FIELDS_READ_BYTES_MAX)];
+        let mut reader = Reader::new(head);
+        for row in 0..FIELDS_ROWS_MAX {
+            if u64::from(row) >= result.rows || reading.row(row, &mut reader).is_none() {
+                break;
+            }
+        }
+        reading.fields
+    }
+
+    /// How many rows the result has, not only those kept here.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The scalar of a row at that place.
+    #[must_use]
+    pub fn value(&self, row: u8, column: &str, path: &[Box<str>]) -> Option<&[u8]> {
+        let at = self.place(column, path)?;
+        self.scalars.iter().find(|each| each.row == row && each.place == at).map(|each| &*each.value)
+    }
+
+    /// All scalars, row by row, from left to right.
+    pub fn scalars(&self) -> impl Iterator<Item = Field<'_>> {
+        self.scalars.iter().filter_map(|each| {
+            let place = self.places.get(usize::from(each.place))?;
+            let column = self.columns.get(usize::from(place.column))?;
+            Some(Field {
+                row: each.row,
+                column_at: place.column,
+                column,
+                path: &place.path,
+                value: &each.value,
+            })
+        })
+    }
+
+    /// All graph nodes, row by row, from left to right.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeSeen<'_>> {
+        self.nodes.iter().filter_map(|each| {
+            let place = self.places.get(usize::from(each.place))?;
+            let column = self.columns.get(usize::from(place.column))?;
+            Some(NodeSeen {
+                row: each.row,
+                column_at: place.column,
+                column,
+                path: &place.path,
+                labels: &each.labels,
+            })
+        })
+    }
+
+    /// Memory that they take, for a cache of them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        let names: usize = self.columns.iter().map(|name| 16 + name.len()).sum();
+        let places: usize = self
+            .places
+            .iter()
+            .map(|place| 32 + place.path.iter().map(|key| 16 + key.len()).sum::<usize>())
+            .sum();
+        let scalars: usize = self.scalars.iter().map(|each| 32 + each.value.len()).sum();
+        let nodes: usize = self
+            .nodes
+            .iter()
+            .map(|each| 32 + each.labels.iter().map(|label| 16 + label.len()).sum::<usize>())
+            .sum();
+        size_of::<Self>() + names + places + scalars + nodes
+    }
+
+    fn place(&self, column: &str, path: &[Box<str>]) -> Option<u8> {
+        let is_it = |place: &Place| {
+            place.path == path
+                && self.columns.get(usize::from(place.column)).is_some_and(|name| **name == *column)
+        };
+        u8::try_from(self.places.iter().position(is_it)?).ok()
+    }
+
+    /// The canonical bytes, at most [`FIELDS_BYTES_MAX`] of them for all that [`Fields::of`] and
+    /// [`Fields::decode`] give: version, rows in eight; number of columns, and their names, each behind its length;
+    /// number of places, each with its column, number of keys and keys; number of scalars in two, each with row, place and
+    /// PackStream; number of nodes in two, each with row, place, number of labels and labels. Numbers big endian.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FIELDS_VERSION];
+        out.extend_from_slice(&self.rows.to_be_bytes());
+        out.push(count(self.columns.len()));
+        self.columns.iter().for_each(|name| {
+            put_text(&mut out, name);
+        });
+        out.push(count(self.places.len()));
+        for place in &self.places {
+            out.push(place.column);
+            put_texts(&mut out, &place.path);
+        }
+        out.extend_from_slice(&long_count(self.scalars.len()).to_be_bytes());
+        for each in &self.scalars {
+            out.extend_from_slice(&[each.row, each.place]);
+            out.extend_from_slice(&each.value);
+        }
+        out.extend_from_slice(&long_count(self.nodes.len()).to_be_bytes());
+        for each in &self.nodes {
+            out.extend_from_slice(&[each.row, each.place]);
+            put_texts(&mut out, &each.labels);
+        }
+        out
+    }
+
+    /// Reads [`Fields::encode`]. Total: any bytes are fields, whose bytes they are, or none.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes);
+        if bytes.len() > FIELDS_BYTES_MAX || cursor.byte()? != FIELDS_VERSION {
+            return None;
+        }
+        let mut fields = Self { rows: cursor.long()?, ..Self::default() };
+        fields.columns = texts(&mut cursor, FIELDS_COLUMNS_MAX)?;
+        for _ in 0..cursor.byte()? {
+            let column = cursor.byte().filter(|column| usize::from(*column) < fields.columns.len())?;
+            let place = Place { column, path: texts(&mut cursor, FIELDS_DEPTH_MAX)? };
+            if fields.places.contains(&place) || fields.places.len() >= FIELDS_PLACES_MAX {
+                return None;
+            }
+            fields.places.push(place);
+        }
+        for _ in 0..cursor.short()? {
+            let (row, place) = fields.spot(&mut cursor)?;
+            let mut reader = Reader::new(cursor.0);
+            let start = reader.rest();
+            let value = scalar(reader.token().ok()?)?;
+            cursor.0 = reader.rest();
+            let is_canonical = start.len() - cursor.0.len() == value.len() && start.starts_with(&value);
+            is_canonical.then(|| fields.scalars.push(Scalar { row, place, value }))?;
+        }
+        for _ in 0..cursor.short()? {
+            let (row, place) = fields.spot(&mut cursor)?;
+            fields.nodes.push(Node { row, place, labels: texts(&mut cursor, FIELDS_LABELS_MAX)? });
+        }
+        let is_sorted = fields.scalars.is_sorted_by_key(|each| each.row)
+            && fields.nodes.is_sorted_by_key(|each| each.row);
+        (cursor.0.is_empty() && is_sorted).then_some(fields)
+    }
+
+    /// A row and a place that exist.
+    fn spot(&self, cursor: &mut Cursor<'_>) -> Option<(u8, u8)> {
+        let (row, place) = (cursor.byte()?, cursor.byte()?);
+        let exists =
+            row < FIELDS_ROWS_MAX && u64::from(row) < self.rows && usize::from(place) < self.places.len();
+        exists.then_some((row, place))
+    }
+}
+
+fn count(len: usize) -> u8 {
+    u8::try_from(len).unwrap_or(u8::MAX)
+}
+
+fn long_count(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+fn put_texts(out: &mut Vec<u8>, texts: &[Box<str>]) {
+    out.push(count(texts.len()));
+    texts.iter().for_each(|text| {
+        put_text(out, text);
+    });
+}
+
+fn texts(cursor: &mut Cursor<'_>, max: usize) -> Option<Vec<Box<str>>> {
+    let len = usize::from(cursor.byte()?);
+    let mut texts = Vec::new();
+    for _ in 0..Some(len).filter(|len| *len <= max)? {
+        texts.push(cursor.text(FIELD_NAME_BYTES_MAX)?.into());
+    }
+    Some(texts)
+}
+
+fn texts_bytes(texts: &[Box<str>]) -> usize {
+    1 + texts.iter().map(|text| 1 + text.len()).sum::<usize>()
+}
+
+/// The canonical bytes of a token that may be a field.
+fn scalar(token: Token<'_>) -> Option<Vec<u8>> {
+    let mut writer = Writer::new();
+    match token {
+        Token::Bool(flag) => writer.bool(flag),
+        Token::Int(number) => writer.int(number),
+        Token::Str(text) if text.len() <= FIELD_TEXT_BYTES_MAX => writer.string(text),
+        _ => return None,
+    }
+    Some(writer.into_bytes())
+}
+
+/// A result that is being read, and what is left of the bytes that its fields may take.
+struct Reading {
+    fields: Fields,
+    room: usize,
+    /// Values that may still be looked at.
+    steps: usize,
+    /// For each column of the result its number here; none for one whose name is too long or came before.
+    columns: Vec<Option<u8>>,
+}
+
+impl Reading {
+    fn new(result: &ResultSet) -> Self {
+        let mut fields = Fields { rows: result.rows, ..Fields::default() };
+        let mut room = FIELDS_BYTES_MAX - HEAD_BYTES;
+        let mut columns = Vec::new();
+        for name in result.fields.iter().take(FIELDS_COLUMNS_MAX) {
+            let cost = 1 + name.len();
+            let is_kept = name.len() <= FIELD_NAME_BYTES_MAX && cost <= room / 2 && {
+                !fields.columns.iter().any(|other| **other == **name)
+            };
+            columns.push(is_kept.then(|| count(fields.columns.len())));
+            if is_kept {
+                room -= cost;
+                fields.columns.push(name.as_str().into());
+            }
+        }
+        Self { fields, room, steps: FIELDS_STEPS_MAX, columns }
+    }
+
+    /// None where the result is read to the end, or as far as it is read.
+    fn row(&mut self, row: u8, reader: &mut Reader<'_>) -> Option<()> {
+        let Token::List(len) = reader.token().ok()? else { return None };
+        for at in 0..len {
+            self.step()?;
+            match self.columns.get(at).copied().flatten() {
+                Some(column) => self.value(row, Place { column, path: Vec::new() }, reader)?,
+                None => {
+                    reader.skip().ok()?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn step(&mut self) -> Option<()> {
+        self.steps = self.steps.checked_sub(1)?;
+        Some(())
+    }
+
+    /// The value at `place`, and what is inside it.
+    fn value(&mut self, row: u8, place: Place, reader: &mut Reader<'_>) -> Option<()> {
+        let mut ahead = reader.clone();
+        match ahead.token().ok()? {
+            Token::Map(pairs) if place.path.len() < FIELDS_DEPTH_MAX => {
+                self.pairs(row, &place, pairs, &mut ahead)?;
+                *reader = ahead;
+            }
+            Token::Struct { tag: tag::NODE, len: 4 } => {
+                ahead.skip().ok()?;
+                self.node(row, &place, &mut ahead)?;
+                ahead.skip().ok()?;
+                *reader = ahead;
+            }
+            token => {
+                if let Some(value) = scalar(token) {
+                    let place = self.taken(place, 2 + value.len())?;
+                    self.fields.scalars.push(Scalar { row, place, value });
+                }
+                reader.skip().ok()?;
+            }
+        }
+        Some(())
+    }
+
+    fn pairs(&mut self, row: u8, place: &Place, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
+        let from = (self.fields.scalars.len(), self.fields.nodes.len());
+        for _ in 0..pairs {
+            self.step()?;
+            let key = reader.key().ok()?;
+            let mut inside = place.clone();
+            inside.path.push(key.into());
+            // A map that names a key twice: the second is not taken for a part of the first.
+            if key.len() > FIELD_NAME_BYTES_MAX || self.has_inside(from, &inside) {
+                reader.skip().ok()?;
+            } else {
+                self.value(row, inside, reader)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Whether anything since `from` (scalars, nodes) is at a place or inside it.
+    fn has_inside(&self, from: (usize, usize), place: &Place) -> bool {
+        let is_inside = |at: u8| {
+            let found = self.fields.places.get(usize::from(at));
+            found.is_some_and(|found| found.column == place.column && found.path.starts_with(&place.path))
+        };
+        self.fields.scalars[from.0..].iter().any(|each| is_inside(each.place))
+            || self.fields.nodes[from.1..].iter().any(|each| is_inside(each.place))
+    }
+
+    /// Labels and properties of a node. What a node has inside a map of a map would be too deep.
+    fn node(&mut self, row: u8, place: &Place, reader: &mut Reader<'_>) -> Option<()> {
+        let Token::List(len) = reader.token().ok()? else { return None };
+        let mut labels: Vec<Box<str>> = Vec::new();
+        for _ in 0..len {
+            let label = reader.key().ok()?;
+            if labels.len() < FIELDS_LABELS_MAX && label.len() <= FIELD_NAME_BYTES_MAX {
+                labels.push(label.into());
+            }
+        }
+        if place.path.len() >= FIELDS_DEPTH_MAX {
+            reader.skip().ok()?;
+            return Some(());
+        }
+        let at = self.taken(place.clone(), 2 + texts_bytes(&labels))?;
+        self.fields.nodes.push(Node { row, place: at, labels });
+        let Token::Map(pairs) = reader.token().ok()? else { return None };
+        self.pairs(row, place, pairs, reader)
+    }
+
+    /// The number of a place, with room for `cost` bytes more; none where there is no room.
+    fn taken(&mut self, place: Place, cost: usize) -> Option<u8> {
+        let known = self.fields.places.iter().position(|each| *each == place);
+        let place_cost = if known.is_some() { 0 } else { 1 + texts_bytes(&place.path) };
+        let is_countable = known.is_some() || self.fields.places.len() < FIELDS_PLACES_MAX;
+        self.room = self.room.checked_sub(cost + place_cost).filter(|_| is_countable)?;
+        Some(count(known.unwrap_or_else(|| {
+            self.fields.places.push(place);
+            self.fields.places.len() - 1
+        })))
+    }
+}

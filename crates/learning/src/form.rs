@@ -1,0 +1,334 @@
+//! What may follow a query, as something that can be run: a statement with its parameters, or a statement and where
+//! each of its parameters comes from. Decides how it is written and what it becomes for a query at hand.
+//!
+//! It never decides whether that is worth a run, and never touches a statement's text: an id that stands in the text
+//! itself instead of in a parameter is not bound, so such successors are only ever learned as exact ones.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hopcache_core::key::{KeyHasher, PrincipalScope};
+use hopcache_core::limits::{
+    FIELDS_DEPTH_MAX, FIELDS_ROWS_MAX, FORM_BYTES_MAX, FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX,
+    LEARNED_PARAMS_BYTES_MAX, LEARNED_PARAMS_MAX,
+};
+use hopcache_packstream::{Value, decode, encode_canonical};
+
+use crate::cursor::{Cursor, put_text};
+use crate::fields::Fields;
+use crate::params::{Kind, Params, written};
+use crate::source::FormId;
+
+/// How a form is written; another way needs another number, and is not read.
+const FORM_VERSION: u8 = 1;
+
+/// Keyed digest of a database and of who asks there. It is part of a form's definition and so of its id: what one
+/// principal is learned from is another form for every other one, in the same words (I5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RealmTag(pub u64);
+
+impl RealmTag {
+    /// The tag of a database, named in any case, and of who asks.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope) -> Self {
+        Self(hasher.scoped_learning_tag(b"realm", database, scope, b""))
+    }
+}
+
+/// A successor that can be run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// This statement with these parameters.
+    Exact {
+        /// The statement, in its normal form.
+        statement: Box<str>,
+        /// One canonical PackStream map.
+        params: Vec<u8>,
+    },
+    /// This statement, each parameter from somewhere.
+    Template {
+        /// The statement, in its normal form.
+        statement: Box<str>,
+        /// One for each parameter of the statement, by its name.
+        bindings: BTreeMap<Box<str>, Binding>,
+    },
+}
+
+/// Where a parameter of the next query comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Binding {
+    /// A parameter of the query before.
+    Param {
+        /// Its name there.
+        name: Box<str>,
+        /// Type that it has to have.
+        kind: Kind,
+    },
+    /// A scalar of the result before.
+    Field {
+        /// Name of the column.
+        column: Box<str>,
+        /// Keys of maps or properties inside the column's value; empty for the value itself.
+        path: Vec<Box<str>>,
+        /// Of which rows.
+        rows: Rows,
+        /// Type that it has to have.
+        kind: Kind,
+    },
+    /// Always the same canonical PackStream value.
+    Constant(Vec<u8>),
+}
+
+/// Which rows of a result a field is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rows {
+    /// The first.
+    First,
+    /// Any of the first [`FIELDS_ROWS_MAX`]; all such fields of one form are of one row.
+    Each,
+}
+
+/// A form with the values of a query at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// One canonical PackStream map.
+    pub params: Vec<u8>,
+    /// Row that its fields of [`Rows::Each`] came from; zero where it has none.
+    pub row: u8,
+}
+
+impl Form {
+    /// An exact successor, if it is small enough to be learned.
+    #[must_use]
+    pub fn exact(statement: &str, params: &[u8]) -> Option<Self> {
+        let form = Self::Exact { statement: statement.into(), params: params.to_vec() };
+        form.define(RealmTag(0)).map(|_| form)
+    }
+
+    /// A template, if it is small enough to be learned.
+    #[must_use]
+    pub fn template(statement: &str, bindings: BTreeMap<Box<str>, Binding>) -> Option<Self> {
+        let form = Self::Template { statement: statement.into(), bindings };
+        form.define(RealmTag(0)).map(|_| form)
+    }
+
+    /// The id of this form in a realm; none where it is over a bound.
+    #[must_use]
+    pub fn id(&self, hasher: &KeyHasher, realm: RealmTag) -> Option<FormId> {
+        self.define(realm).map(|definition| FormId::of(hasher, &definition))
+    }
+
+    /// The statement that it runs.
+    #[must_use]
+    pub fn statement(&self) -> &str {
+        match self {
+            Self::Exact { statement, .. } | Self::Template { statement, .. } => statement,
+        }
+    }
+
+    /// Whether it stands for one query for each of the first rows.
+    #[must_use]
+    pub fn is_each(&self) -> bool {
+        let Self::Template { bindings, .. } = self else { return false };
+        bindings.values().any(|binding| matches!(binding, Binding::Field { rows: Rows::Each, .. }))
+    }
+
+    /// The same template for the first row only, where it is one for each: what is learned of both tells how likely
+    /// the first row is and how likely another.
+    #[must_use]
+    pub fn of_first_row(&self) -> Option<Self> {
+        let Self::Template { statement, bindings } = self else { return None };
+        let mut bindings = bindings.clone();
+        for binding in bindings.values_mut() {
+            if let Binding::Field { rows, .. } = binding {
+                *rows = Rows::First;
+            }
+        }
+        self.is_each().then(|| Self::Template { statement: statement.clone(), bindings })
+    }
+
+    /// What it becomes after a query with these parameters and this result: nothing where a value is missing or of
+    /// another type than the one it was learned with, one query for each row (and each only once) where it has
+    /// fields of [`Rows::Each`], else one. At most [`FIELDS_ROWS_MAX`], nearest row first.
+    #[must_use]
+    pub fn bind(&self, params: &[u8], fields: Option<&Fields>) -> Vec<Bound> {
+        let bindings = match self {
+            Self::Exact { params, .. } => return vec![Bound { params: params.clone(), row: 0 }],
+            Self::Template { bindings, .. } => bindings,
+        };
+        let before = Before { params: Params::read(params).unwrap_or_default(), fields };
+        let rows = if self.is_each() { FIELDS_ROWS_MAX } else { 1 };
+        let mut bound: Vec<Bound> = Vec::new();
+        for row in 0..rows {
+            let Some(params) = before.params_of(bindings, row) else { continue };
+            if !bound.iter().any(|other| other.params == params) {
+                bound.push(Bound { params, row });
+            }
+        }
+        bound
+    }
+}
+
+/// The query at hand.
+struct Before<'a> {
+    params: Params<'a>,
+    fields: Option<&'a Fields>,
+}
+
+impl Before<'_> {
+    fn params_of(&self, bindings: &BTreeMap<Box<str>, Binding>, row: u8) -> Option<Vec<u8>> {
+        let mut pairs = Vec::with_capacity(bindings.len());
+        for (name, binding) in bindings {
+            pairs.push((&**name, self.value(binding, row)?));
+        }
+        let params = written(pairs.into_iter());
+        (params.len() <= LEARNED_PARAMS_BYTES_MAX).then_some(params)
+    }
+
+    fn value<'a>(&'a self, binding: &'a Binding, row: u8) -> Option<&'a [u8]> {
+        let (value, wanted) = match binding {
+            Binding::Constant(value) => return Some(value),
+            Binding::Param { name, kind } => (self.params.get(name)?, *kind),
+            Binding::Field { column, path, rows, kind } => {
+                let row = if *rows == Rows::First { 0 } else { row };
+                (self.fields?.value(row, column, path)?, *kind)
+            }
+        };
+        (Kind::of(value) == Some(wanted)).then_some(value)
+    }
+}
+
+impl Form {
+    /// The canonical bytes of this form in a realm: what is sent, and what its id is the digest of. None where it is
+    /// over a bound.
+    ///
+    /// Realm in eight bytes, version, kind (0 exact, 1 template), length of the statement in two bytes, statement; then, of an exact one,
+    /// the parameters to the end; of a template, the number of bindings in one byte and each binding: its name
+    /// behind its length, 0 with type and name of a parameter, or 1 (first row) or 2 (each) with type, column, number
+    /// of keys and keys, or 3 with the value behind its length in two bytes. Numbers big endian.
+    #[must_use]
+    pub fn define(&self, realm: RealmTag) -> Option<Vec<u8>> {
+        let statement = self.statement();
+        let len = u16::try_from(statement.len()).ok()?;
+        if statement.len() > FORM_STATEMENT_BYTES_MAX {
+            return None;
+        }
+        let is_template = matches!(self, Self::Template { .. });
+        let mut out = realm.0.to_be_bytes().to_vec();
+        out.extend_from_slice(&[FORM_VERSION, u8::from(is_template)]);
+        out.extend_from_slice(&len.to_be_bytes());
+        out.extend_from_slice(statement.as_bytes());
+        match self {
+            Self::Exact { params, .. } => {
+                canonical(params).filter(|value| matches!(value, Value::Map(_)))?;
+                out.extend_from_slice(params);
+            }
+            Self::Template { bindings, .. } => {
+                out.push(u8::try_from(bindings.len()).ok().filter(|_| bindings.len() <= LEARNED_PARAMS_MAX)?);
+                for (name, binding) in bindings {
+                    put_text(&mut out, name).then_some(())?;
+                    binding.encode(&mut out)?;
+                }
+            }
+        }
+        (out.len() <= FORM_BYTES_MAX).then_some(out)
+    }
+
+    /// Reads [`Form::define`]. Total: any bytes are one form of one realm, whose bytes they are, or none. Whoever
+    /// runs it for a query looks first whether the query is of this realm.
+    #[must_use]
+    pub fn of_definition(bytes: &[u8]) -> Option<(RealmTag, Self)> {
+        let mut cursor = Cursor(bytes);
+        let realm = RealmTag(cursor.long()?);
+        if bytes.len() > FORM_BYTES_MAX || cursor.byte()? != FORM_VERSION {
+            return None;
+        }
+        let kind = cursor.byte()?;
+        let len = usize::from(cursor.short()?);
+        let statement: Box<str> = std::str::from_utf8(cursor.slice(len)?).ok()?.into();
+        let form = match kind {
+            0 => Self::Exact { statement, params: std::mem::take(&mut cursor.0).to_vec() },
+            1 => Self::Template { statement, bindings: bindings(&mut cursor)? },
+            _ => return None,
+        };
+        // One way to write each: a second one would be a second id of the same form.
+        (cursor.0.is_empty() && form.define(realm).as_deref() == Some(bytes)).then_some((realm, form))
+    }
+}
+
+fn bindings(cursor: &mut Cursor<'_>) -> Option<BTreeMap<Box<str>, Binding>> {
+    let mut bindings = BTreeMap::new();
+    for _ in 0..cursor.byte()? {
+        let name = cursor.text(usize::MAX)?.into();
+        bindings.insert(name, Binding::decode(cursor)?);
+    }
+    Some(bindings)
+}
+
+/// The value, where these are the canonical bytes of one.
+fn canonical(packed: &[u8]) -> Option<Value> {
+    decode(packed).ok().filter(|value| encode_canonical(value) == packed)
+}
+
+impl Binding {
+    fn encode(&self, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Param { name, kind } => {
+                out.extend_from_slice(&[0, kind.code()]);
+                put_text(out, name).then_some(())
+            }
+            Self::Field { column, path, rows, kind } => {
+                let depth = u8::try_from(path.len()).ok().filter(|_| path.len() <= FIELDS_DEPTH_MAX)?;
+                out.extend_from_slice(&[if *rows == Rows::First { 1 } else { 2 }, kind.code()]);
+                put_text(out, column).then_some(())?;
+                out.push(depth);
+                path.iter().all(|key| put_text(out, key)).then_some(())
+            }
+            Self::Constant(value) => {
+                canonical(value).filter(|_| value.len() <= FORM_CONSTANT_BYTES_MAX)?;
+                out.push(3);
+                out.extend_from_slice(&u16::try_from(value.len()).ok()?.to_be_bytes());
+                out.extend_from_slice(value);
+                Some(())
+            }
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Option<Self> {
+        match cursor.byte()? {
+            0 => {
+                let kind = Kind::of_code(cursor.byte()?)?;
+                Some(Self::Param { name: cursor.text(usize::MAX)?.into(), kind })
+            }
+            rows @ (1 | 2) => {
+                let rows = if rows == 1 { Rows::First } else { Rows::Each };
+                let kind = Kind::of_code(cursor.byte()?)?;
+                let column = cursor.text(usize::MAX)?.into();
+                let depth = cursor.byte()?;
+                let path =
+                    (0..depth).map(|_| cursor.text(usize::MAX).map(Into::into)).collect::<Option<_>>()?;
+                Some(Self::Field { column, path, rows, kind })
+            }
+            3 => {
+                let len = usize::from(cursor.short()?);
+                Some(Self::Constant(cursor.slice(len)?.to_vec()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// For people: `$id`, `friend.id of each row`, `a constant`. Shows no value.
+impl fmt::Display for Binding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Param { name, .. } => write!(out, "${name}"),
+            Self::Field { column, path, rows, .. } => {
+                write!(out, "{column}")?;
+                path.iter().try_for_each(|key| write!(out, ".{key}"))?;
+                out.write_str(if *rows == Rows::First { " of the first row" } else { " of each row" })
+            }
+            Self::Constant(_) => out.write_str("a constant"),
+        }
+    }
+}

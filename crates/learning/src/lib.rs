@@ -1,0 +1,48 @@
+//! What follows what: learned from every session, shared by every node (DESIGN "Prefetch", THEORY "Learning and
+//! prefetch").
+//!
+//! This crate decides which sessions' steps count, how counts are kept, merged, aged, bounded and told, what a form
+//! means, what a candidate is worth, and what the budget allows. It never launches a prefetch and never sends a
+//! message: the engine does.
+//!
+//! Everything here is a function of its arguments, as in core. There is no clock (times come in), no dice, no socket,
+//! no file, no task, no map of random order: `clippy.toml` beside this crate's manifest refuses them. The bounds are
+//! in `hopcache_core::limits`.
+//!
+//! Words. A *source* is what was asked before: a pattern, or one exact query. A *form* is a runnable next query: exact,
+//! or a template with bindings. A *slot* holds the absolute counts that one life of one node (an *origin tag* and its
+//! incarnation) has counted of one source and form in one *epoch*. A *row* is all slots of one source and form; the
+//! row of [`FormId::ANY`] counts the source itself. A *piece* is what gossip carries of them, a *page* what an answer
+//! to a pull carries.
+
+pub mod budget;
+mod cursor;
+mod definitions;
+mod delta;
+mod epochs;
+pub mod evidence;
+pub mod expansion;
+pub mod fields;
+pub mod form;
+pub mod gain;
+mod pages;
+mod params;
+pub mod precision;
+mod pull;
+pub mod sessions;
+mod slots;
+mod source;
+mod space_saving;
+mod successors;
+pub mod tellers;
+pub mod templates;
+mod wire;
+
+pub use delta::{Definition, Lesson, LessonError};
+pub use pages::PullPages;
+pub use params::Kind;
+pub use pull::Digest;
+pub use slots::{Decayed, Tally};
+pub use source::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
+pub use space_saving::{Offered, SpaceSaving};
+pub use successors::{Bounds, Merged, MostSeen, Prediction, SeenSlice, Sizes, SourceView, Successors, Sum};

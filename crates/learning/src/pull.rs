@@ -1,0 +1,216 @@
+//! Digests: what a node has, summed up, so that another one can answer with what differs.
+//!
+//! Sources are divided into ranges by the first bits of their tags, patterns and exact queries apart. A digest has the
+//! sum of the slots in each range, from where the last page ended on, and the definitions that are missing. Whoever
+//! answers sends all slots of the ranges whose sums differ. Decides what a digest is; never what is in an answer.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use hopcache_core::limits::{PULL_BUCKETS_MAX, PULL_DIGEST_BYTES_MAX, PULL_WANTS_MAX};
+
+use crate::definitions::Name;
+use crate::delta::{put_source, read_source};
+use crate::wire::{Reader, put_number, put_tag};
+use crate::{FormId, PatternTag, QueryTag, SourceId};
+
+/// Version of what is written here.
+const VERSION: u8 = 1;
+/// A range has so many sources on average, until there are too many ranges.
+const SOURCES_PER_BUCKET: usize = 4;
+/// Fewest bits that tell ranges apart, so that shifting by the others is always defined.
+const BITS_MIN: u32 = 1;
+
+/// Bits that tell the finest ranges apart.
+const BITS_MAX: u32 = PULL_BUCKETS_MAX.ilog2();
+const _: () = assert!(1 << BITS_MAX == PULL_BUCKETS_MAX);
+
+/// The sums of the finest ranges, kept up to date source by source, and the sources whose slots have changed since: they are
+/// summed up again a bounded number at a time, so that no answer takes long. Until then their ranges are taken to differ
+/// from others', which costs some slots that are sent though they are known.
+#[derive(Debug)]
+pub(super) struct Prints {
+    /// Patterns', then queries'.
+    sums: Vec<u64>,
+    stale: BTreeSet<SourceId>,
+    /// How many of them are in each range.
+    stale_in: Vec<u32>,
+}
+
+impl Prints {
+    pub(super) fn new() -> Self {
+        let ranges = 2 * PULL_BUCKETS_MAX;
+        Self { sums: vec![0; ranges], stale: BTreeSet::new(), stale_in: vec![0; ranges] }
+    }
+
+    fn range_of(source: SourceId) -> usize {
+        let range = (source.tag() >> (64 - BITS_MAX)) as usize;
+        if source.is_pattern() { range } else { range + PULL_BUCKETS_MAX }
+    }
+
+    fn sum(&mut self, source: SourceId) -> Option<&mut u64> {
+        self.sums.get_mut(Self::range_of(source))
+    }
+
+    /// A source that is new, or is not in its sum any more.
+    pub(super) fn is_stale(&mut self, source: SourceId) {
+        if self.stale.insert(source)
+            && let Some(count) = self.stale_in.get_mut(Self::range_of(source))
+        {
+            *count += 1;
+        }
+    }
+
+    /// The next source that is to be summed up.
+    pub(super) fn next_stale(&mut self) -> Option<SourceId> {
+        let source = self.stale.first().copied()?;
+        self.was_stale(source);
+        Some(source)
+    }
+
+    fn was_stale(&mut self, source: SourceId) {
+        if self.stale.remove(&source)
+            && let Some(count) = self.stale_in.get_mut(Self::range_of(source))
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// A source's slots are about to change, or have; `print` is what is in the sum of it.
+    pub(super) fn changed(&mut self, source: SourceId, print: &mut Option<u64>) {
+        if let Some(print) = print.take() {
+            self.take(source, print);
+            self.is_stale(source);
+        }
+    }
+
+    /// A source is gone.
+    pub(super) fn gone(&mut self, source: SourceId, print: Option<u64>) {
+        match print {
+            Some(print) => self.take(source, print),
+            None => self.was_stale(source),
+        }
+    }
+
+    pub(super) fn add(&mut self, source: SourceId, print: u64) {
+        if let Some(sum) = self.sum(source) {
+            *sum = sum.wrapping_add(print);
+        }
+    }
+
+    fn take(&mut self, source: SourceId, print: u64) {
+        if let Some(sum) = self.sum(source) {
+            *sum = sum.wrapping_sub(print);
+        }
+    }
+}
+
+/// What a node knows, summed up by ranges of sources, and the definitions that it lacks. Opaque to the caller: made by
+/// `Successors::digest`, sent as bytes, answered by `Successors::answer_pull`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    /// Where the last page ended: what is before was compared.
+    pub(super) from: Option<SourceId>,
+    /// How many bits of a tag tell ranges apart.
+    bits: u32,
+    /// Patterns' sums, then queries'.
+    sums: Vec<u64>,
+    pub(super) wants: Vec<Name>,
+}
+
+impl Digest {
+    /// An empty one with ranges for so many sources of a kind.
+    pub(super) fn sized(sources: usize) -> Self {
+        let buckets = (sources / SOURCES_PER_BUCKET).next_power_of_two().min(PULL_BUCKETS_MAX);
+        Self::with_bits(buckets.trailing_zeros().max(BITS_MIN))
+    }
+
+    fn with_bits(bits: u32) -> Self {
+        Self { from: None, bits, sums: vec![0; 2 << bits], wants: Vec::new() }
+    }
+
+    /// An empty one with the same ranges.
+    pub(super) fn like(&self) -> Self {
+        Self::with_bits(self.bits)
+    }
+
+    /// Takes over the sums of the finest ranges.
+    pub(super) fn sum_up(&mut self, prints: &Prints) {
+        let finer = BITS_MAX - self.bits;
+        self.sums.fill(0);
+        for (range, sum) in prints.sums.iter().enumerate() {
+            if let Some(mine) = self.sums.get_mut(range >> finer) {
+                *mine = mine.wrapping_add(*sum);
+            }
+        }
+    }
+
+    /// The sources of each range in which `other`, with the same ranges, may have something else, in their order.
+    pub(super) fn differing<'a>(
+        &'a self,
+        other: &'a Self,
+        prints: &Prints,
+    ) -> impl Iterator<Item = RangeInclusive<SourceId>> + 'a {
+        let mut are_stale = vec![false; self.sums.len()];
+        for (range, _) in prints.stale_in.iter().enumerate().filter(|(_, count)| **count > 0) {
+            if let Some(is_stale) = are_stale.get_mut(range >> (BITS_MAX - self.bits)) {
+                *is_stale = true;
+            }
+        }
+        let sums = self.sums.iter().zip(&other.sums).zip(are_stale).enumerate();
+        sums.filter(|(_, ((mine, theirs), is_stale))| mine != theirs || *is_stale).map(|(range, _)| {
+            let first = ((range % (1 << self.bits)) as u64) << (64 - self.bits);
+            let last = first | (u64::MAX >> self.bits);
+            if range < 1 << self.bits {
+                SourceId::Pattern(PatternTag(first))..=SourceId::Pattern(PatternTag(last))
+            } else {
+                SourceId::Query(QueryTag(first))..=SourceId::Query(QueryTag(last))
+            }
+        })
+    }
+
+    /// As bytes, at most [`PULL_DIGEST_BYTES_MAX`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        put_source(&mut out, self.from);
+        put_number(&mut out, u64::from(self.bits));
+        self.sums.iter().for_each(|sum| put_tag(&mut out, *sum));
+        for want in &self.wants {
+            let (kind, tag) = match want {
+                Name::Form(id) => (0, id.0),
+                Name::Pattern(tag) => (1, tag.0),
+            };
+            out.push(kind);
+            put_tag(&mut out, tag);
+        }
+        out
+    }
+
+    /// Reads [`Self::encode`]; `None` for anything else, another version's as well.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > PULL_DIGEST_BYTES_MAX {
+            return None;
+        }
+        let mut from = Reader(bytes);
+        from.byte().filter(|version| *version == VERSION)?;
+        let after = read_source(&mut from)?;
+        let bits = from.up_to(BITS_MAX as usize)? as u32;
+        if bits < BITS_MIN {
+            return None;
+        }
+        let sums = (0..2_usize << bits).map(|_| from.tag()).collect::<Option<Vec<_>>>()?;
+        let mut wants = Vec::new();
+        while !from.is_empty() {
+            let kind = from.byte()?;
+            let tag = from.tag()?;
+            wants.push(match kind {
+                0 => Name::Form(FormId(tag)),
+                1 => Name::Pattern(PatternTag(tag)),
+                _ => return None,
+            });
+        }
+        (wants.len() <= PULL_WANTS_MAX).then_some(Self { from: after, bits, sums, wants })
+    }
+}

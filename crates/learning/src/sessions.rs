@@ -1,0 +1,331 @@
+//! The last queries of each session, in the order in which they began, and what followed what.
+//!
+//! Decides which steps there were: `next` follows what had ended when it began, within a time window; of two that ran
+//! at the same time neither follows the other. An observation is held for a moment, since the entry nodes of one session
+//! tell of it at different times, and becomes `next` once. It never decides what a step teaches.
+//!
+//! Two requests through one node are told apart exactly, by that node's own clock. Of two nodes the times agree to a
+//! skew of [`SESSION_SKEW_MS`] at the most (`tellers`), and an edge needs both of
+//!
+//! - `next.began ≥ before.ended − skew`: what overlaps by more than twice the skew is no step, however late it is told;
+//! - `next.began > before.began + skew`: what was sent at once is no step in either order, however soon it was answered.
+//!
+//! What did follow is a step if it began more than twice the skew after the other began. Requests sent apart that overlap by
+//! less than twice the skew may be counted or not: that is chance, and what comes by chance has no probability to speak of.
+//!
+//! Bounded: sessions (the least recently heard of gives way), what waits in each and altogether, bytes, idle life.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::limits::{
+    SESSION_BEFORE_MAX, SESSION_IDLE_MS, SESSION_SETTLE_MS, SESSION_SKEW_MS, SESSION_WAITING_MAX,
+    SESSION_WINDOW_MS, SESSIONS_BYTES_MAX, SESSIONS_MAX, SESSIONS_WAITING_MAX,
+};
+use hopcache_core::time::{Millis, MonoTime};
+
+use crate::tellers::Teller;
+
+/// Keyed digest of a session's id with database and principal: sessions never cross either (I5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(pub [u8; 32]);
+
+impl SessionKey {
+    /// The key of the session that its client calls `id`.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, id: &[u8]) -> Self {
+        Self(hasher.session_digest(database, scope, id))
+    }
+
+    /// Where it stands on the ring: the owner of this key is the session's.
+    #[must_use]
+    pub fn on_ring(&self) -> QueryKey {
+        QueryKey(self.0)
+    }
+}
+
+/// An observed query, its times by the clock of who keeps the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen<Q> {
+    /// Which query.
+    pub key: QueryKey,
+    /// When its request arrived.
+    pub began: MonoTime,
+    /// When it was answered.
+    pub ended: MonoTime,
+    /// The node that it came to.
+    pub teller: Teller,
+    /// When it came, by that node's clock.
+    pub began_there: MonoTime,
+    /// Bytes that `query` keeps alive.
+    pub weight_bytes: usize,
+    /// What is known of it.
+    pub query: Q,
+}
+
+/// A settled observation and what it may follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step<Q> {
+    /// In which session.
+    pub session: SessionKey,
+    /// At most [`SESSION_BEFORE_MAX`] that had ended when `next` began, the one that began last first.
+    pub before: Vec<Seen<Q>>,
+    /// The query that followed.
+    pub next: Seen<Q>,
+}
+
+/// What became of an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observed {
+    /// It waits to settle.
+    Taken,
+    /// The same query of the same session, that came to the same node at the same time, is here already.
+    Repeated,
+    /// It began before all that is remembered of its session, which is as much as is kept. What it followed is
+    /// forgotten, and so is whether it was here before.
+    Late,
+    /// Too many wait, in its session or altogether, or it is larger than all that may be kept. Nothing is learned of it.
+    Full,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionBounds {
+    /// Sessions.
+    pub sessions: usize,
+    /// Bytes of all queries.
+    pub bytes: usize,
+    /// Observations that wait in all sessions.
+    pub waiting: usize,
+}
+
+impl Default for SessionBounds {
+    fn default() -> Self {
+        Self { sessions: SESSIONS_MAX, bytes: SESSIONS_BYTES_MAX, waiting: SESSIONS_WAITING_MAX }
+    }
+}
+
+/// The sessions that one node keeps.
+#[derive(Debug)]
+pub struct Sessions<Q> {
+    bounds: SessionBounds,
+    sessions: BTreeMap<SessionKey, Session<Q>>,
+    /// By when each was last heard of.
+    by_use: BTreeSet<(MonoTime, SessionKey)>,
+    /// By when something that waits in each is due.
+    by_due: BTreeSet<(MonoTime, SessionKey)>,
+    waiting: usize,
+    bytes: usize,
+    dropped: u64,
+    /// The latest time heard: it does not go back.
+    now: MonoTime,
+}
+
+#[derive(Debug)]
+struct Session<Q> {
+    heard: MonoTime,
+    /// Sorted by when they began; at most [`SESSION_BEFORE_MAX`].
+    settled: Vec<Seen<Q>>,
+    /// With when each is due, which is the order in which they came.
+    waiting: Vec<(MonoTime, Seen<Q>)>,
+}
+
+impl<Q> Seen<Q> {
+    /// Of one node and its own clock: the same request, however often it is told of.
+    fn is_same(&self, other: &Self) -> bool {
+        (self.teller, self.began_there, self.key) == (other.teller, other.began_there, other.key)
+    }
+
+    /// The order in which the observations of a session began.
+    fn place(&self) -> (MonoTime, QueryKey) {
+        (self.began, self.key)
+    }
+
+    fn end(&self) -> MonoTime {
+        self.ended.max(self.began)
+    }
+
+    /// Whether this had ended when `next` began, not too long before. Of two that began in the same instant nobody
+    /// knows which was first, even if they took no time. See the top of this file.
+    fn is_before(&self, next: &Self) -> bool {
+        let (began, ended, next_began, skew) = if self.teller == next.teller {
+            let took_us = self.end().0 - self.began.0;
+            let ended_there = MonoTime(self.began_there.0.saturating_add(took_us));
+            (self.began_there, ended_there, next.began_there, Millis::ZERO)
+        } else {
+            (self.began, self.end(), next.began, Millis(SESSION_SKEW_MS))
+        };
+        began + skew < next_began
+            && ended <= next_began + skew
+            && next_began.since(ended) <= Millis(SESSION_WINDOW_MS)
+    }
+}
+
+impl<Q: Clone> Session<Q> {
+    fn all(&self) -> impl Iterator<Item = &Seen<Q>> {
+        self.settled.iter().chain(self.waiting.iter().map(|(_, seen)| seen))
+    }
+
+    fn bytes(&self) -> usize {
+        self.all().map(|seen| seen.weight_bytes).sum()
+    }
+
+    fn refuses(&self, seen: &Seen<Q>) -> Option<Observed> {
+        if self.all().any(|other| other.is_same(seen)) {
+            return Some(Observed::Repeated);
+        }
+        let is_full = self.settled.len() >= SESSION_BEFORE_MAX;
+        if is_full && self.settled.first().is_some_and(|oldest| seen.place() < oldest.place()) {
+            return Some(Observed::Late);
+        }
+        (self.waiting.len() >= SESSION_WAITING_MAX).then_some(Observed::Full)
+    }
+
+    fn before(&self, next: &Seen<Q>) -> Vec<Seen<Q>> {
+        let mut before: Vec<&Seen<Q>> = self.all().filter(|seen| seen.is_before(next)).collect();
+        before.sort_by_key(|seen| std::cmp::Reverse(seen.place()));
+        before.into_iter().take(SESSION_BEFORE_MAX).cloned().collect()
+    }
+
+    /// The steps to all that is due, in the order in which they began. What settles together sees each other,
+    /// whichever came first, and only then are the oldest forgotten.
+    fn settle(&mut self, session: SessionKey, now: MonoTime) -> Vec<Step<Q>> {
+        let due = self.waiting.iter().filter(|(due, _)| *due <= now);
+        let mut steps: Vec<Step<Q>> =
+            due.map(|(_, next)| Step { session, before: self.before(next), next: next.clone() }).collect();
+        steps.sort_by_key(|step| step.next.place());
+        self.waiting.retain(|(due, _)| *due > now);
+        self.settled.extend(steps.iter().map(|step| step.next.clone()));
+        self.settled.sort_by_key(Seen::place);
+        let forgotten = self.settled.len().saturating_sub(SESSION_BEFORE_MAX);
+        self.settled.drain(..forgotten);
+        steps
+    }
+}
+
+impl<Q: Clone> Sessions<Q> {
+    /// None yet.
+    #[must_use]
+    pub fn new(bounds: SessionBounds) -> Self {
+        Self {
+            bounds,
+            sessions: BTreeMap::new(),
+            by_use: BTreeSet::new(),
+            by_due: BTreeSet::new(),
+            waiting: 0,
+            bytes: 0,
+            dropped: 0,
+            now: MonoTime::default(),
+        }
+    }
+
+    /// Takes in what was observed at `now`. A session that was not heard of for longer than any other gives way to a
+    /// new one, and to bytes that have no room.
+    pub fn observe(&mut self, session: SessionKey, seen: Seen<Q>, now: MonoTime) -> Observed {
+        self.now = self.now.max(now);
+        if let Some(refused) = self.sessions.get(&session).and_then(|known| known.refuses(&seen)) {
+            return refused;
+        }
+        if self.waiting >= self.bounds.waiting || !self.has_room(session, seen.weight_bytes) {
+            return Observed::Full;
+        }
+        let due = self.now + Millis(SESSION_SETTLE_MS);
+        let new = || Session { heard: self.now, settled: Vec::new(), waiting: Vec::new() };
+        let known = self.sessions.entry(session).or_insert_with(new);
+        self.by_use.remove(&(known.heard, session));
+        known.heard = self.now;
+        self.by_use.insert((self.now, session));
+        self.by_due.insert((due, session));
+        self.waiting += 1;
+        self.bytes += seen.weight_bytes;
+        known.waiting.push((due, seen));
+        Observed::Taken
+    }
+
+    /// Forgets others until there is room for so many bytes of `session`; false where that is not enough.
+    fn has_room(&mut self, session: SessionKey, bytes: usize) -> bool {
+        let known = self.sessions.get(&session);
+        let own_bytes = known.map_or(0, Session::bytes);
+        let is_new = known.is_none();
+        if self.bounds.sessions == 0 || own_bytes.saturating_add(bytes) > self.bounds.bytes {
+            return false;
+        }
+        loop {
+            let has_place = !is_new || self.sessions.len() < self.bounds.sessions;
+            if has_place && self.bytes.saturating_add(bytes) <= self.bounds.bytes {
+                return true;
+            }
+            let mut oldest = self.by_use.iter().map(|(_, other)| *other);
+            let Some(other) = oldest.find(|other| *other != session) else { return false };
+            self.forget(other);
+        }
+    }
+
+    fn forget(&mut self, session: SessionKey) {
+        let Some(known) = self.sessions.remove(&session) else { return };
+        self.by_use.remove(&(known.heard, session));
+        for (due, _) in &known.waiting {
+            self.by_due.remove(&(*due, session));
+        }
+        self.waiting -= known.waiting.len();
+        self.bytes -= known.bytes();
+        self.dropped += known.waiting.len() as u64;
+    }
+
+    /// The steps to what has waited for long enough, session by session, and forgets sessions that are idle.
+    pub fn settle(&mut self, now: MonoTime) -> Vec<Step<Q>> {
+        self.now = self.now.max(now);
+        let mut due = BTreeSet::new();
+        while let Some((_, session)) = self.by_due.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.by_due.pop_first();
+            due.insert(session);
+        }
+        let mut steps = Vec::new();
+        for session in due {
+            let Some(known) = self.sessions.get_mut(&session) else { continue };
+            let bytes = known.bytes();
+            let settled = known.settle(session, self.now);
+            self.bytes -= bytes - known.bytes();
+            self.waiting -= settled.len();
+            steps.extend(settled);
+        }
+        let now = self.now;
+        let is_idle = |heard: MonoTime| heard + Millis(SESSION_IDLE_MS) <= now;
+        while let Some((_, session)) = self.by_use.first().copied().filter(|(heard, _)| is_idle(*heard)) {
+            self.forget(session);
+        }
+        steps
+    }
+
+    /// When [`Sessions::settle`] has something to do next.
+    #[must_use]
+    pub fn due(&self) -> Option<MonoTime> {
+        let idle = self.by_use.first().map(|(heard, _)| *heard + Millis(SESSION_IDLE_MS));
+        let settles = self.by_due.first().map(|(due, _)| *due);
+        settles.into_iter().chain(idle).min()
+    }
+
+    /// Sessions that are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Bytes of all queries that are remembered.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Observations that were taken and forgotten before they settled, since other sessions needed their room.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

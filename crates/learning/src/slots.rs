@@ -1,0 +1,163 @@
+//! Counts and how they add up: slots of absolute counts, rows of slots.
+//!
+//! Decides how two counts of one slot merge (the larger one stands, since both are absolute) and how much a slot is
+//! worth at its age. Never decides which slots are kept.
+
+use hopcache_core::limits::SLOT_COUNT_MAX;
+use hopcache_core::time::MonoTime;
+
+use crate::FormId;
+use crate::epochs::{LifeId, Lives};
+
+/// What one life of one node has counted of a source and form in one epoch. Absolute, so that hearing it twice, late
+/// or not at all changes nothing in the end (THEORY: never gossip increments).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tally {
+    /// How often the form followed the source; in the row of `FormId::ANY`, how often the source was seen.
+    pub seen: u32,
+    /// How many prefetches of it were launched and have ended.
+    pub launched: u32,
+    /// How many of those were used, late ones included.
+    pub used: u32,
+}
+
+impl Tally {
+    /// The larger one of each count: both are absolute counts of one slot, so the larger one is the later one.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            seen: self.seen.max(other.seen),
+            launched: self.launched.max(other.launched),
+            used: self.used.max(other.used),
+        }
+    }
+
+    /// Whether a node can have counted that much in one epoch.
+    #[must_use]
+    pub const fn is_possible(self) -> bool {
+        self.seen <= SLOT_COUNT_MAX && self.launched <= SLOT_COUNT_MAX && self.used <= SLOT_COUNT_MAX
+    }
+
+    /// Counts one more; what cannot be is not counted.
+    pub(super) fn add(&mut self, event: Event) {
+        let count = match event {
+            Event::Seen => &mut self.seen,
+            Event::Launched => &mut self.launched,
+            Event::Used => &mut self.used,
+        };
+        *count = count.saturating_add(1).min(SLOT_COUNT_MAX);
+    }
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    Seen,
+    Launched,
+    Used,
+}
+
+/// Tallies of several nodes and epochs, each halved with every epoch of its age.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Decayed {
+    /// See [`Tally::seen`].
+    pub seen: f64,
+    /// See [`Tally::launched`].
+    pub launched: f64,
+    /// See [`Tally::used`].
+    pub used: f64,
+}
+
+impl Decayed {
+    /// Adds `tally` as it counts at `age` epochs: each epoch halves it.
+    pub(super) fn add(&mut self, tally: Tally, age: u32) {
+        let weight = weight(age);
+        self.seen += weight * f64::from(tally.seen);
+        self.launched += weight * f64::from(tally.launched);
+        self.used += weight * f64::from(tally.used);
+    }
+
+    /// Adds another sum.
+    pub(super) fn join(&mut self, other: Self) {
+        self.seen += other.seen;
+        self.launched += other.launched;
+        self.used += other.used;
+    }
+}
+
+/// 2^−age.
+pub(super) fn weight(age: u32) -> f64 {
+    f64::exp2(-f64::from(age))
+}
+
+/// A slot without the source and form of its row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) life: LifeId,
+    pub(super) epoch: u32,
+    pub(super) tally: Tally,
+    /// Counted by this node and not told yet.
+    pub(super) untold: bool,
+    /// What was told, for the bug of telling increments.
+    #[cfg(hopcache_seeded)]
+    pub(super) told: Tally,
+}
+
+impl Slot {
+    pub(super) fn new(life: LifeId, epoch: u32, tally: Tally) -> Self {
+        Self {
+            life,
+            epoch,
+            tally,
+            untold: false,
+            #[cfg(hopcache_seeded)]
+            told: Tally::default(),
+        }
+    }
+}
+
+/// All slots of one source and form.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) form: FormId,
+    /// What it counts for when something has to give way: seen so far, each sighting weighed by when it was
+    /// (`Table::amount`), with what the row that it took the place of had.
+    pub(super) rank: f64,
+    /// The probability that was last told.
+    pub(super) told_p: f32,
+    /// Whether this node itself has counted in it.
+    pub(super) is_own: bool,
+    pub(super) slots: Vec<Slot>,
+}
+
+impl Row {
+    pub(super) const fn new(form: FormId) -> Self {
+        Self { form, rank: 0.0, told_p: 0.0, is_own: false, slots: Vec::new() }
+    }
+
+    pub(super) fn slot_mut(&mut self, life: LifeId, epoch: u32) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.life == life && slot.epoch == epoch)
+    }
+
+    pub(super) fn has_untold(&self) -> bool {
+        self.slots.iter().any(|slot| slot.untold)
+    }
+
+    /// The slots that still count, with their ages.
+    pub(super) fn live<'a>(
+        &'a self,
+        lives: &'a Lives,
+        now: MonoTime,
+    ) -> impl Iterator<Item = (&'a Slot, u32)> {
+        self.slots.iter().filter_map(move |slot| Some((slot, lives.age(slot.life, slot.epoch, now)?)))
+    }
+
+    /// What the row is worth now.
+    pub(super) fn value(&self, lives: &Lives, now: MonoTime) -> Decayed {
+        let mut value = Decayed::default();
+        for (slot, age) in self.live(lives, now) {
+            value.add(slot.tally, age);
+        }
+        value
+    }
+}

@@ -1,0 +1,95 @@
+//! Names of what is learned: keyed 64-bit digests, the same on every node of a cluster.
+//!
+//! Decides what goes into each digest. A pattern's and a query's include the database and who asks, so that nothing
+//! learned from one principal is found by another (I5). Never turns a digest back into a text.
+
+use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::node::NodeName;
+
+/// A pattern in a database, as a principal asks it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PatternTag(pub u64);
+
+/// One exact query: text, parameters, database and principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryTag(pub u64);
+
+/// A runnable next query, by the bytes that define it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FormId(pub u64);
+
+/// A node, by the digest of its name: what slots are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OriginTag(pub u64);
+
+/// What was asked before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceId {
+    /// A pattern: the source of templates.
+    Pattern(PatternTag),
+    /// An exact query: the source of exact successors.
+    Query(QueryTag),
+}
+
+impl PatternTag {
+    /// The tag of a pattern's text.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, pattern: &str) -> Self {
+        Self(hasher.scoped_learning_tag(b"pattern", database, scope, pattern.as_bytes()))
+    }
+}
+
+impl QueryTag {
+    /// The tag of a query; its key has database, principal, text and parameters in it.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, key: &QueryKey) -> Self {
+        Self(hasher.learning_tag(b"query", [&key.0, b"", b""]))
+    }
+}
+
+impl FormId {
+    /// Stands for whatever follows: the row that counts how often its source was seen at all.
+    pub const ANY: Self = Self(0);
+
+    /// The id of the form that `definition` defines. Whoever writes definitions puts database and principal in.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, definition: &[u8]) -> Self {
+        Self(hasher.learning_tag(b"form", [definition, b"", b""]).max(1))
+    }
+}
+
+impl OriginTag {
+    /// The tag of a node's name.
+    #[must_use]
+    pub fn of(hasher: &KeyHasher, node: &NodeName) -> Self {
+        Self(hasher.learning_tag(b"origin", [node.as_str().as_bytes(), b"", b""]))
+    }
+}
+
+impl SourceId {
+    /// Whether it is a pattern.
+    #[must_use]
+    pub const fn is_pattern(self) -> bool {
+        matches!(self, Self::Pattern(_))
+    }
+
+    /// Its digest, whatever it is of.
+    #[must_use]
+    pub const fn tag(self) -> u64 {
+        match self {
+            Self::Pattern(PatternTag(tag)) | Self::Query(QueryTag(tag)) => tag,
+        }
+    }
+}
+
+impl From<PatternTag> for SourceId {
+    fn from(tag: PatternTag) -> Self {
+        Self::Pattern(tag)
+    }
+}
+
+impl From<QueryTag> for SourceId {
+    fn from(tag: QueryTag) -> Self {
+        Self::Query(tag)
+    }
+}

@@ -1,0 +1,230 @@
+//! What others said, taken in: slots by maximum, definitions after their check.
+//!
+//! Decides what of a lesson is news and what is refused, and why. A lesson's order does not matter, nor how often it
+//! comes.
+
+use hopcache_core::limits::{PULL_DEFINED_MANY, PULL_NEWS_PART};
+use hopcache_core::time::MonoTime;
+
+use super::Successors;
+use super::table::{Heard, Put};
+use crate::definitions::{Defined, Name};
+use crate::delta::{ToldRow, ToldSlot};
+use crate::epochs::{Disbelief, LifeId};
+use crate::slots::weight;
+use crate::{Definition, FormId, Lesson, OriginTag, SourceId};
+
+/// What became of a lesson's slots and definitions; each is counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Slots that said more than was known.
+    pub taken: usize,
+    /// Slots that said nothing new.
+    pub known: usize,
+    /// Slots of epochs that do not count any more.
+    pub refused_old: usize,
+    /// Slots of lives that claim to be up for longer than they can be.
+    pub refused_future: usize,
+    /// Slots that there is no room for, or with impossible counts.
+    pub refused_bounds: usize,
+    /// Definitions that were missing.
+    pub defined: usize,
+    /// Definitions that failed the check.
+    pub refused_forged: usize,
+    /// Definitions that there is no room for.
+    pub refused_definitions: usize,
+    /// For an answer to a pull that brought something: the sender had more that differs, or may have definitions that
+    /// are missing. Whether that is worth another pull at once: [`Merged::is_worth_another`].
+    pub more: bool,
+    /// A node that has counted a form whose definition is not here, where a slot of this lesson is the first word of it. It
+    /// told the definition apart, or never will where it is too long for gossip: soon after, ask
+    /// [`Successors::lacks_definitions`], and pull from it.
+    pub lacks: Option<OriginTag>,
+}
+
+impl Merged {
+    /// Whether, of an answer to a pull, enough was news for the next page to be asked for at once.
+    #[must_use]
+    pub fn is_worth_another(&self) -> bool {
+        let slots = self.taken + self.known + self.refused_old + self.refused_future + self.refused_bounds;
+        self.more
+            && (self.taken > 0 && self.taken * PULL_NEWS_PART >= slots || self.defined >= PULL_DEFINED_MANY)
+    }
+}
+
+/// A life of a lesson, once one of its slots was looked at.
+type Belief = Option<Result<LifeId, Disbelief>>;
+
+impl Successors {
+    /// Takes in what another node said. `is_true` is asked about each definition that is not known yet: whether a
+    /// form's id is the digest of its bytes and they parse. A pattern's tag cannot be recomputed without its
+    /// principal, so say yes to a text that is fit to be shown.
+    pub fn merge(
+        &mut self,
+        lesson: &Lesson,
+        now: MonoTime,
+        mut is_true: impl FnMut(&Definition) -> bool,
+    ) -> Merged {
+        let mut merged = Merged { more: lesson.next.is_some(), ..Merged::default() };
+        if lesson.is_page {
+            self.table.lives.refresh(&lesson.lives, now);
+        }
+        let mut beliefs: Vec<Belief> = vec![None; lesson.lives.len()];
+        for rows in lesson.rows.chunk_by(|a, b| a.source == b.source) {
+            self.merge_source(lesson, rows, &mut beliefs, now, &mut merged);
+        }
+        for definition in &lesson.definitions {
+            self.merge_definition(definition, &mut is_true, &mut merged);
+        }
+        if lesson.is_page {
+            self.pull_from = lesson.next;
+            let has_news = merged.taken + merged.defined > 0;
+            merged.more |= has_news && self.table.definitions.lacks_some();
+        }
+        self.lacking = merged.lacks.or(self.lacking);
+        merged
+    }
+
+    fn merge_source(
+        &mut self,
+        lesson: &Lesson,
+        rows: &[ToldRow],
+        beliefs: &mut [Belief],
+        now: MonoTime,
+        merged: &mut Merged,
+    ) {
+        let Some(source) = rows.first().map(|row| row.source) else { return };
+        let heard: Vec<(FormId, Vec<Heard>)> = rows
+            .iter()
+            .map(|row| {
+                let slots = row.slots.iter();
+                (row.form, slots.filter_map(|slot| self.hear(lesson, slot, beliefs, now, merged)).collect())
+            })
+            .collect();
+        let worths: Vec<f64> = heard.iter().map(|(_, slots)| slots.iter().map(worth).sum()).collect();
+        // A source ranks by its own row; where that is not in the lesson, by the most that followed it.
+        let own = heard.iter().position(|(form, _)| *form == FormId::ANY);
+        let rank = own.and_then(|at| worths.get(at).copied());
+        let rank = rank.unwrap_or_else(|| worths.iter().copied().fold(0.0, f64::max));
+        let is_new = !self.table.sources.contains_key(&source);
+        for ((form, slots), worth) in
+            heard.into_iter().zip(worths).filter(|((_, slots), _)| !slots.is_empty())
+        {
+            let has_room =
+                self.table.sources.contains_key(&source) || self.table.admit_heard(source, rank, now);
+            if !has_room {
+                merged.refused_bounds += slots.len();
+                continue;
+            }
+            let ranks_already = is_new && form == FormId::ANY;
+            self.merge_row((source, form), &slots, worth, ranks_already, now, merged);
+        }
+    }
+
+    /// A slot of a lesson, if its life is believed and its epoch counts.
+    fn hear(
+        &mut self,
+        lesson: &Lesson,
+        slot: &ToldSlot,
+        beliefs: &mut [Belief],
+        now: MonoTime,
+        merged: &mut Merged,
+    ) -> Option<Heard> {
+        let (claim, belief) = (lesson.lives.get(slot.life)?, beliefs.get_mut(slot.life)?);
+        if !slot.tally.is_possible() {
+            merged.refused_bounds += 1;
+            return None;
+        }
+        let life = match *belief.get_or_insert_with(|| self.table.lives.believe(claim, now)) {
+            Ok(life) => life,
+            Err(Disbelief::Future) => {
+                merged.refused_future += 1;
+                return None;
+            }
+            Err(Disbelief::Full) => {
+                merged.refused_bounds += 1;
+                return None;
+            }
+        };
+        let epoch = claim.epoch().checked_sub(slot.age)?;
+        let Some(age) = self.table.lives.age(life, epoch, now) else {
+            merged.refused_old += 1;
+            return None;
+        };
+        Some(Heard {
+            life,
+            epoch,
+            age,
+            tally: slot.tally,
+            #[cfg(hopcache_seeded)]
+            is_increment: !lesson.is_page
+                && hopcache_core::seeded::has(hopcache_core::seeded::Bug::IncrementsGossiped),
+        })
+    }
+
+    fn merge_row(
+        &mut self,
+        (source, form): (SourceId, FormId),
+        slots: &[Heard],
+        worth: f64,
+        ranks_already: bool,
+        now: MonoTime,
+        merged: &mut Merged,
+    ) {
+        let is_known = self.table.sources.get(&source).is_some_and(|held| held.row(form).is_some());
+        if !is_known && !self.table.admit_heard_row(source, form, worth, now) {
+            merged.refused_bounds += slots.len();
+            return;
+        }
+        let mut more = 0.0;
+        for slot in slots {
+            match self.table.put(source, form, *slot, now) {
+                Put::Taken(seen) => {
+                    merged.taken += 1;
+                    if !is_known
+                        && merged.lacks.is_none()
+                        && self.table.definitions.get(Name::Form(form)).is_none()
+                    {
+                        merged.lacks = self.table.lives.origin(slot.life).filter(|_| form != FormId::ANY);
+                    }
+                    more += weight(slot.age) * f64::from(seen);
+                }
+                Put::Known => merged.known += 1,
+                Put::NoRoom => merged.refused_bounds += 1,
+            }
+        }
+        if is_known && !ranks_already {
+            self.table.weigh(source, form, more, now);
+        }
+    }
+
+    fn merge_definition(
+        &mut self,
+        definition: &Definition,
+        is_true: &mut impl FnMut(&Definition) -> bool,
+        merged: &mut Merged,
+    ) {
+        let (name, bytes) = match definition {
+            Definition::Form { id, bytes } => (Name::Form(*id), bytes.clone()),
+            Definition::Pattern { tag, text } => {
+                (Name::Pattern(*tag), bytes::Bytes::copy_from_slice(text.as_bytes()))
+            }
+        };
+        if self.table.definitions.get(name).is_some() {
+            return;
+        }
+        if !is_true(definition) {
+            merged.refused_forged += 1;
+            return;
+        }
+        match self.table.definitions.hear(name, &bytes) {
+            Defined::New => merged.defined += 1,
+            Defined::Known => {}
+            Defined::Refused => merged.refused_definitions += 1,
+        }
+    }
+}
+
+fn worth(heard: &Heard) -> f64 {
+    weight(heard.age) * f64::from(heard.tally.seen)
+}

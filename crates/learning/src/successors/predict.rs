@@ -1,0 +1,112 @@
+//! What the counts say: probabilities, precision, and who taught them.
+//!
+//! p(form | source) = seen of the form ÷ (seen of the source + 1), both decayed: one alternative that was never seen is
+//! the prior, so that what was seen once is not held for certain. Decides no launch.
+
+use hopcache_core::limits::PREDICTIONS_MAX;
+use hopcache_core::time::MonoTime;
+
+use super::Successors;
+use super::table::Source;
+use crate::definitions::Name;
+use crate::slots::Row;
+use crate::{Decayed, FormId, OriginTag, SourceId};
+
+/// What may follow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// What to run; its definition may not be here yet ([`Successors::form`]).
+    pub form: FormId,
+    /// Probability: seen of the form ÷ (seen of the source + 1), both decayed; at most 1.
+    pub p: f64,
+    /// The form's counts, decayed.
+    pub tally: Decayed,
+    /// Which nodes counted how much of `tally.seen`, the most first.
+    pub taught_by: Vec<(OriginTag, f64)>,
+}
+
+/// One source as an operator sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceView {
+    /// The source.
+    pub source: SourceId,
+    /// Text of the pattern, where it is known.
+    pub text: Option<String>,
+    /// Counts of the source itself, decayed; what was launched and used of it is what is no form (neighbours, overlaps).
+    pub tally: Decayed,
+    /// Its successors, as [`Successors::predictions`].
+    pub successors: Vec<Prediction>,
+}
+
+impl Successors {
+    /// What may follow `source`: at most [`PREDICTIONS_MAX`], the likeliest first.
+    #[must_use]
+    pub fn predictions(&self, source: SourceId, now: MonoTime) -> Vec<Prediction> {
+        self.table.sources.get(&source).map(|held| self.predictions_of(held, now)).unwrap_or_default()
+    }
+
+    fn predictions_of(&self, held: &Source, now: MonoTime) -> Vec<Prediction> {
+        let any = held.any.value(&self.table.lives, now).seen;
+        let rows = held.forms.iter().map(|row| (row, row.value(&self.table.lives, now)));
+        let mut rows: Vec<_> = rows.filter(|(_, tally)| tally.seen > 0.0).collect();
+        rows.sort_by(|(a, a_tally), (b, b_tally)| {
+            b_tally.seen.total_cmp(&a_tally.seen).then(a.form.cmp(&b.form))
+        });
+        rows.truncate(PREDICTIONS_MAX);
+        let predict = |(row, tally): (&Row, Decayed)| Prediction {
+            form: row.form,
+            p: probability(tally.seen, any),
+            tally,
+            taught_by: self.taught_by(row, now),
+        };
+        rows.into_iter().map(predict).collect()
+    }
+
+    fn taught_by(&self, row: &Row, now: MonoTime) -> Vec<(OriginTag, f64)> {
+        let mut shares: Vec<(OriginTag, f64)> = Vec::new();
+        for (slot, age) in row.live(&self.table.lives, now) {
+            let Some(origin) = self.table.lives.origin(slot.life) else { continue };
+            let mut value = Decayed::default();
+            value.add(slot.tally, age);
+            match shares.iter_mut().find(|(other, _)| *other == origin) {
+                Some((_, seen)) => *seen += value.seen,
+                None => shares.push((origin, value.seen)),
+            }
+        }
+        shares.retain(|(_, seen)| *seen > 0.0);
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        shares
+    }
+
+    /// Launched and used of all that was launched because of `source`, as all nodes have counted it, decayed (`seen` is the
+    /// source's own): its forms, and in its own row what is no form.
+    #[must_use]
+    pub fn precision(&self, source: SourceId, now: MonoTime) -> Decayed {
+        let Some(held) = self.table.sources.get(&source) else { return Decayed::default() };
+        let own = held.any.value(&self.table.lives, now);
+        let mut sum = own;
+        held.forms.iter().for_each(|row| sum.join(row.value(&self.table.lives, now)));
+        Decayed { seen: own.seen, ..sum }
+    }
+
+    /// One source.
+    #[must_use]
+    pub fn view(&self, source: SourceId, now: MonoTime) -> Option<SourceView> {
+        let held = self.table.sources.get(&source)?;
+        let text = match source {
+            SourceId::Pattern(tag) => self.table.definitions.get(Name::Pattern(tag)),
+            SourceId::Query(_) => None,
+        };
+        Some(SourceView {
+            source,
+            text: text.map(|text| String::from_utf8_lossy(text).into_owned()),
+            tally: held.any.value(&self.table.lives, now),
+            successors: self.predictions_of(held, now),
+        })
+    }
+}
+
+/// See the top of this file.
+pub(super) fn probability(form: f64, any: f64) -> f64 {
+    (form / (any + 1.0)).min(1.0)
+}

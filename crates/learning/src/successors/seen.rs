@@ -1,0 +1,92 @@
+//! Which sources were seen most, looked through in slices: whoever asks need not hold the model for all of them at once.
+//!
+//! Decides the order; which sources are wanted is the caller's to say.
+
+use std::ops::Bound;
+
+use hopcache_core::time::MonoTime;
+
+use super::{SourceView, Successors};
+use crate::SourceId;
+
+/// What was wanted in one slice of the sources.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenSlice {
+    /// Each with how often it was seen, decayed.
+    pub wanted: Vec<(SourceId, f64)>,
+    /// Behind which source the next slice begins; nothing at the end.
+    pub next: Option<SourceId>,
+}
+
+/// The most seen of some sources.
+#[derive(Debug)]
+pub struct MostSeen {
+    max: usize,
+    found: Vec<(SourceId, f64)>,
+}
+
+impl MostSeen {
+    /// None yet, and at most `max`.
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
+        Self { max, found: Vec::new() }
+    }
+
+    /// Takes some more, and lets go of those that are too many.
+    pub fn take(&mut self, some: impl IntoIterator<Item = (SourceId, f64)>) {
+        self.found.extend(some);
+        if self.found.len() > self.max {
+            self.found.sort_unstable_by(Self::order);
+            self.found.truncate(self.max);
+        }
+    }
+
+    /// The most seen first.
+    #[must_use]
+    pub fn sources(mut self) -> Vec<SourceId> {
+        self.found.sort_unstable_by(Self::order);
+        self.found.into_iter().map(|(source, _)| source).collect()
+    }
+
+    fn order(a: &(SourceId, f64), b: &(SourceId, f64)) -> std::cmp::Ordering {
+        b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+    }
+}
+
+impl Successors {
+    /// All pattern sources, the most seen first, at most `max`.
+    #[must_use]
+    pub fn patterns(&self, max: usize, now: MonoTime) -> Vec<SourceView> {
+        let mut most = MostSeen::new(max);
+        most.take(self.seen_slice(None, usize::MAX, now, |source, _| source.is_pattern()).wanted);
+        most.sources().into_iter().filter_map(|source| self.view(source, now)).collect()
+    }
+
+    /// Those that are wanted of the `count` sources behind `from`, in the order of their ids: each is asked about with its
+    /// text, where it is a pattern's and known. Exact queries that nothing has followed are left out.
+    pub fn seen_slice(
+        &self,
+        from: Option<SourceId>,
+        count: usize,
+        now: MonoTime,
+        mut is_wanted: impl FnMut(SourceId, Option<&str>) -> bool,
+    ) -> SeenSlice {
+        let behind = (from.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let mut slice = SeenSlice::default();
+        let mut looked_at = 0;
+        for (source, held) in self.table.sources.range(behind).take(count) {
+            looked_at += 1;
+            slice.next = Some(*source);
+            let text = match source {
+                SourceId::Pattern(tag) => self.pattern(*tag),
+                SourceId::Query(_) if held.forms.is_empty() => continue,
+                SourceId::Query(_) => None,
+            };
+            if is_wanted(*source, text) {
+                slice.wanted.push((*source, held.any.value(&self.table.lives, now).seen));
+            }
+        }
+        slice.next = slice.next.filter(|_| looked_at == count);
+        slice
+    }
+}

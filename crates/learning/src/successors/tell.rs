@@ -1,0 +1,205 @@
+//! What this node tells by gossip: its own changed slots and new definitions, the largest change of probability first.
+//!
+//! Decides what goes into a round's pieces. Only this node's own counts: what it heard, gossip itself passes on. Each
+//! change is told once; gossip repeats it, and pulls mend what is lost.
+
+use hopcache_core::limits::{
+    DELTA_DEFINITIONS_PERCENT, DELTA_PIECE_BYTES_MAX, DELTA_SOURCES_CONSIDERED_MAX, EPOCHS_KEPT,
+};
+use hopcache_core::time::MonoTime;
+
+use super::Successors;
+use super::predict::probability;
+use super::table::Source;
+use crate::SourceId;
+use crate::definitions::Name;
+use crate::delta::Writer;
+use crate::epochs::{Claim, Lives};
+use crate::slots::{Row, Slot, Tally};
+
+/// Pieces of one round.
+struct Pieces {
+    done: Vec<Vec<u8>>,
+    open: Writer,
+    left_bytes: usize,
+    left: usize,
+}
+
+impl Pieces {
+    fn new(budget_bytes: usize) -> Self {
+        // No more pieces than full ones: each one takes a place of gossip's.
+        let left = budget_bytes.div_ceil(DELTA_PIECE_BYTES_MAX);
+        Self { done: Vec::new(), open: piece(budget_bytes), left_bytes: budget_bytes, left }
+    }
+
+    /// Puts a part into the open piece, or into a new one; whether it went in.
+    fn put(&mut self, part: impl Fn(&mut Writer) -> bool) -> bool {
+        if part(&mut self.open) {
+            return true;
+        }
+        if self.open.is_empty() {
+            return false;
+        }
+        self.close();
+        part(&mut self.open)
+    }
+
+    fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        self.left = self.left.saturating_sub(1);
+        let left_bytes = if self.left == 0 { 0 } else { self.left_bytes.saturating_sub(self.open.len()) };
+        let full = std::mem::replace(&mut self.open, piece(left_bytes));
+        self.left_bytes = left_bytes;
+        self.done.push(full.finish(None));
+    }
+
+    fn spent(&self, budget_bytes: usize) -> usize {
+        budget_bytes.saturating_sub(self.left_bytes) + self.open.len()
+    }
+}
+
+fn piece(left_bytes: usize) -> Writer {
+    Writer::new(left_bytes.min(DELTA_PIECE_BYTES_MAX), false)
+}
+
+impl Successors {
+    /// What this node counted or defined and has not told yet, as pieces of at most
+    /// [`DELTA_PIECE_BYTES_MAX`] bytes, together at most `budget_bytes`; the largest change of probability first. Each
+    /// change is told once: gossip repeats it, pulls mend what is lost.
+    pub fn next_pieces(&mut self, budget_bytes: usize, now: MonoTime) -> Vec<Vec<u8>> {
+        self.sweep(now);
+        self.sum_up_changed(now);
+        let mut pieces = Pieces::new(budget_bytes);
+        // Those whose rows were told in earlier rounds.
+        for name in self.table.definitions.untold(budget_bytes / DEFINITION_BYTES_SMALL) {
+            if pieces.spent(budget_bytes) * 100 >= budget_bytes * DELTA_DEFINITIONS_PERCENT {
+                break;
+            }
+            if matches!(name, Name::Form(_)) {
+                self.tell_definition(name, &mut pieces);
+            }
+        }
+        for (source, _) in self.changes(now) {
+            if !self.tell_source(source, &mut pieces, now) {
+                break;
+            }
+        }
+        for name in self.table.definitions.untold(budget_bytes / DEFINITION_BYTES_SMALL) {
+            self.tell_definition(name, &mut pieces);
+        }
+        pieces.close();
+        pieces.done
+    }
+
+    /// Changed sources, the largest change of probability first; of many, some.
+    fn changes(&mut self, now: MonoTime) -> Vec<(SourceId, f64)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = self.told_to.map_or(Unbounded, Excluded);
+        let some: Vec<_> =
+            self.untold.range((from, Unbounded)).take(DELTA_SOURCES_CONSIDERED_MAX).copied().collect();
+        self.told_to = if some.len() < DELTA_SOURCES_CONSIDERED_MAX { None } else { some.last().copied() };
+        let wrapped = DELTA_SOURCES_CONSIDERED_MAX - some.len();
+        let before = self.untold.iter().take_while(|id| from != Excluded(**id)).take(wrapped).copied();
+        let before: Vec<_> = before.filter(|id| from != Unbounded && !some.contains(id)).collect();
+        let mut changes = Vec::new();
+        for source in some.into_iter().chain(before) {
+            match self.table.sources.get(&source) {
+                // Of a source that nothing is known to follow there is nothing to predict. Its count is told with the
+                // first form, this node's own or another's, and goes with pulls anyhow.
+                Some(held) if held.forms.is_empty() => {}
+                Some(held) => changes.push((source, self.change(held, now))),
+                None => {
+                    self.untold.remove(&source);
+                }
+            }
+        }
+        changes.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        changes
+    }
+
+    /// By how much the probability of some form of a source has changed since it was told.
+    fn change(&self, held: &Source, now: MonoTime) -> f64 {
+        let any = held.any.value(&self.table.lives, now).seen;
+        let any_change = if held.any.has_untold() { 1.0 / (any + 1.0) } else { 0.0 };
+        let change = |row: &Row| {
+            let p = probability(row.value(&self.table.lives, now).seen, any);
+            if row.has_untold() { (p - f64::from(row.told_p)).abs() } else { p * any_change }
+        };
+        held.forms.iter().map(change).fold(0.0, f64::max)
+    }
+
+    /// Tells a source's changed rows; whether all of them went in.
+    fn tell_source(&mut self, source: SourceId, pieces: &mut Pieces, now: MonoTime) -> bool {
+        let Some(claim) = self.table.lives.claim(Lives::ME, now) else { return false };
+        let Some(held) = self.table.sources.get_mut(&source) else { return true };
+        let any = held.any.value(&self.table.lives, now).seen;
+        let mut told = Vec::new();
+        for row in held.rows_mut().filter(|row| row.has_untold()) {
+            let slots = slots_to_tell(row, &claim);
+            if !slots.is_empty() && !pieces.put(|piece| piece.row(source, row.form, slots.iter().copied())) {
+                return false;
+            }
+            row.told_p = probability(row.value(&self.table.lives, now).seen, any) as f32;
+            row.slots.iter_mut().for_each(told_slot);
+            told.push(Name::Form(row.form));
+        }
+        self.untold.remove(&source);
+        told.into_iter().for_each(|name| self.tell_definition(name, pieces));
+        true
+    }
+
+    fn tell_definition(&mut self, name: Name, pieces: &mut Pieces) {
+        let definitions = &mut self.table.definitions;
+        if !definitions.is_untold(name) {
+            return;
+        }
+        let Some(bytes) = definitions.get(name).cloned() else { return definitions.told(name) };
+        let is_told = bytes.len() > DEFINITION_BYTES_TOLD_MAX
+            || match name {
+                Name::Form(id) => pieces.put(|piece| piece.form(id, &bytes)),
+                Name::Pattern(tag) => pieces.put(|piece| piece.text(tag, &bytes)),
+            };
+        if is_told {
+            definitions.told(name);
+        }
+    }
+}
+
+/// A definition beside its bytes: kind, id, length; and the head of its piece.
+const DEFINITION_HEAD_BYTES: usize = 1 + 8 + 2 + 13;
+/// Longer ones go by pulls only.
+const DEFINITION_BYTES_TOLD_MAX: usize = DELTA_PIECE_BYTES_MAX - DEFINITION_HEAD_BYTES;
+/// Few definitions are shorter: more than the budget divided by this are not looked at.
+const DEFINITION_BYTES_SMALL: usize = 16;
+
+/// This node's slots of a row that changed since they were told.
+fn slots_to_tell(row: &Row, claim: &Claim) -> Vec<(Claim, u32, Tally)> {
+    let untold = row.slots.iter().filter(|slot| slot.untold);
+    let aged = untold.filter_map(|slot| {
+        let age = claim.epoch().checked_sub(slot.epoch).filter(|age| *age < EPOCHS_KEPT)?;
+        Some((*claim, age, tally_to_tell(slot)))
+    });
+    aged.collect()
+}
+
+fn tally_to_tell(slot: &Slot) -> Tally {
+    #[cfg(hopcache_seeded)]
+    if hopcache_core::seeded::has(hopcache_core::seeded::Bug::IncrementsGossiped) {
+        return Tally {
+            seen: slot.tally.seen.saturating_sub(slot.told.seen),
+            launched: slot.tally.launched.saturating_sub(slot.told.launched),
+            used: slot.tally.used.saturating_sub(slot.told.used),
+        };
+    }
+    slot.tally
+}
+
+fn told_slot(slot: &mut Slot) {
+    slot.untold = false;
+    #[cfg(hopcache_seeded)]
+    {
+        slot.told = slot.tally;
+    }
+}

@@ -1,0 +1,231 @@
+//! What one step of a session teaches: where the parameters of the next query may have come from.
+//!
+//! For each parameter there are hypotheses: a field of the result before that has the same value, a parameter before
+//! that has it, a constant. A template is one hypothesis for each parameter; each template that is given here makes
+//! the next query's parameters from the query before, since that is tried before it is given.
+//!
+//! What is said of a value by its being somewhere depends on the value:
+//! - *Trivial* values (null, booleans, the empty text, integers from zero below [`TRIVIAL_INT_BELOW`], empty lists and
+//!   maps) are in most results by chance. They are never learned as a field, and as a parameter only of the same name.
+//! - Of the others the one with the most bytes among those that can be explained is the *telling* one: the query that
+//!   the step is learned of is the nearest that explains it. It is learned as a constant only where nothing else
+//!   explains it, for as a constant it says of one place what a template says of all.
+//! - The rest (a page size, a language) may well be constants, and that hypothesis is always among theirs.
+//!
+//! Types count: `1`, `1.0` and `"1"` are three values. A list or map is compared as a whole, and never looked into. An
+//! id that stands in the text of a statement is no parameter, so nothing is learned of it here.
+//!
+//! Pure and bounded. It decides which forms one step supports, never how often a step was seen or how likely it is.
+
+use std::collections::BTreeMap;
+
+use hopcache_core::limits::{
+    FORM_CONSTANT_BYTES_MAX, FORM_STATEMENT_BYTES_MAX, SESSION_BEFORE_MAX, TEMPLATE_SOURCES_MAX,
+    TEMPLATE_TRIES_MAX, TEMPLATES_PER_STEP_MAX, TRIVIAL_INT_BELOW,
+};
+
+use crate::fields::Fields;
+use crate::form::{Binding, Form, Rows};
+use crate::params::{Kind, Params};
+
+/// A query that came before the next one.
+#[derive(Debug, Clone, Copy)]
+pub struct QuerySeen<'a> {
+    /// Its statement, in normal form.
+    pub statement: &'a str,
+    /// Its parameters: one canonical PackStream map.
+    pub params: &'a [u8],
+    /// Its result's fields, where they are known.
+    pub fields: Option<&'a Fields>,
+}
+
+/// What a step teaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Learned {
+    /// Which of the queries before it is learned of.
+    pub before: usize,
+    /// The forms that it supports, the likeliest first; at least one, at most [`TEMPLATES_PER_STEP_MAX`].
+    pub forms: Vec<Form>,
+}
+
+/// The templates by which `statement` with `params` follows one of the queries `before` it, nearest first: of the
+/// nearest that explains it, or of the nearest at all where only constants do.
+///
+/// Nothing where nothing is before, the nearest is this query itself (a reload), or it is too large to be learned.
+#[must_use]
+pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -> Option<Learned> {
+    let nearest = before.first()?;
+    if is_query(nearest, statement, params) || statement.len() > FORM_STATEMENT_BYTES_MAX {
+        return None;
+    }
+    let next = Next { statement, packed: params, params: Params::read(params)? };
+    let sources: Vec<Source<'_>> = before.iter().take(SESSION_BEFORE_MAX).map(Source::of).collect();
+    // Of equally telling values the nearest query's.
+    let mut best: Option<(usize, usize, &str)> = None;
+    for (at, source) in
+        sources.iter().enumerate().filter(|(at, _)| !is_query(&before[*at], statement, params))
+    {
+        if let Some((bytes, name)) = next.telling(source)
+            && best.is_none_or(|(most, ..)| bytes > most)
+        {
+            best = Some((bytes, at, name));
+        }
+    }
+    let (at, telling) = best.map_or((0, None), |(_, at, name)| (at, Some(name)));
+    let forms = next.templates(sources.get(at)?, telling);
+    (!forms.is_empty()).then_some(Learned { before: at, forms })
+}
+
+fn is_query(seen: &QuerySeen<'_>, statement: &str, params: &[u8]) -> bool {
+    seen.statement == statement && seen.params == params
+}
+
+/// A query before, read.
+struct Source<'a> {
+    packed: &'a [u8],
+    params: Params<'a>,
+    fields: Option<&'a Fields>,
+}
+
+impl<'a> Source<'a> {
+    fn of(seen: &QuerySeen<'a>) -> Self {
+        Self {
+            packed: seen.params,
+            params: Params::read(seen.params).unwrap_or_default(),
+            fields: seen.fields,
+        }
+    }
+
+    /// Where in the result this value is: first row before later ones, each place once.
+    fn fields_with(&self, value: &[u8], kind: Kind) -> Vec<Binding> {
+        let mut bindings = Vec::new();
+        let fields = self.fields.into_iter().flat_map(Fields::scalars).filter(|field| field.value == value);
+        for field in fields {
+            let binding =
+                |rows| Binding::Field { column: field.column.into(), path: field.path.to_vec(), rows, kind };
+            if field.row == 0 {
+                bindings.push(binding(Rows::First));
+            }
+            let each = binding(Rows::Each);
+            if !bindings.contains(&each) {
+                bindings.push(each);
+            }
+            if bindings.len() >= TEMPLATE_SOURCES_MAX {
+                break;
+            }
+        }
+        bindings
+    }
+
+    /// Parameters with this value, the one of the same name first.
+    fn params_with(&self, name: &str, value: &[u8], kind: Kind) -> Vec<Binding> {
+        let same = self.params.iter().filter(|(own, found)| *own == name && *found == value);
+        let others = self.params.iter().filter(|(own, found)| *own != name && *found == value);
+        same.chain(others).map(|(name, _)| Binding::Param { name: name.into(), kind }).collect()
+    }
+}
+
+/// The query that followed.
+struct Next<'a> {
+    statement: &'a str,
+    packed: &'a [u8],
+    params: Params<'a>,
+}
+
+impl<'a> Next<'a> {
+    /// The most telling parameter that this source explains, and its length in bytes.
+    fn telling(&self, source: &Source<'_>) -> Option<(usize, &'a str)> {
+        let explained = self.params.iter().filter_map(|(name, value)| {
+            let kind = Kind::of(value).filter(|_| !is_trivial(value))?;
+            let is_explained = source.params.iter().any(|(_, found)| found == value)
+                || !source.fields_with(value, kind).is_empty();
+            is_explained.then_some((value.len(), name))
+        });
+        explained.reduce(|best, other| if other.0 > best.0 { other } else { best })
+    }
+
+    /// The hypotheses for one parameter, the likeliest first.
+    fn hypotheses(&self, source: &Source<'_>, name: &str, value: &[u8], is_telling: bool) -> Vec<Binding> {
+        let Some(kind) = Kind::of(value) else { return Vec::new() };
+        let mut params = source.params_with(name, value, kind);
+        let constant = (value.len() <= FORM_CONSTANT_BYTES_MAX).then(|| Binding::Constant(value.to_vec()));
+        if is_trivial(value) {
+            params.retain(|binding| matches!(binding, Binding::Param { name: own, .. } if **own == *name));
+            return params.into_iter().chain(constant).collect();
+        }
+        let mut found = source.fields_with(value, kind);
+        if is_telling {
+            found.truncate(TEMPLATE_SOURCES_MAX - params.len().min(2));
+            found.extend(params.into_iter().take(2));
+            return found;
+        }
+        // Carried along under its own name, most likely; else what the next query always has.
+        found.truncate(2);
+        let mut all: Vec<Binding> = params.into_iter().take(1).chain(found).collect();
+        let at = usize::from(matches!(all.first(), Some(Binding::Param { name: own, .. }) if **own == *name));
+        constant.into_iter().for_each(|constant| all.insert(at, constant));
+        all
+    }
+
+    /// Templates that make this query of the source, by the sum of their hypotheses' ranks.
+    fn templates(&self, source: &Source<'_>, telling: Option<&str>) -> Vec<Form> {
+        let mut choices: Vec<(&str, Vec<Binding>)> = Vec::new();
+        for (name, value) in self.params.iter() {
+            let found = self.hypotheses(source, name, value, telling == Some(name));
+            if found.is_empty() {
+                return Vec::new();
+            }
+            choices.push((name, found));
+        }
+        let mut forms = Vec::new();
+        for ranks in by_rank(&choices.iter().map(|(_, found)| found.len()).collect::<Vec<_>>()) {
+            let chosen = choices.iter().zip(&ranks);
+            let bindings: BTreeMap<Box<str>, Binding> = chosen
+                .filter_map(|((name, found), rank)| Some(((*name).into(), found.get(*rank)?.clone())))
+                .collect();
+            let form = Form::template(self.statement, bindings);
+            forms.extend(form.filter(|form| self.is_made_by(form, source)));
+            if forms.len() >= TEMPLATES_PER_STEP_MAX {
+                break;
+            }
+        }
+        forms
+    }
+
+    fn is_made_by(&self, form: &Form, source: &Source<'_>) -> bool {
+        form.bind(source.packed, source.fields).iter().any(|bound| bound.params == self.packed)
+    }
+}
+
+/// Choices of one of each of so many, by the sum of their numbers; at most [`TEMPLATE_TRIES_MAX`].
+fn by_rank(sizes: &[usize]) -> Vec<Vec<usize>> {
+    let mut ranks = vec![vec![0; sizes.len()]];
+    let mut from = 0;
+    // Each choice leads to those that have the next rank of one: of a parameter behind the last that was moved, or
+    // that one again, so that none comes twice.
+    while let Some(rank) = ranks.get(from).cloned() {
+        let moved = rank.iter().rposition(|at| *at > 0).unwrap_or(0);
+        for at in moved..sizes.len() {
+            if rank[at] + 1 < sizes[at] && ranks.len() < TEMPLATE_TRIES_MAX {
+                let mut next = rank.clone();
+                next[at] += 1;
+                ranks.push(next);
+            }
+        }
+        from += 1;
+    }
+    ranks
+}
+
+/// Whether a value is in most results by chance.
+fn is_trivial(packed: &[u8]) -> bool {
+    use hopcache_packstream::{Reader, Token};
+    match Reader::new(packed).token() {
+        Ok(Token::Int(number)) => (0..TRIVIAL_INT_BELOW).contains(&number),
+        Ok(Token::Str(text)) => text.is_empty(),
+        Ok(Token::List(len) | Token::Map(len)) => len == 0,
+        Ok(Token::Float(number)) => number == 0.0 || number == 1.0,
+        Ok(_) => Kind::of(packed).is_none_or(|kind| kind <= Kind::Bool),
+        Err(_) => true,
+    }
+}
