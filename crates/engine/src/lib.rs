@@ -1,53 +1,42 @@
 //! The request path of a hopcache node, over ports.
 //!
-//! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin,
-//! peers, routing, memory, observer. It opens no socket, reads no clock of its own and draws no random
-//! number of its own, so the same engine runs in production and in a deterministic simulator.
+//! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin, peers, routing, memory,
+//! renderer, observer. It opens no socket, reads no clock of its own and draws no random number of its own. So the same
+//! engine runs in production and in a deterministic simulator.
 //!
-//! Start reading at `path.rs`: it is DESIGN section 3 as one function.
+//! | room, bottom up | holds | never |
+//! |---|---|---|
+//! | `model` | what is asked and answered, ports, policy, lifecycle | decides anything |
+//! | `cache` | copies in memory, fallbacks, flights, the pace of keys, the suspend guard | asks the store or a node for a value |
+//! | `peers` | messages, one way to ask a node, breakers | decides whom to ask |
+//! | `invalidate` | purges, the invalidation log, copies whose key has moved | runs anything at the origin |
+//! | `fetch` | the only leader: classify, compete, run, commit; back-off and load shedding | serves anybody |
+//! | `refresh` | early and stale refreshes, degrees | makes a request wait |
+//! | `prefetch` | what sessions teach, and what is warmed by it | makes a request wait, or shows itself to one |
+//! | `path` | one request start to end; explain; drain | runs without `fetch` |
+//!
+//! A room imports the rooms above its own row, and no other; `cargo xtask tidy` checks that. Start reading at `path`: it is
+//! DESIGN section 3 as one file.
+//!
+//! The engine's tests are where a whole cluster can be simulated: in `crates/sim/tests`. Here are only the tests of one
+//! file each, and `tests/flight_races` (interleavings of the flight table) and `tests/message.rs` (bytes between nodes).
 
-mod alone;
-pub mod ask;
-mod bypass;
-pub mod classify;
-pub mod copy;
-pub mod degree;
+mod cache;
 pub mod engine;
-pub mod explain;
-pub mod flight;
-#[cfg(test)]
-mod flight_tests;
-mod handover;
-mod here;
-mod history;
-mod holdings;
-pub mod identity;
-mod lead;
-mod leaving;
-pub mod message;
-mod near;
-pub mod outcome;
-pub mod outlook;
+mod fetch;
+mod invalidate;
+mod model;
 mod path;
-mod pause;
-mod peer_breakers;
-mod peer_side;
-pub mod ports;
+mod peers;
 pub mod prefetch;
-pub mod purge;
 mod refresh;
-mod restraint;
-mod route;
-mod run;
-mod seams;
-#[cfg(hopcache_seeded)]
-mod seeded;
-mod setbacks;
-pub mod sizes;
-mod span;
-mod spares;
-mod win;
 
-pub use engine::{Engine, Policy, Ports, RefreshPolicy, Secrets};
-pub use handover::RingChange;
-pub use peer_side::Inspection;
+pub use cache::{Cache, WatchedStore, copy, flight};
+pub use engine::{Engine, Ports, Secrets};
+pub use fetch::{Fetch, Verdict};
+pub use invalidate::{Invalidate, Purged, RingChange};
+pub use model::policy::{Policy, RefreshPolicy};
+pub use model::{ask, degree, event, identity, inspection, outcome, policy, ports, rendering};
+pub use path::{Path, explain, sizes};
+pub use peers::{PeerCalls, message};
+pub use refresh::{Refresh, refresh_view};

@@ -18,6 +18,7 @@ use crate::cache::copy_pace::CopyPace;
 use crate::cache::provenance::Provenance;
 use crate::cache::renderings::Renderings;
 use crate::model::ask::Freshness;
+use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::outcome::{Class, Detail, How};
 use crate::model::rendering::{RenderError, Renderer, RenderingId};
 
@@ -349,6 +350,16 @@ impl MemoryCopy {
     pub fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
             && freshness.stale_max_ms.is_none_or(|most| now.since(self.fresh_until) <= most)
+    }
+
+    /// Whether it is past its soft TTL, within grace, and an answer within these bounds.
+    #[must_use]
+    pub fn is_stale_answer(&self, bounds: &ValueBounds, now: MonoTime) -> bool {
+        let (StaleUse::Serve { past_max_ms }, Life::Stale(past)) = (bounds.stale_use, self.life(now)) else {
+            return false;
+        };
+        past_max_ms.is_none_or(|most| past <= most)
+            && bounds.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
     }
 
     /// Time since the origin read began.

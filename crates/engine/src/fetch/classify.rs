@@ -1,7 +1,7 @@
 //! Whether a statement reads: the lexer's fast no, then the server's word, remembered.
 //!
-//! The authority is the server (`EXPLAIN`, then the run's own summary). What nobody vouches for is
-//! treated as a write: never cached, collapsed or retried (promise I6).
+//! The authority is the server (`EXPLAIN`, then the run's own summary). A statement that nobody vouches for is treated as
+//! a write: never cached, collapsed or retried (I6).
 
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
@@ -10,16 +10,17 @@ use std::sync::Arc;
 use hopcache_core::cypher::verdict::Lexed;
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, VERDICT_TEXT_BYTES_MAX, VERDICTS_MAX};
 use hopcache_core::result::StatementKind;
-use hopcache_core::time::MonoTime;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::ask::{Query, RunBounds};
-use crate::engine::Engine;
-use crate::flight::{Seat, Wait};
-use crate::outcome::Reason;
-use crate::ports::{OriginError, OriginFault, OriginRun};
+use crate::cache::FLIGHT_BOUNDS;
+use crate::cache::flight::{FlightTable, Seat, Wait};
+use crate::model::ask::{Query, RunBounds};
+use crate::model::context::Context;
+use crate::model::outcome::Reason;
+use crate::model::ports::{Origin, OriginError, OriginFault, OriginRun};
 
 /// Where a statement goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,21 +33,21 @@ pub enum Verdict {
     Bypass(Reason),
 }
 
-pub(crate) type WordKey = (Arc<str>, Arc<str>);
+type WordKey = (Arc<str>, Arc<str>);
 
 /// The server's word by database and normal form; the least recently used is forgotten first.
-pub(crate) struct ServerWords {
+struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
 }
 
 impl ServerWords {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let capacity = NonZeroUsize::new(VERDICTS_MAX).unwrap_or(NonZeroUsize::MIN);
         // The keys are the clients' own words: std's keyed hash, since lru's own resists no aiming (F35).
         Self { words: Mutex::new(LruCache::with_hasher(capacity, RandomState::new())) }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.words.lock().len()
     }
 
@@ -55,7 +56,7 @@ impl ServerWords {
     }
 
     /// A long text is asked about each time: remembered, twenty thousand of a megabyte each would be 20 GB.
-    pub(crate) fn set(&self, query: &Query, kind: StatementKind) {
+    fn set(&self, query: &Query, kind: StatementKind) {
         if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
             return;
         }
@@ -67,10 +68,45 @@ fn word_key(query: &Query) -> WordKey {
     (Arc::clone(&query.database), query.normal.shared())
 }
 
-impl Engine {
+/// Says of statements whether they read.
+pub(crate) struct Classifier {
+    context: Context,
+    origin: Arc<dyn Origin>,
+    run_timeout_ms: Millis,
+    words: ServerWords,
+    /// Questions to the server under way.
+    questions: Arc<FlightTable<WordKey, Result<StatementKind, OriginError>>>,
+}
+
+impl Classifier {
+    pub(super) fn new(context: &Context, origin: &Arc<dyn Origin>, run_timeout_ms: Millis) -> Self {
+        Self {
+            context: context.clone(),
+            origin: Arc::clone(origin),
+            run_timeout_ms,
+            words: ServerWords::new(),
+            questions: FlightTable::new(FLIGHT_BOUNDS),
+        }
+    }
+
+    /// Statements that the server's word is remembered of.
+    pub(crate) fn words_len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Questions under way.
+    pub(crate) fn questions_len(&self) -> usize {
+        self.questions.len()
+    }
+
+    /// The server vouched for a read, and the run reported a change: never again by its word.
+    pub(super) fn distrust(&self, query: &Query) {
+        self.words.set(query, StatementKind::ReadWrite);
+    }
+
     /// What is known about a query without asking anybody.
     #[must_use]
-    pub fn verdict(&self, query: &Query) -> Verdict {
+    pub(crate) fn verdict(&self, query: &Query) -> Verdict {
         match &query.lexed {
             Lexed::Write => Verdict::Bypass(Reason::Write),
             Lexed::Bypass(reason) => Verdict::Bypass(Reason::Text(*reason)),
@@ -126,8 +162,8 @@ impl Engine {
         self.ask_server(query, class).await
     }
 
-    /// The same for a prefetch, given up at `until`, whether it asks or waits for who asked: others wait for it, on its key's
-    /// flight and for its word. Given up, it is a lost leader to them.
+    /// The same for a prefetch, given up at `until`, whether it asks or waits for another question: requests wait for it, on
+    /// its key's flight and for its word. Given up, it is a lost leader to them.
     pub(crate) async fn server_word_ahead(
         &self,
         query: &Query,
@@ -136,14 +172,14 @@ impl Engine {
         tokio::select! {
             biased;
             word = self.server_word_for(query, RunClass::Prefetch) => word,
-            () = self.ports.clock.sleep(until.since(self.now())) => Err(OriginFault::TimedOut.into()),
+            () = self.context.sleep(until.since(self.context.now())) => Err(OriginFault::TimedOut.into()),
         }
     }
 
     async fn ask_server(&self, query: &Query, class: RunClass) -> Result<StatementKind, OriginError> {
-        let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: 0 };
+        let bounds = RunBounds { timeout_ms: self.run_timeout_ms, bytes_max: 0 };
         let run = OriginRun { class, ..query.reading(bounds, None) };
-        let kind = self.ports.origin.kind(&run).await?;
+        let kind = self.origin.kind(&run).await?;
         self.words.set(query, kind);
         Ok(kind)
     }
@@ -155,8 +191,8 @@ mod tests {
     use hopcache_core::key::{KeyHasher, PrincipalScope};
 
     use super::*;
-    use crate::ask::QueryParts;
-    use crate::identity::{Credentials, Identity};
+    use crate::model::ask::QueryParts;
+    use crate::model::identity::{Credentials, Identity};
 
     fn query(statement: &str) -> Query {
         let hasher = KeyHasher::new(b"");

@@ -1,13 +1,13 @@
-//! Keys whose last runs brought no answer: for how long they are held back ([`hopcache_core::backoff`]),
-//! and what is served meanwhile.
+//! Back-off of keys whose last runs brought no answer: for how long they are held back ([`hopcache_core::backoff`]), and
+//! what is answered meanwhile.
 //!
-//! This memory is one node's. The ring brings all requests of a key to its owner, so that is usually the
-//! whole cluster's; where rings disagree, or the owner changes, each node finds out for itself, one run
-//! each. The lease is given back all the same: kept for the time of the pause it would make other nodes'
-//! requests wait where they should be told at once.
+//! This memory is one node's. The ring brings all requests of a key to its owner, so that is usually the whole cluster's.
+//! Where rings disagree, or the owner changes, each node finds out for itself, one run each. The lease is given back all the
+//! same: kept for the time of the pause it would make other nodes' requests wait where they should be told at once.
 //!
-//! A prefetch is nobody's request, so that it brought no answer holds back no client's run: it is remembered apart
-//! ([`Setbacks::ahead`]), and only further prefetches of the key wait for it. An answer that it brought is one like any other.
+//! A prefetch is nobody's request. So its failure holds back no client's run: it is remembered apart
+//! ([`FailureBackoff::ahead`]), and only further prefetches of the key wait for it. An answer that it brought is one like any
+//! other.
 
 use std::num::NonZeroUsize;
 
@@ -19,36 +19,36 @@ use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::copy::Life;
-use crate::engine::Engine;
-use crate::lead::{Errand, Landing};
-use crate::outcome::{Cause, Event};
-use crate::ports::OriginFault;
+use crate::cache::copy::{Life, SharedCopy};
+use crate::fetch::{Fetch, FetchResult};
+use crate::model::event::{Cause, Event};
+use crate::model::job::FetchJob;
+use crate::model::ports::{OriginFault, Store};
 
-/// Setbacks by key; the least recently used are forgotten first.
-pub(crate) struct Setbacks {
+/// Failures by key; the least recently used are forgotten first.
+pub(super) struct FailureBackoff {
     by_key: Mutex<LruCache<QueryKey, BackOff>>,
     /// Those of prefetches.
     ahead: Mutex<LruCache<QueryKey, BackOff>>,
 }
 
-impl Setbacks {
-    pub(crate) fn new() -> Self {
+impl FailureBackoff {
+    pub(super) fn new() -> Self {
         let table = |most| Mutex::new(LruCache::new(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN)));
         Self { by_key: table(BACKOFF_KEYS_MAX), ahead: table(PREFETCH_BACKOFF_KEYS_MAX) }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_key.lock().len()
     }
 
-    pub(crate) fn ahead_len(&self) -> usize {
+    pub(super) fn ahead_len(&self) -> usize {
         self.ahead.lock().len()
     }
 }
 
 /// What the end of a run says of its key.
-enum Said {
+enum RunEnd {
     /// The origin answered: whatever was before is over.
     Answer,
     /// It did not.
@@ -57,43 +57,48 @@ enum Said {
     Nothing,
 }
 
-fn said_by(fault: Option<&OriginFault>) -> Said {
+fn run_end(fault: Option<&OriginFault>) -> RunEnd {
     match fault {
-        None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => Said::Answer,
-        Some(OriginFault::TimedOut) => Said::Setback(Setback::TimedOut),
-        Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => Said::Setback(Setback::BadLuck),
+        None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,
+        Some(OriginFault::TimedOut) => RunEnd::Setback(Setback::TimedOut),
+        Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Setback(Setback::BadLuck),
         // An origin that cannot be reached is every key's trouble: its breaker paces that.
         Some(
             OriginFault::Unreachable(_)
             | OriginFault::Unauthorized(_)
             | OriginFault::Overloaded
             | OriginFault::TooManyRuns,
-        ) => Said::Nothing,
+        ) => RunEnd::Nothing,
     }
 }
 
-impl Engine {
+impl Fetch {
+    /// Keys held back, or held back before; and the same for prefetches alone.
+    pub(crate) fn backoff_lens(&self) -> (usize, usize) {
+        (self.backoff.len(), self.backoff.ahead_len())
+    }
+
     /// For how long runs of this key are still held back.
     pub(crate) fn held_back(&self, key: &QueryKey) -> Option<Millis> {
-        self.setbacks.by_key.lock().get(key)?.left(self.now())
+        self.backoff.by_key.lock().get(key)?.left(self.context.now())
     }
 
     /// Whether a prefetch of this key is held back: by what clients' runs came to, or earlier prefetches.
     pub(crate) fn is_held_back_ahead(&self, key: &QueryKey) -> bool {
-        let is_held = |setback: &BackOff| setback.left(self.now()).is_some();
-        self.held_back(key).is_some() || self.setbacks.ahead.lock().get(key).is_some_and(is_held)
+        let is_held = |setback: &BackOff| setback.left(self.context.now()).is_some();
+        self.held_back(key).is_some() || self.backoff.ahead.lock().get(key).is_some_and(is_held)
     }
 
     /// Whether a run of this key has brought no answer since then, as far as is remembered here. Another node
     /// may have had an answer before it, which is what the time is for.
-    pub(crate) fn has_setback_since(&self, key: &QueryKey, then: MonoTime) -> bool {
-        self.setbacks.by_key.lock().peek(key).is_some_and(|setback| setback.noted_at() >= then)
+    pub(crate) fn has_failed_since(&self, key: &QueryKey, then: MonoTime) -> bool {
+        self.backoff.by_key.lock().peek(key).is_some_and(|setback| setback.noted_at() >= then)
     }
 
     /// Somebody's run that began then has brought an answer: setbacks of before are over here too. Without this a node
     /// that fails, loses the key to another and gets it back holds back what that one has read since.
-    pub(crate) fn note_answer_of(&self, key: &QueryKey, began: MonoTime) {
-        let mut by_key = self.setbacks.by_key.lock();
+    pub(crate) fn note_answer(&self, key: &QueryKey, began: MonoTime) {
+        let mut by_key = self.backoff.by_key.lock();
         if by_key.peek(key).is_some_and(|setback| setback.noted_at() < began) {
             by_key.pop(key);
         }
@@ -107,46 +112,56 @@ impl Engine {
         began: MonoTime,
         fault: Option<&OriginFault>,
     ) {
-        let setback = match said_by(fault) {
-            Said::Nothing => return,
-            Said::Answer => {
-                self.setbacks.by_key.lock().pop(key);
-                self.setbacks.ahead.lock().pop(key);
+        let setback = match run_end(fault) {
+            RunEnd::Nothing => return,
+            RunEnd::Answer => {
+                self.backoff.by_key.lock().pop(key);
+                self.backoff.ahead.lock().pop(key);
                 return;
             }
-            Said::Setback(setback) => setback,
+            RunEnd::Setback(setback) => setback,
         };
-        let (now, unit) = (self.now(), self.unit());
-        let table = if cause == Cause::Prefetch { &self.setbacks.ahead } else { &self.setbacks.by_key };
+        let (now, unit) = (self.context.now(), self.context.unit());
+        let table = if cause == Cause::Prefetch { &self.backoff.ahead } else { &self.backoff.by_key };
         let mut by_key = table.lock();
         let before = by_key.get(key).copied();
         by_key.put(*key, BackOff::after(before, setback, began, now, unit));
     }
 
     /// What there is without a run, and so without a lease: what the store has, else word of the pause.
-    pub(crate) async fn land_held_back(&self, errand: &Errand, left_ms: Millis) -> Landing {
-        let key = &errand.query.key;
-        let asked = self.now();
-        let seen = self.ports.store.peek(key).await;
-        self.saw_store(&seen);
-        let landing = seen.ok().and_then(|slot| self.of_stored(errand, slot.entry?, asked));
-        landing.unwrap_or_else(|| {
-            self.note(Event::HeldBack);
-            Landing::HeldBack { left_ms }
+    pub(super) async fn answer_held_back(
+        &self,
+        job: &FetchJob,
+        left_ms: Millis,
+        held: Option<&SharedCopy>,
+    ) -> FetchResult {
+        let key = &job.query.key;
+        let asked = self.context.now();
+        let seen = self.store.peek(key).await;
+        let found = seen.ok().and_then(|slot| self.stored_answer(job, &slot.entry?, asked, held));
+        found.unwrap_or_else(|| {
+            self.context.note(Event::HeldBack);
+            FetchResult::HeldBack { left_ms }
         })
     }
 
     /// What is stored, where it is an answer to who would otherwise be refused a run.
-    pub(crate) fn of_stored(&self, errand: &Errand, stored: StoredEntry, asked: MonoTime) -> Option<Landing> {
-        let copy = self.decode_stored(&errand.query, &stored, asked)?;
-        let now = self.now();
+    pub(super) fn stored_answer(
+        &self,
+        job: &FetchJob,
+        stored: &StoredEntry,
+        asked: MonoTime,
+        held: Option<&SharedCopy>,
+    ) -> Option<FetchResult> {
+        let copy = self.cache.decode(&job.query, stored, asked, held.map(|copy| &**copy))?;
+        let now = self.context.now();
         // Of age zero an entry is also when the store's clock was set back (F24): whoever wants a read of its own gets
         // none that was stored before.
         let is_young =
-            errand.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
+            job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {
-            Life::Fresh(_) if is_young => Some(Landing::Found(copy)),
-            Life::Stale(_) if is_young && errand.takes_stale(&copy, now) => Some(Landing::Stale(copy)),
+            Life::Fresh(_) if is_young => Some(FetchResult::Found(copy)),
+            Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => Some(FetchResult::Stale(copy)),
             _ => None,
         }
     }

@@ -1,224 +1,232 @@
-//! Competing for a key: a value, the right to run, or word of who has it.
+//! Competing for the lease of a key: a value, the right to run, or word of who has it.
 //!
-//! Between nodes the store decides; this module only asks it, waits, and finds out whether a holder
-//! still lives. It never runs anything.
+//! Between nodes the store decides. This module asks it, waits, and finds out whether a holder still lives. It never runs
+//! anything.
 
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::{Millis, MonoTime};
 
-use crate::ask::Query;
-use crate::copy::SharedCopy;
-use crate::engine::Engine;
-use crate::lead::Errand;
-use crate::outcome::{Cause, Event};
-use crate::ports::{PeerError, Scope, StoreError};
-use crate::span::scaled;
-use crate::spares::Purges;
+use crate::cache::Purges;
+use crate::cache::copy::SharedCopy;
+use crate::fetch::Fetch;
+use crate::fetch::leases::HeldLease;
+use crate::model::event::{Cause, Event};
+use crate::model::job::FetchJob;
+use crate::model::ports::{PeerError, Scope, Store, StoreError};
 
 /// How the competition for a key ended.
-pub(crate) enum Win {
+#[derive(Debug)]
+pub(super) enum Acquired {
     /// There is a fresh value.
     Value(SharedCopy),
-    /// We may run. A stale value may be served meanwhile.
-    Lease { token: Token, lease_ms: Millis, stale: Option<SharedCopy> },
+    /// This node may run. A stale value may be served meanwhile.
+    Lease { lease: HeldLease, stale: Option<SharedCopy> },
     /// Somebody else runs, and a stale value may be served meanwhile.
     BusyStale(SharedCopy),
-    /// Somebody else ran for longer than we wait.
-    GaveUp,
-    /// The store is out of reach: run without a lease, store nothing.
+    /// Somebody else runs, for longer than this fetch waits.
+    Busy,
+    /// The store is out of reach.
     NoStore,
 }
 
 /// What became of a stored entry that failed its checksum.
 enum Corrupt {
-    /// It is gone: the next answer will be another. It is asked for after a loser's wait, so whoever keeps
-    /// storing such entries keeps nobody busier, and no longer, than a holder that never ends.
+    /// It is gone: the next answer will be another. It is asked for after a loser's wait. So a node that keeps storing such
+    /// entries keeps nobody busier, and no longer, than a holder that never ends.
     Removed,
     /// It could not be removed, and would be found again and again.
     Stays,
 }
 
-impl Engine {
-    /// Competes for the key until there is a value, a lease, or no store. A loser waits with
-    /// exponential back-off and jitter and then competes again: a wait that ends never turns into a
-    /// run without a lease.
-    pub(crate) async fn win(&self, errand: &Errand) -> Win {
-        #[cfg(hopcache_seeded)]
-        if crate::seeded::refreshes_unlocked(errand) {
-            return Win::NoStore;
+/// One competition for one key.
+struct Competition<'a> {
+    job: &'a FetchJob,
+    held: Option<&'a SharedCopy>,
+    /// One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known for our own by it, when
+    /// the next answer says that it is busy.
+    ask: LeaseAsk,
+    purges: Purges,
+}
+
+impl Fetch {
+    /// Asks the store once, and a second time where the first answer was lost: a lease that was granted unheard would keep
+    /// everybody waiting until it lapsed (F21).
+    pub(super) async fn acquire_at_once(&self, job: &FetchJob, held: Option<&SharedCopy>) -> Acquired {
+        let competition = self.competition(job, held);
+        let key = &job.query.key;
+        let asked = self.context.now();
+        let mut grant = self.store.get_or_lease(key, &competition.ask).await;
+        if grant == Err(StoreError::TimedOut) {
+            grant = self.store.get_or_lease(key, &competition.ask).await;
         }
-        let key = &errand.query.key;
-        let lease_ms = self.lease_ms(&errand.query);
-        let give_up_at = self.gives_up_at(errand);
+        match grant {
+            Err(_) => Acquired::NoStore,
+            // Of age zero an entry is also when the store's clock was set back (F24): a read of one's own takes none.
+            Ok(Grant::Value(_)) if job.bounds.age_max_ms == Some(Millis::ZERO) => Acquired::Busy,
+            // A corrupt one is a waiting request's to remove.
+            Ok(Grant::Value(stored)) => self
+                .cache
+                .decode(&job.query, &stored, asked, held.map(|copy| &**copy))
+                .map_or(Acquired::NoStore, Acquired::Value),
+            Ok(Grant::Busy { token, .. }) if token.nonce == competition.ask.nonce => {
+                self.won(&competition, (GrantKind::Free, token), None)
+            }
+            Ok(Grant::Busy { .. }) => Acquired::Busy,
+            Ok(Grant::Lease { token, kind, .. }) => self.won(&competition, (kind, token), None),
+        }
+    }
+
+    /// Competes until there is a value, a lease, or no store. A loser waits with exponential back-off and jitter and then
+    /// competes again: a wait that ends never turns into a run without a lease.
+    pub(super) async fn acquire_until(
+        &self,
+        job: &FetchJob,
+        held: Option<&SharedCopy>,
+        give_up_at: MonoTime,
+    ) -> Acquired {
+        let competition = self.competition(job, held);
+        let key = &job.query.key;
         let mut wait_ms = limits::LEASE_POLL_MS_FIRST;
         let mut dead = None;
         let mut probe_after = MonoTime::default();
-        let (mut silences, purges) = (0, self.spares.purges());
-        // One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known
-        // for our own by it, when the next answer says that it is busy.
-        let ask = self.lease_ask(errand, lease_ms);
+        let mut silences = 0;
         loop {
-            let asked = self.now();
+            let asked = self.context.now();
             let grant = match dead.take() {
-                None => self.ports.store.get_or_lease(key, &ask).await,
-                Some(token) => self.ports.store.steal(key, token, &ask).await,
+                None => self.store.get_or_lease(key, &competition.ask).await,
+                Some(token) => self.store.steal(key, token, &competition.ask).await,
             };
-            self.saw_store(&grant);
             if grant.is_ok() {
-                // Silences in a row count. Who waits for seconds for somebody's lease would otherwise meet enough
+                // Silences in a row count. A node that waits for seconds for another's lease would otherwise meet enough
                 // of them one by one, and run beside the holder (I2).
                 silences = 0;
             }
             match grant {
-                // Slow is not gone: a burst that starves the machine must not turn into runs without a
-                // lease. A store that stays silent is.
+                // Slow is not gone: a burst that starves the machine must not turn into runs without a lease. A store
+                // that stays silent is gone.
                 Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
-                Err(_) => return Win::NoStore,
-                Ok(Grant::Value(stored)) => match self.read_stored(errand, &stored, asked).await {
-                    Ok(copy) => return Win::Value(copy),
+                Err(_) => return Acquired::NoStore,
+                Ok(Grant::Value(stored)) => match self.read_stored(&competition, &stored, asked).await {
+                    Ok(copy) => return Acquired::Value(copy),
                     Err(Corrupt::Removed) => {}
-                    Err(Corrupt::Stays) => return Win::NoStore,
+                    Err(Corrupt::Stays) => return Acquired::NoStore,
                 },
-                Ok(Grant::Busy { token, stale, .. }) if token.nonce == ask.nonce => {
-                    let stale = self.stale_copy(errand, stale, asked, purges);
-                    return self.won(errand, lease_ms, (GrantKind::Free, token), stale);
+                Ok(Grant::Busy { token, stale, .. }) if token.nonce == competition.ask.nonce => {
+                    let stale = self.stale_copy(&competition, stale, asked);
+                    return self.won(&competition, (GrantKind::Free, token), stale);
                 }
                 Ok(Grant::Lease { token, kind, stale }) => {
-                    let stale = self.stale_copy(errand, stale, asked, purges);
-                    return self.won(errand, lease_ms, (kind, token), stale);
+                    let stale = self.stale_copy(&competition, stale, asked);
+                    return self.won(&competition, (kind, token), stale);
                 }
                 Ok(Grant::Busy { holder, token, stale, .. }) => {
-                    self.note(Event::LeaseBusy);
-                    if let Some(copy) = self.stale_copy(errand, stale, asked, purges) {
-                        return Win::BusyStale(copy);
+                    self.context.note(Event::LeaseBusy);
+                    if let Some(copy) = self.stale_copy(&competition, stale, asked) {
+                        return Acquired::BusyStale(copy);
                     }
-                    if self.now() >= probe_after {
+                    if self.context.now() >= probe_after {
                         if self.is_dead(&holder).await {
                             dead = Some(token);
                             continue;
                         }
-                        probe_after = self.now() + Millis(limits::HOLDER_PROBE_PAUSE_MS);
+                        probe_after = self.context.now() + Millis(limits::HOLDER_PROBE_PAUSE_MS);
                     }
                 }
             }
-            #[cfg(hopcache_seeded)]
-            if crate::seeded::gives_up_waiting(wait_ms) {
-                return Win::NoStore;
+            if self.context.now() >= give_up_at {
+                return Acquired::Busy;
             }
-            if self.now() >= give_up_at {
-                return Win::GaveUp;
-            }
-            self.ports.clock.sleep(self.jittered(wait_ms)).await;
+            self.context.sleep(self.context.jittered(wait_ms)).await;
             wait_ms = (wait_ms * 2).min(limits::LEASE_POLL_MS_MAX);
         }
     }
 
-    /// A refresh has a deadline; a flight waits for as long as another's run and the lapse of its lease take.
-    fn gives_up_at(&self, errand: &Errand) -> MonoTime {
-        let longest = self.now() + self.policy.run_timeout_ms + Millis(limits::LEASE_MS_MAX);
-        errand.until.unwrap_or(longest)
+    fn competition<'a>(&self, job: &'a FetchJob, held: Option<&'a SharedCopy>) -> Competition<'a> {
+        let ask = LeaseAsk {
+            nonce: self.context.nonce(),
+            holder: self.context.me().clone(),
+            tags: job.query.tags.clone(),
+            lease_ms: self.cache.pace().lease_ms(&job.query),
+            age_max_ms: job.bounds.age_max_ms,
+        };
+        Competition { job, held, ask, purges: self.cache.purges() }
     }
 
-    /// `lease_ms` is what the store was asked for, not what would be asked for now: renewals are paced by
-    /// it, and a lease of the pattern's newer, longer tail would be renewed after ours had lapsed.
     fn won(
         &self,
-        errand: &Errand,
-        lease_ms: Millis,
+        competition: &Competition<'_>,
         (kind, token): (GrantKind, Token),
         stale: Option<SharedCopy>,
-    ) -> Win {
-        self.note(Event::LeaseGrant(kind));
-        self.holdings.add(errand.query.key, token);
-        Win::Lease { token, lease_ms, stale }
+    ) -> Acquired {
+        debug_assert_eq!(token.nonce, competition.ask.nonce, "I3: a lease with another's token");
+        self.context.note(Event::LeaseGrant(kind));
+        let lease = self.leases.granted(competition.job.query.key, token, competition.ask.lease_ms);
+        Acquired::Lease { lease, stale }
     }
 
-    /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next
-    /// round finds none (I10, F39).
+    /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next round finds none
+    /// (I10, F39).
     async fn read_stored(
         &self,
-        errand: &Errand,
+        competition: &Competition<'_>,
         stored: &StoredEntry,
         asked: MonoTime,
     ) -> Result<SharedCopy, Corrupt> {
-        let key = &errand.query.key;
-        if let Some(copy) = self.decode_stored(&errand.query, stored, asked) {
+        let (query, held) = (&competition.job.query, competition.held.map(|copy| &**copy));
+        if let Some(copy) = self.cache.decode(query, stored, asked, held) {
             return Ok(copy);
         }
-        tracing::warn!(key = ?key, "a stored entry failed its checksum; removed");
-        let removed = self.ports.store.invalidate(&Scope::Key(*key)).await;
-        self.saw_store(&removed);
+        tracing::warn!(key = ?query.key, "a stored entry failed its checksum; removed");
+        let removed = self.store.invalidate(&Scope::Key(query.key)).await;
         Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
     }
 
-    /// A stale value that may be served meanwhile. One past grace may not: it is put aside for those who wait,
-    /// should the run fail or take too long. A corrupt one is only left alone: removing it would
-    /// take the lease with it, ours or the holder's, and the next commit replaces it anyway.
+    /// A stale value that may be served meanwhile. One past grace may not: it is put aside for those who wait, should the
+    /// run fail or take too long. A corrupt one is only left alone: to remove it would take the lease with it, ours or the
+    /// holder's, and the next commit replaces it anyway.
     fn stale_copy(
         &self,
-        errand: &Errand,
+        competition: &Competition<'_>,
         stored: Option<StoredEntry>,
         asked: MonoTime,
-        purges: Purges,
     ) -> Option<SharedCopy> {
-        if errand.cause == Cause::Refresh {
+        let job = competition.job;
+        if job.cause == Cause::Refresh {
             return None;
         }
-        let copy = self.decode_stored(&errand.query, &stored?, asked)?;
-        if errand.takes_stale(&copy, self.now()) {
+        let held = competition.held.map(|copy| &**copy);
+        let copy = self.cache.decode(&job.query, &stored?, asked, held)?;
+        if copy.is_stale_answer(&job.bounds, self.context.now()) {
             return Some(copy);
         }
-        self.offer_spare(&errand.query, &copy, purges);
+        self.cache.offer_fallback(&job.query, &copy, competition.purges);
         None
     }
 
-    /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose
-    /// port refuses or answers as somebody else. A silent one may only be slow: its lease decides; unless its connections
-    /// broke. A process that dies breaks them, and one whose machine or container goes with it is silent from then on:
+    /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose port refuses or
+    /// answers as somebody else. A silent one may only be slow: its lease decides, unless its connections broke. A process
+    /// that dies breaks them, and one whose machine or container goes with it is silent from then on:
     ///   the owner is killed · its connections break · its address vanishes · a probe meets silence.
     async fn is_dead(&self, holder: &Holder) -> bool {
-        if holder.node == self.me.node {
+        if holder.node == *self.context.node() {
             return self.is_own_past(holder.incarnation);
         }
-        match self.ports.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
+        match self.peers.probe(&holder.node, Millis(limits::HOLDER_PROBE_TIMEOUT_MS)).await {
             Ok(incarnation) => incarnation != holder.incarnation,
             Err(PeerError::Gone(_)) => true,
-            Err(PeerError::TimedOut) => {
-                let is_gone = self.ports.routing.is_gone(holder);
-                #[cfg(hopcache_seeded)]
-                let is_gone = crate::seeded::silence_says(is_gone);
-                is_gone
-            }
+            Err(PeerError::TimedOut) => self.routing.is_gone(holder),
             Err(PeerError::Refused(_)) => false,
         }
     }
 
     /// Whether a life of this name was an earlier one of this node, and not another node that has its name by mistake and
     /// would have its leases taken from it while it runs. What an earlier life held has lapsed when this one is as old as a
-    /// lease can be: whoever holds one later lives, or did a moment ago.
+    /// lease can be: a node that holds one later lives, or did a moment ago.
     fn is_own_past(&self, life: Incarnation) -> bool {
-        life != self.me.incarnation
-            && self.now().since(self.began) < Millis(limits::LEASE_MS_MAX)
-            && !self.ports.routing.has_met_namesake(life)
-    }
-
-    pub(crate) fn lease_ask(&self, errand: &Errand, lease_ms: Millis) -> LeaseAsk {
-        LeaseAsk {
-            nonce: self.nonce(),
-            holder: self.me.clone(),
-            database: errand.query.database_tag,
-            lease_ms,
-            age_max_ms: errand.age_max_ms,
-        }
-    }
-
-    pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
-        self.history.lock().lease_ms(query)
-    }
-
-    pub(crate) fn jittered(&self, wait_ms: u64) -> Millis {
-        scaled(Millis(wait_ms), 0.5 + self.unit())
+        life != self.context.me().incarnation
+            && self.context.age_ms() < Millis(limits::LEASE_MS_MAX)
+            && !self.routing.has_met_namesake(life)
     }
 }

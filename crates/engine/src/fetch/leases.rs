@@ -1,81 +1,103 @@
-//! Leases that this node holds, so that it can give them back when it goes.
+//! Leases that this node holds, so that each is given back whatever happens to its run, and all of them when the node goes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::Token;
+use hopcache_core::limits;
+use hopcache_core::time::Millis;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::engine::Engine;
+use crate::cache::WatchedStore;
+use crate::model::context::Context;
+use crate::model::ports::Store;
 
-/// Leases held: one for each run under a lease. Those of flights and refreshes have a seat in a table. Runs of
-/// `no-cache` requests have none: like every run they wait in the origin's queue
-/// ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]), and for whom there is no place, the run ends at once and the
-/// lease is given back.
-#[derive(Debug, Default)]
-pub(crate) struct Holdings {
+/// Leases held: one for each run under a lease. A run waits in the origin's queue
+/// ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]); a run without a place there ends at once, and its lease is given back.
+pub(crate) struct Leases {
+    context: Context,
+    store: Arc<WatchedStore>,
     held: Mutex<BTreeMap<(QueryKey, u128), Token>>,
 }
 
-impl Holdings {
-    pub(crate) fn add(&self, key: QueryKey, token: Token) {
+impl Leases {
+    pub(super) fn new(context: &Context, store: &Arc<WatchedStore>) -> Arc<Self> {
+        Arc::new(Self { context: context.clone(), store: Arc::clone(store), held: Mutex::default() })
+    }
+
+    /// A lease that the store has just granted for so long.
+    pub(super) fn granted(self: &Arc<Self>, key: QueryKey, token: Token, lease_ms: Millis) -> HeldLease {
         self.held.lock().insert((key, token.nonce), token);
+        HeldLease { leases: Arc::clone(self), key, token, lease_ms, is_in_use: true }
     }
 
-    pub(crate) fn remove(&self, key: &QueryKey, token: Token) {
-        self.held.lock().remove(&(*key, token.nonce));
-    }
-
-    pub(crate) fn all(&self) -> Vec<(QueryKey, Token)> {
-        self.held.lock().iter().map(|((key, _), token)| (*key, *token)).collect()
-    }
-
-    pub(crate) fn len(&self) -> usize {
+    /// Leases held.
+    pub(super) fn len(&self) -> usize {
         self.held.lock().len()
+    }
+
+    /// Releases every lease, so that nobody waits for them to lapse. One that could not be released stays.
+    pub(super) async fn give_back_all(&self) {
+        let held: Vec<_> = self.held.lock().iter().map(|((key, _), token)| (*key, *token)).collect();
+        let give_back = async |(key, token): (QueryKey, Token)| {
+            if self.store.release(&key, token).await.is_ok() {
+                self.remove(&key, token);
+            }
+        };
+        let held = futures_util::stream::iter(held);
+        held.for_each_concurrent(limits::LEASES_RELEASED_AT_A_TIME, give_back).await;
+    }
+
+    fn remove(&self, key: &QueryKey, token: Token) {
+        self.held.lock().remove(&(*key, token.nonce));
     }
 }
 
 /// A lease that a run uses, or is about to. Dropped before the run has ended (a panic, an abort: F4), it is given back, so
 /// that the waiters who compete again do not wait for it to lapse.
-pub(crate) struct Held<'a> {
-    engine: &'a Engine,
+pub(crate) struct HeldLease {
+    leases: Arc<Leases>,
     key: QueryKey,
     token: Token,
+    lease_ms: Millis,
     is_in_use: bool,
 }
 
-impl<'a> Held<'a> {
-    pub(crate) fn new(engine: &'a Engine, key: QueryKey, token: Token) -> Self {
-        Self { engine, key, token, is_in_use: true }
+impl HeldLease {
+    /// Its fence token.
+    pub(crate) fn token(&self) -> Token {
+        self.token
     }
 
-    /// Still held, and for somebody else to end.
-    pub(crate) fn handed_on(self) -> Token {
-        let token = self.token;
-        std::mem::forget(self);
-        token
+    /// What the store was asked for, not what would be asked for now: renewals are paced by it, and a lease of the
+    /// pattern's newer, longer tail would be renewed after this one had lapsed.
+    pub(super) fn lease_ms(&self) -> Millis {
+        self.lease_ms
     }
 
     /// The run has committed or released it.
-    pub(crate) fn ended(mut self) {
+    pub(super) fn ended(mut self) {
         self.is_in_use = false;
     }
 }
 
-impl Drop for Held<'_> {
+impl std::fmt::Debug for HeldLease {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("HeldLease").field("key", &self.key).field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+impl Drop for HeldLease {
     fn drop(&mut self) {
-        #[cfg(hopcache_seeded)]
-        if self.is_in_use && self.engine.leads_no_more() && crate::seeded::keeps_leases() {
-            return;
-        }
-        self.engine.holdings.remove(&self.key, self.token);
-        // No runtime: the process ends, and what is left lapses.
+        self.leases.remove(&self.key, self.token);
+        // No runtime: the process ends, and the lease lapses.
         if self.is_in_use && Handle::try_current().is_ok() {
-            let (store, key, token) = (Arc::clone(&self.engine.ports.store), self.key, self.token);
-            self.engine.tasks.spawn(async move {
-                let _ = store.release(&key, token).await;
+            let (leases, key, token) = (Arc::clone(&self.leases), self.key, self.token);
+            self.leases.context.spawn(async move {
+                let _ = leases.store.release(&key, token).await;
             });
         }
     }

@@ -1,25 +1,27 @@
-//! Keys that move when the ring changes: what their former owner keeps, what it tells the new owner, and when the new
-//! owner asks. It decides nothing about who owns a key (the ring does) or who runs (the store's lease does).
+//! Keys that move when the ring changes: what their former owner keeps, what it tells the new owner, and when the new owner
+//! asks. It decides nothing about who owns a key (the ring does) or who runs (the store's lease does).
 //!
-//! The store has what moves, usually. Where it has not (it lost its data, or cannot be reached), the former owner's
-//! memory is asked before Neo4j: within [`HANDOVER_MS`] of a change, once for a flight, for [`HANDOVER_ASK_MS`] at the
-//! most, and whoever is asked answers from memory alone: no flight, no store, no hop (promise I8).
+//! The store has what moves, usually. Where it has not (it lost its data, or cannot be reached), the former owner's memory
+//! is asked before Neo4j: within [`HANDOVER_MS`] of a change, once for a flight, for at most [`HANDOVER_ASK_MS`]. The asked
+//! node answers from memory alone: no flight, no store, no hop (I8).
 //!
-//! What the former owner keeps it does not serve as an owner's copy: others own the key, and newer values may be stored
-//! that it does not hear of. Such a copy is marked with when it was left, and [`Engine::own_copy`] does not see it.
+//! The former owner does not serve what it keeps as an owner's copy: others own the key, and newer values may be stored that
+//! it does not hear of. Such a copy is marked with when it was left, and [`Cache::look`](crate::cache::Cache::look) does not
+//! see it.
 //!
-//! What was fetched is served and kept in the new owner's memory, and the lease is given back. It is not committed:
-//! the lease may be younger than a purge that the former owner has not heard of yet, and an entry of before the purge
-//! would be in the store for good (I3). In memory it is subject to what every copy is subject to:
+//! The new owner serves what it fetched, keeps it in memory, and gives the lease back. It does not commit the value: the
+//! lease may be younger than a purge that the former owner has not heard of yet, and an entry of before the purge would then
+//! stay in the store (I3). In memory the value is subject to what every copy is subject to:
 //!
 //! - Age travels: it counts from the start of the read, as the former owner says, and from before it was asked (I4).
-//! - A purge of the key detaches the flight that asks, so what it brings is not kept (`lead.rs`).
-//! - The former owner may be told after the new one: the new owner is told · it asks · the former owner answers X · the
-//!   former owner is told. So a key's owner is told once more at the end while keys move (`purge.rs`). Former owners are
-//!   told whether they are on a ring or not.
-//! - One that cannot be told reads the log: it answers only who has read exactly as much of the log as itself. If the new owner
-//!   has not read of the purge yet, it will, and forgets X; if it has, so has the former owner, and X is gone. Who has
-//!   read nothing yet forgets all that it has when it first does, and does not keep what it asked for before.
+//! - A purge of the key detaches the flight that asks, so what it brings is not kept (`path::lead`).
+//! - The former owner may be told after the new one: the new owner is told · it asks · the former owner answers X · the former
+//!   owner is told. So while keys move, a key's owner is told once more at the end (`purge.rs`). Former owners are told whether
+//!   they are on a ring or not.
+//! - A former owner that cannot be told reads the log. It answers only a node that has read exactly as much of the log as
+//!   itself. If the new owner has not read of the purge yet, it will, and forgets X. If it has, so has the former owner, and X
+//!   is gone. A node that has read nothing yet forgets all that it has when it first reads, and does not keep what it asked for
+//!   before.
 //! - Identity is part of the key, and the entry is sealed for it (I5).
 
 use std::cell::Cell;
@@ -27,8 +29,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use hopcache_core::entry::Entry;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::StoredEntry;
 use hopcache_core::limits::{
@@ -39,15 +39,18 @@ use hopcache_core::ring::Ring;
 use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 
-use crate::copy::{CopyTimes, Life, MemoryCopy, SharedCopy};
-use crate::engine::Engine;
-use crate::lead::Errand;
-use crate::message::{Moved, decode_moved, encode_moved, encode_wanted};
-use crate::outcome::{Event, HandoverWord};
-use crate::ports::{LogCursor, PeerError, Scope};
+use crate::cache::copy::{Life, MemoryCopy, SharedCopy};
+use crate::invalidate::Invalidate;
+use crate::model::ask::Query;
+use crate::model::bounds::ValueBounds;
+use crate::model::event::{Event, HandoverWord};
+use crate::model::inspection::KeyPlan;
+use crate::model::ports::{LogCursor, Scope};
+use crate::peers::Wanted;
+use crate::peers::message::Moved;
 
 /// Rings that were in force not long ago, and how much of the invalidation log was read.
-pub(crate) struct Handover {
+pub(super) struct HandoverRings {
     rings: Mutex<Rings>,
     log_read: AtomicU64,
 }
@@ -60,18 +63,18 @@ struct Rings {
     silent: Vec<NodeName>,
 }
 
-impl Handover {
-    pub(crate) fn new(now: Arc<Ring>) -> Self {
+impl HandoverRings {
+    pub(super) fn new(now: Arc<Ring>) -> Self {
         let rings = Rings { now, former: VecDeque::new(), silent: Vec::new() };
         Self { rings: Mutex::new(rings), log_read: AtomicU64::new(0) }
     }
 
     /// After what it says was carried out.
-    pub(crate) fn has_read(&self, log: LogCursor) {
+    pub(super) fn has_read(&self, log: LogCursor) {
         self.log_read.store(log.0, Ordering::Release);
     }
 
-    pub(crate) fn former_len(&self) -> usize {
+    fn former_len(&self) -> usize {
         self.rings.lock().former.len()
     }
 
@@ -99,7 +102,7 @@ impl Rings {
     fn concerned(&self, scope: &Scope) -> Vec<NodeName> {
         let concerned = |(ring, _): &(Arc<Ring>, MonoTime)| match scope {
             Scope::Key(key) => ring.owner(key).cloned().into_iter().collect(),
-            Scope::Database(_) | Scope::All => ring.members().to_vec(),
+            Scope::Tag(_) | Scope::All => ring.members().to_vec(),
         };
         self.former.iter().flat_map(concerned).collect()
     }
@@ -132,35 +135,28 @@ fn is_over(left_at: MonoTime, now: MonoTime) -> bool {
 
 /// The same copy, of a key that is this node's again.
 fn taken_back(left: &MemoryCopy) -> MemoryCopy {
-    let times = CopyTimes {
-        read_started: left.read_started,
-        soft_ms: left.ttl_ms(),
-        physical_ms: left.dead_at.since(left.read_started),
-        total_ms: left.spare_until.since(left.read_started),
-        cost_ms: left.cost_ms,
-    };
-    let mut copy = left.with_times(times);
+    let mut copy = left.with_times(left.times());
     copy.token = left.token;
     copy
 }
 
 /// What a flight that would have to run found in a former owner's memory.
-pub(crate) enum Brought {
+pub(crate) enum FormerCopy {
     /// An answer.
     Fresh(SharedCopy),
     /// An answer that has to be refreshed.
     Stale(SharedCopy),
 }
 
-impl Engine {
+impl Invalidate {
     /// Takes note of a change of the ring. Copies of keys that this node does not own any more are left for their new
     /// owners, for [`HANDOVER_MS`]; near copies are forgotten at once. Called when the ring has changed.
     pub fn ring_changed(&self) -> RingChange {
-        let (view, now) = (self.ports.routing.view(), self.now());
-        self.handover.rings.lock().note(&view, now);
+        let (view, now) = (self.routing.view(), self.context.now());
+        self.rings.rings.lock().note(&view, now);
         let left = Cell::new(0);
-        let dropped = self.ports.memory.remove_where(&|key, copy| {
-            if view.owner(key) == Some(&self.me.node) {
+        let dropped = self.cache.remove_where(&|key, copy| {
+            if view.owner(key) == Some(self.context.node()) {
                 return false;
             }
             if copy.near_hits().is_none() {
@@ -174,141 +170,131 @@ impl Engine {
 
     /// Forgets what was kept for new owners for long enough. Called some time after a change.
     pub fn forget_left(&self) -> u64 {
-        let now = self.now();
-        self.ports.memory.remove_where(&|_, copy| copy.left_at().is_some_and(|left_at| is_over(left_at, now)))
+        let now = self.context.now();
+        self.cache.remove_where(&|_, copy| copy.left_at().is_some_and(|left_at| is_over(left_at, now)))
     }
 
     /// Whether keys may still be on their way to new owners.
     pub(crate) fn do_keys_move(&self) -> bool {
-        let (view, now) = (self.ports.routing.view(), self.now());
-        let mut rings = self.handover.rings.lock();
+        let (view, now) = (self.routing.view(), self.context.now());
+        let mut rings = self.rings.rings.lock();
         rings.note(&view, now);
         !rings.former.is_empty()
     }
 
     /// Former owners of what `scope` covers, those that cannot be asked included; a name may be there twice.
     pub(crate) fn in_former_rings(&self, scope: &Scope) -> Vec<NodeName> {
-        let (view, now) = (self.ports.routing.view(), self.now());
-        let mut rings = self.handover.rings.lock();
+        let (view, now) = (self.routing.view(), self.context.now());
+        let mut rings = self.rings.rings.lock();
         rings.note(&view, now);
         rings.concerned(scope)
     }
 
-    pub(crate) fn has_read_log(&self, log: LogCursor) {
-        self.handover.has_read(log);
+    /// Rings that were in force before, and are asked yet.
+    pub(crate) fn former_rings(&self) -> usize {
+        self.rings.former_len()
     }
 
     /// What a former owner of the key, or this node if it is one, has of it, for a flight to which the store had nothing
     /// to give.
-    pub(crate) async fn brought(&self, errand: &Errand) -> Option<Brought> {
-        if self.policy.ttl_ms == Millis::ZERO {
+    pub(crate) async fn former_copy(&self, query: &Query, bounds: &ValueBounds) -> Option<FormerCopy> {
+        if self.ttl_ms == Millis::ZERO || !self.do_keys_move() {
             return None;
         }
-        let key = &errand.query.key;
-        for node in self.former_owners(key) {
-            if let Some(copy) = self.ask_former_owner(errand, &node).await
-                && let Some(brought) = self.of_use(errand, copy)
+        for node in self.former_owners(&query.key) {
+            if let Some(copy) = self.ask_former_owner(query, &node).await
+                && let Some(found) = self.as_answer(bounds, copy)
             {
-                self.note(Event::Handover(HandoverWord::Fetched));
-                return Some(brought);
+                self.context.note(Event::Handover(HandoverWord::Fetched));
+                return Some(found);
             }
         }
-        let now = self.now();
+        let now = self.context.now();
         let is_left = |left_at: MonoTime| !is_over(left_at, now);
-        let left = self.ports.memory.get(key).filter(|copy| copy.left_at().is_some_and(is_left));
+        let left = self.cache.look_for_new_owner(&query.key)?;
+        left.left_at().filter(|left_at| is_left(*left_at))?;
         // Unmarked: the key is this node's again, and nobody would find the copy that was left.
-        let copy = taken_back(&*left?).with_heat(self.heat_of(key));
-        self.of_use(errand, Arc::new(copy))
+        let heat = self.cache.pace().heat_after(None, &query.key, now);
+        self.as_answer(bounds, Arc::new(taken_back(&left).with_heat(heat)))
     }
 
     fn former_owners(&self, key: &QueryKey) -> Vec<NodeName> {
-        let (view, now) = (self.ports.routing.view(), self.now());
-        if view.owner(key) != Some(&self.me.node) {
+        let (view, now) = (self.routing.view(), self.context.now());
+        if view.owner(key) != Some(self.context.node()) {
             return Vec::new();
         }
-        let mut rings = self.handover.rings.lock();
+        let mut rings = self.rings.rings.lock();
         rings.note(&view, now);
-        rings.owners(key, &self.me.node)
+        rings.owners(key, self.context.node())
     }
 
-    async fn ask_former_owner(&self, errand: &Errand, node: &NodeName) -> Option<SharedCopy> {
-        let (query, asked) = (&errand.query, self.now());
-        let log = self.handover.log_read();
-        let (message, timeout_ms) = (encode_wanted(&query.key, log), Millis(HANDOVER_ASK_MS));
-        // The peer's own deadline, and ours beside it: an implementation may count from when it has a connection.
-        let answer = tokio::select! {
-            biased;
-            answer = self.ports.peers.forward(node, message, timeout_ms) => answer,
-            () = self.ports.clock.sleep(timeout_ms) => Err(PeerError::TimedOut),
-        };
-        let moved = match answer.map(|bytes| decode_moved(&bytes)) {
-            Ok(Ok(Some(moved))) => moved,
-            Ok(Ok(None)) => {
-                self.note(Event::Handover(HandoverWord::Absent));
+    async fn ask_former_owner(&self, query: &Query, node: &NodeName) -> Option<SharedCopy> {
+        let (asked, log) = (self.context.now(), self.rings.log_read());
+        let answer = self.peers.ask(node, &Wanted { key: query.key, log }, Millis(HANDOVER_ASK_MS)).await;
+        let moved = match answer {
+            Ok(Some(moved)) => moved,
+            Ok(None) => {
+                self.context.note(Event::Handover(HandoverWord::Absent));
                 return None;
             }
             // Gone, silent, or of a version that does not know the question: not asked again for every miss.
-            Ok(Err(_)) | Err(_) => {
-                self.note(Event::Handover(HandoverWord::Unreached));
-                self.handover.rings.lock().silent.push(node.clone());
+            Err(_) => {
+                self.context.note(Event::Handover(HandoverWord::Unreached));
+                self.rings.rings.lock().silent.push(node.clone());
                 return None;
             }
         };
-        self.learn(&query.key, moved.plan);
+        self.cache.pace().learn(&query.key, moved.plan);
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
-        let copy = self.decode_stored(query, &stored, asked)?;
+        let copy = self.cache.decode(query, &stored, asked, None)?;
         // The first look at the log since then: what it said may have been about this copy.
-        (self.handover.log_read() == log || log != LogCursor::default()).then_some(copy)
+        (self.rings.log_read() == log || log != LogCursor::default()).then_some(copy)
     }
 
-    /// A copy as an answer to those who wait, if it is one.
-    fn of_use(&self, errand: &Errand, copy: SharedCopy) -> Option<Brought> {
-        let now = self.now();
+    /// A copy as an answer within these bounds, if it is one.
+    fn as_answer(&self, bounds: &ValueBounds, copy: SharedCopy) -> Option<FormerCopy> {
+        let now = self.context.now();
         match copy.life(now) {
-            Life::Fresh(_) if errand.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most) => {
-                Some(Brought::Fresh(copy))
+            Life::Fresh(_) if bounds.age_max_ms.is_none_or(|most| copy.age_ms(now) <= most) => {
+                Some(FormerCopy::Fresh(copy))
             }
-            Life::Stale(_) if errand.takes_stale(&copy, now) => Some(Brought::Stale(copy)),
+            Life::Stale(_) if copy.is_stale_answer(bounds, now) => Some(FormerCopy::Stale(copy)),
             Life::Fresh(_) | Life::Stale(_) | Life::Dead => None,
         }
     }
 
     /// Answers a key's new owner from memory.
-    pub(crate) async fn give(&self, key: &QueryKey, log: LogCursor) -> Bytes {
+    pub(crate) async fn give(&self, key: &QueryKey, log: LogCursor) -> Option<Moved> {
         // A process that was stopped may have missed a purge.
-        self.look_after_pause().await;
-        let has_read_as_much = log == LogCursor::default() || log == self.handover.log_read();
-        let copy = self.ports.memory.get(key).filter(|copy| has_read_as_much && copy.near_hits().is_none());
-        let moved = copy.and_then(|copy| {
-            let moved = self.moved(key, &copy)?;
-            // The new owner asks for a request, not for a prediction (`prefetch/launch.rs`).
-            copy.serves_demand();
-            Some(moved)
-        });
-        if moved.is_some() {
-            self.note(Event::Handover(HandoverWord::Given));
-        }
-        encode_moved(moved.as_ref())
+        self.cache.look_after_pause().await;
+        let has_read_as_much = log == LogCursor::default() || log == self.rings.log_read();
+        let copy = self.cache.look_for_new_owner(key).filter(|_| has_read_as_much)?;
+        let moved = self.moved(key, &copy)?;
+        // The new owner asks for a request, not for a prediction (`prefetch::launch`).
+        copy.serves_demand();
+        self.context.note(Event::Handover(HandoverWord::Given));
+        Some(moved)
     }
 
-    /// Only what the store once took: nothing fences another, which lives briefly here and nowhere else.
+    /// Only what the store once took: no token fences another copy, which lives briefly here and on no other node.
     fn moved(&self, key: &QueryKey, copy: &MemoryCopy) -> Option<Moved> {
-        let (now, token) = (self.now(), copy.token?);
+        let (now, token) = (self.context.now(), copy.token?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
         if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
             return None;
         }
-        let entry = Entry {
-            total: copy.spare_until.since(copy.read_started),
-            physical: copy.dead_at.since(copy.read_started),
-            soft: copy.fresh_until.since(copy.read_started),
-            cost: copy.cost_ms,
-            token,
-            database: copy.database_tag,
-            stored_by: self.me.node.clone(),
-            body: copy.stored_form(),
-        };
-        let entry = entry.encode(&self.checksum_key, key).ok()?;
-        Some(Moved { left_ms: copy.spare_until.since(now), plan: self.plan_of(key, copy, now), entry })
+        let entry = self.cache.seal(key, copy, token)?;
+        let plan = self.cache.pace().key_plan(key, copy, now);
+        Some(Moved { left_ms: copy.fallback_until.since(now), plan, entry })
+    }
+
+    /// Takes note of what a leaving node knows of keys that this one will own; how many these are.
+    pub(crate) fn learn_plans(&self, plans: &[(QueryKey, KeyPlan)]) -> u32 {
+        for (key, plan) in plans {
+            self.cache.pace().learn(key, *plan);
+        }
+        let count = u32::try_from(plans.len()).unwrap_or(u32::MAX);
+        self.context.note(Event::Handover(HandoverWord::Learned(count)));
+        count
     }
 }

@@ -1,34 +1,30 @@
-//! Forgetting: in the store, on every node that can be reached, and in flights that may have read
-//! before.
+//! Purges: forgetting in the store, on every node that can be reached, and in flights that may have read before.
 //!
-//! The order matters. Store first: the lease goes with the entry, so a run that read before the purge
-//! cannot commit after it (I3). Then memories: a copy that is put there afterwards comes from a read
-//! after the purge, or from a flight that was detached and removes its own copy again. A node that
-//! cannot be reached reads the store's invalidation log, within
-//! [`INVALIDATION_POLL_MS`] of reaching the store again.
+//! The order matters. Store first: the lease goes with the entry, so a run that read before the purge cannot commit
+//! after it (I3). Then memories: a copy that is put there afterwards comes from a read after the purge, or from a flight
+//! that was detached and removes its own copy again. A node that cannot be reached reads the store's invalidation log,
+//! within [`INVALIDATION_POLL_MS`](hopcache_core::limits::INVALIDATION_POLL_MS) of reaching the store again.
 //!
-//! What the server refuses now (its word in [`Neo4jFailure::refuses_statement`](crate::ports::Neo4jFailure)) goes the same
-//! way: store, by the lease of the run that was refused · this node · its waiters are told · the other nodes. The log
-//! hears of it only where a node could not be told, and while keys move. One that this node does not know of at all finds out by itself:
-//! the same entry is as old there, so what it reads next is refused too.
+//! What Neo4j refuses now ([`Neo4jFailure::refuses_statement`](crate::model::ports::Neo4jFailure)) goes the same way:
+//! store, by the lease of the run that was refused · this node · its waiters are told · the other nodes. The log hears of
+//! it only where a node could not be told, and while keys move. A node that this one does not know of finds out by
+//! itself: the same entry is as old there, so what it reads next is refused too.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Token};
-use hopcache_core::limits::{INVALIDATION_PAGE_LEN_MAX, INVALIDATION_POLL_MS, PEERS_TOLD_AT_A_TIME};
+use hopcache_core::limits::PEERS_TOLD_AT_A_TIME;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_packstream::Reader;
+use tokio::sync::SemaphorePermit;
 
-use crate::copy::MemoryCopy;
-use crate::engine::Engine;
-use crate::message::encode_purge;
-use crate::ports::{LogCursor, PeerError, Scope, StoreError};
+use crate::invalidate::Invalidate;
+use crate::model::ports::{PeerError, Scope, Store, StoreError};
+use crate::peers::Purge;
 
 /// What a purge reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +47,11 @@ struct Told {
     unreached: u32,
 }
 
-impl Engine {
+impl Invalidate {
     /// Purges everywhere.
     pub async fn purge(&self, scope: &Scope) -> Purged {
-        let store = self.ports.store.invalidate(scope).await;
-        self.saw_store(&store);
-        let copies = self.forget(scope);
+        let store = self.store.invalidate(scope).await;
+        let copies = self.cache.forget(scope);
         let told = self.tell_others(scope).await;
         Purged { store, copies: copies + told.copies, nodes: 1 + told.nodes, unreached: told.unreached }
     }
@@ -67,19 +62,17 @@ impl Engine {
     /// would forget everything.
     pub(crate) async fn withdraw(&self, key: &QueryKey, token: Token) {
         // A life of zero: the entry is removed and nothing is stored.
-        let withdrawn = self.ports.store.commit(key, token, Bytes::new(), Millis::ZERO).await;
-        self.saw_store(&withdrawn);
+        let withdrawn = self.store.commit(key, token, Bytes::new(), Millis::ZERO).await;
         match withdrawn {
             Ok(Commit::Stored) => {}
             // The lease lapsed, so the entry may be there still.
             Ok(Commit::Fenced) => {
-                let removed = self.ports.store.invalidate(&Scope::Key(*key)).await;
-                self.saw_store(&removed);
+                let _ = self.store.invalidate(&Scope::Key(*key)).await;
             }
             // Tried once more, but nobody waits for a store that is away.
             Err(_) => {
-                let (store, scope) = (Arc::clone(&self.ports.store), Scope::Key(*key));
-                self.tasks.spawn(async move {
+                let (store, scope) = (Arc::clone(&self.store), Scope::Key(*key));
+                self.context.spawn(async move {
                     let _ = store.invalidate(&scope).await;
                 });
             }
@@ -88,7 +81,7 @@ impl Engine {
 
     /// Forgets on this node what the server would not give any more.
     pub(crate) fn forget_refused(&self, key: &QueryKey) {
-        self.forget(&Scope::Key(*key));
+        self.cache.forget(&Scope::Key(*key));
     }
 
     /// Tells the other nodes, after the store has [forgotten](Self::withdraw) and this node. The log is for those who
@@ -100,8 +93,7 @@ impl Engine {
         // have read as little of the log as each other would hand the value on. Without a lease the run could not remove it.
         let do_keys_move = self.do_keys_move();
         if self.tell_others(&scope).await.unreached > 0 || do_keys_move || !was_leased {
-            let removed = self.ports.store.invalidate(&scope).await;
-            self.saw_store(&removed);
+            let _ = self.store.invalidate(&scope).await;
         }
     }
 
@@ -110,7 +102,7 @@ impl Engine {
         let mut others = self.in_order_to_tell(scope);
         let (mut told, mut owner) = (Told::default(), Vec::new());
         if let Scope::Key(key) = scope
-            && others.first() == self.ports.routing.view().owner(key)
+            && others.first() == self.routing.view().owner(key)
         {
             let rest = others.split_off(others.len().min(1));
             owner = self.tell_all(others, scope, &mut told).await;
@@ -121,13 +113,13 @@ impl Engine {
             // It may have asked a former owner for the value that had not been told yet (`handover.rs`).
             Scope::Key(_) if self.do_keys_move() => owner,
             Scope::Key(_) => Vec::new(),
-            Scope::Database(_) | Scope::All => reached,
+            Scope::Tag(_) | Scope::All => reached,
         };
         let mut told_again = Told::default();
         self.tell_all(again, scope, &mut told_again).await;
         told.copies += told_again.copies;
         if told.nodes > 0 {
-            told.copies += self.forget(scope);
+            told.copies += self.cache.forget(scope);
         }
         told
     }
@@ -162,97 +154,36 @@ impl Engine {
     /// Not only those on the ring: one that drains, or joins, has near copies; and former owners are asked for what they
     /// left (`handover.rs`), whether they drain or this node alone has lost sight of them.
     pub(crate) fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
-        let view = self.ports.routing.view();
+        let view = self.routing.view();
         let ring: Vec<NodeName> = match scope {
             Scope::Key(key) => view.order(key).cloned().collect(),
-            Scope::Database(_) | Scope::All => view.members().to_vec(),
+            Scope::Tag(_) | Scope::All => view.members().to_vec(),
         };
-        let rest = self.ports.routing.reachable().into_iter().chain(self.in_former_rings(scope));
-        let mut seen = BTreeSet::from([self.me.node.clone()]);
+        let rest = self.routing.reachable().into_iter().chain(self.in_former_rings(scope));
+        let mut seen = BTreeSet::from([self.context.node().clone()]);
         ring.into_iter().chain(rest).filter(|node| seen.insert(node.clone())).collect()
     }
 
     fn is_reachable(&self, node: &NodeName) -> bool {
-        self.ports.routing.reachable().contains(node)
+        self.routing.reachable().contains(node)
     }
 
     /// How many copies a node forgot, or why it could not be told.
     async fn tell(&self, node: &NodeName, scope: &Scope) -> Result<u64, PeerError> {
-        let message = encode_purge(scope);
-        let life = self.ports.routing.life_of(node);
-        let answer = self.ports.peers.forward(node, message, self.policy.probe_timeout_ms).await;
+        let life = self.routing.life_of(node);
+        let answer = self.peers.ask(node, &Purge(scope), self.probe_timeout_ms).await;
         // Or every purge until gossip knows would find it gone again. Silence is for probes to judge.
         if let Err(error @ PeerError::Gone(_)) = &answer {
-            self.ports.routing.report(node, life, error);
+            self.routing.report(node, life, error);
         }
-        let answer = answer?;
-        let count = Reader::new(&answer).value().ok().and_then(|value| value.as_int());
-        let count = count.and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| PeerError::Refused("it did not say how many".to_owned()))
+        answer
     }
 
-    /// Forgets on this node: flights first, so that one that lands from now on removes its own copy.
-    pub(crate) fn forget(&self, scope: &Scope) -> u64 {
-        // Before memory: see `spares.rs`.
-        self.spares.forget(scope);
-        match scope {
-            Scope::Key(key) => {
-                self.detach(|each| each == key);
-                u64::from(self.ports.memory.remove(key))
-            }
-            Scope::Database(tag) => {
-                // A flight does not know its database by key alone; detaching all costs a few
-                // requests a second flight and nothing else.
-                self.detach(|_| true);
-                self.ports.memory.remove_where(&|_, copy: &MemoryCopy| copy.database_tag == *tag)
-            }
-            Scope::All => {
-                self.detach(|_| true);
-                self.ports.memory.remove_where(&|_, _| true)
-            }
-        }
-    }
-
-    fn detach(&self, covers: impl Fn(&QueryKey) -> bool) {
-        self.flights.detach(&covers);
-        self.refreshes.detach(&covers);
-        self.forwards.detach(|(key, _)| covers(key));
-    }
-
-    /// Follows the store's invalidation log for ever; the caller owns the task. Bounds how long a copy
-    /// here outlives a purge that did not reach this node directly.
-    pub async fn follow_invalidations(&self) -> Infallible {
-        let mut cursor = LogCursor::default();
-        let mut is_first = true;
-        loop {
-            let began = self.now();
-            let page = self.ports.store.invalidations_since(cursor).await;
-            self.saw_store(&page);
-            let mut is_more = false;
-            self.sweep_prefetches();
-            if let Ok(page) = page {
-                is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
-                // A first look that came late may have missed what concerns copies kept meanwhile.
-                if page.gap && (!is_first || self.ports.memory.size().0 > 0) {
-                    self.forget(&Scope::All);
-                }
-                page.scopes.iter().for_each(|scope| {
-                    self.forget(scope);
-                });
-                cursor = page.next;
-                self.has_read_log(cursor);
-                is_first = false;
-            }
-            if is_more {
-                continue;
-            }
-            self.awake.looked(began);
-            self.ask_refusing_store().await;
-            tokio::select! {
-                biased;
-                () = self.awake.wanted() => {}
-                () = self.ports.clock.sleep(Millis(INVALIDATION_POLL_MS)) => {}
-            }
-        }
+    /// Forgets on this node what Neo4j refuses, before its waiters are told. With the permit, which bounds how many
+    /// refusals are told at a time, the other nodes are told afterwards.
+    pub(crate) async fn refused(&self, key: &QueryKey) -> Option<SemaphorePermit<'_>> {
+        let telling = self.refusals.acquire().await.ok();
+        self.forget_refused(key);
+        telling
     }
 }

@@ -154,6 +154,8 @@ pub struct Ask {
     pub deadline: MonoTime,
     /// W3C trace context.
     pub traceparent: Option<String>,
+    /// Whether another node sent it: then it has made its one hop (I8).
+    pub is_forwarded: bool,
     /// Which session this request belongs to, for learning: a keyed hash of what the client calls it.
     pub session: Option<SessionTag>,
 }

@@ -3,10 +3,13 @@
 //! Nothing here decides anything, keeps anything or waits for anything. No file here imports another room.
 
 pub mod ask;
+pub mod bounds;
 pub mod context;
+pub mod degree;
 pub mod event;
 pub mod identity;
 pub mod inspection;
+pub mod job;
 pub mod lifecycle;
 pub mod order;
 pub mod outcome;

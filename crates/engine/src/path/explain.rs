@@ -1,22 +1,18 @@
-//! Why a query was, or was not, answered from the cache: everything that decides it, asked for
-//! without changing anything.
-
-use std::sync::Arc;
+//! Why a query was, or was not, answered from the cache: everything that decides it, asked for without changing anything.
 
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{StoredEntry, Token};
 use hopcache_core::node::{Holder, NodeName};
-use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::time::Millis;
 
-use crate::ask::{Hints, Query};
-use crate::classify::Verdict;
-use crate::copy::{MemoryCopy, SharedCopy};
-use crate::engine::Engine;
-use crate::message::encode_inspect;
-use crate::outlook::RefreshView;
-use crate::peer_side::{Inspection, decode_inspection};
-use crate::ports::StoreError;
+use crate::fetch::Verdict;
+use crate::model::ask::{Hints, Query};
+use crate::model::inspection::Inspection;
+use crate::model::ports::{Store, StoreError};
+use crate::path::Path;
+use crate::peers::Inspect;
+use crate::refresh::refresh_view::RefreshView;
 
 /// What `explain` shows.
 #[derive(Debug, Clone)]
@@ -56,36 +52,31 @@ pub struct EntryView {
     pub stored_by: Option<NodeName>,
 }
 
-impl Engine {
+impl Path {
     /// Explains a query as if it came with `hints`. Asks the server nothing: a statement that it has not been asked about is
     /// [`Verdict::Unasked`].
     pub async fn explain(&self, query: &Query, hints: Hints) -> Explanation {
-        let view = self.ports.routing.view();
+        let view = self.routing.view();
         let order: Vec<NodeName> = view.order(&query.key).cloned().collect();
-        let seen = self.ports.store.peek(&query.key).await;
-        self.saw_store(&seen);
-        let (entry, lease, store_error) = match seen {
+        let (entry, lease, store_error) = match self.store.peek(&query.key).await {
             Ok(slot) => (slot.entry.map(|stored| self.entry_view(&query.key, &stored)), slot.lease, None),
             Err(error) => (None, None, Some(error)),
         };
         let owner = match order.first() {
-            Some(node) if *node != self.me.node => self.inspect_at(node, &query.key).await,
+            Some(node) if node != self.context.node() => {
+                self.peers.ask(node, &Inspect(query.key), self.policy.probe_timeout_ms).await.ok()
+            }
             _ => Some(self.inspect_here(&query.key)),
         };
-        let outlook = owner.as_ref().map(|seen| seen.outlook).unwrap_or_default();
-        let refresh = self.refresh_view(query, hints, outlook);
-        Explanation { verdict: self.verdict(query), order, entry, store_error, owner, lease, refresh }
-    }
-
-    async fn inspect_at(&self, node: &NodeName, key: &QueryKey) -> Option<Inspection> {
-        let timeout_ms = self.policy.probe_timeout_ms;
-        let answer = self.ports.peers.forward(node, encode_inspect(key), timeout_ms).await.ok()?;
-        decode_inspection(&answer)
+        let facts = owner.as_ref().map(|seen| seen.refresh).unwrap_or_default();
+        let refresh = self.refresh.refresh_view(query, hints, facts);
+        let verdict = self.fetch.classifier().verdict(query);
+        Explanation { verdict, order, entry, store_error, owner, lease, refresh }
     }
 
     fn entry_view(&self, key: &QueryKey, stored: &StoredEntry) -> EntryView {
         let bytes = stored.bytes.len();
-        let Ok(entry) = Entry::decode(&stored.bytes, &self.checksum_key, key) else {
+        let Ok(entry) = Entry::decode(&stored.bytes, self.cache.checksum_key(), key) else {
             return EntryView {
                 state: "corrupt",
                 age_ms: 0,
@@ -110,21 +101,5 @@ impl Engine {
             token: Some(entry.token),
             stored_by: Some(entry.stored_by),
         }
-    }
-
-    /// A copy of a stored entry whose checksum holds. `asked` is when the store was asked: its word on the
-    /// life left is at least as old as that, so the copy is never taken for younger than it is (I4). With the
-    /// time of the answer instead: the store reads · this process is stopped for 4 s · it goes on and
-    /// takes an entry that has been dead for a second for a fresh one.
-    pub(crate) fn decode_stored(
-        &self,
-        query: &Query,
-        stored: &StoredEntry,
-        asked: MonoTime,
-    ) -> Option<SharedCopy> {
-        let entry = Entry::decode(&stored.bytes, &self.checksum_key, &query.key).ok()?;
-        let copy = MemoryCopy::of_entry(&entry, stored.left_ms, asked).ok()?;
-        let copy = copy.of_principal(query.identity.scope);
-        Some(Arc::new(copy.with_heat(self.heat_of(&query.key))))
     }
 }

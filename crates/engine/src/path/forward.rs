@@ -1,33 +1,37 @@
 //! One hop to the owner, and what to do when it does not answer.
 //!
-//! Requests of this node's clients for one key share one forward, as they share one flight at the
-//! owner. These shared forwards are a table of their own that no forwarded request ever looks into,
-//! so two nodes that take each other for the owner cannot wait for each other (promise I8).
+//! Requests of this node's clients for one key share one forward, as they share one flight at the owner. These shared forwards
+//! are a table of their own that no forwarded request ever looks into, so two nodes that take each other for the owner cannot
+//! wait for each other (I8).
 
 use std::sync::Arc;
 
-use hopcache_core::breaker::{Admission, CallReport};
 use hopcache_core::key::QueryKey;
+use hopcache_core::limits::FORWARDS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_queryapi::render::Form;
 
-use crate::ask::{Ask, Freshness, Hints};
-use crate::copy::SharedCopy;
-use crate::engine::Engine;
-use crate::flight::{Follower, Leader, Seat, Wait};
-use crate::here::Here;
-use crate::message::{self, Reply};
-use crate::near::{self, Permission};
-use crate::outcome::{Answer, Class, Detail, Event, FailureKind, ForwardWord, How, Outcome, Role};
-use crate::peer_breakers::report_of;
-use crate::ports::PeerError;
+use crate::cache::copy::SharedCopy;
+use crate::cache::flight::{Follower, Leader, Seat, Wait};
+use crate::cache::{Permission, add_near_hits};
+use crate::model::ask::{Ask, Freshness, Hints};
+use crate::model::event::{Event, ForwardWord, HandoverWord};
+use crate::model::outcome::{Answer, Class, Detail, FailureKind, How, Outcome, Role};
+use crate::model::ports::PeerError;
+use crate::model::rendering::RenderingId;
+use crate::path::Path;
+use crate::path::answers::LocalAnswer;
+use crate::peers::Forward;
+use crate::peers::message::Reply;
+
+/// Time that an answer has for its way back after the request's own deadline.
+const FORWARD_MARGIN_MS: u64 = 500;
 
 /// How a forward ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Hop {
+pub(super) enum Hop {
     /// The node answered.
-    Answered(Here),
+    Answered(LocalAnswer),
     /// It cannot be asked; the next node of the ring is.
     NextNode,
 }
@@ -47,12 +51,12 @@ impl From<Hop> for Reached {
 /// How a shared forward ended, when it had been sent, with which hints, by when it was to end, and with whose
 /// credentials (their fingerprint).
 #[derive(Debug)]
-pub(crate) struct SharedHop {
-    pub(crate) sent: MonoTime,
-    pub(crate) hints: Hints,
-    pub(crate) deadline: MonoTime,
-    pub(crate) whose: [u8; 32],
-    pub(crate) hop: Hop,
+pub(super) struct SharedForward {
+    sent: MonoTime,
+    hints: Hints,
+    deadline: MonoTime,
+    whose: [u8; 32],
+    hop: Hop,
 }
 
 /// What the end of a shared forward is to one who joined it.
@@ -69,23 +73,23 @@ enum Share {
     Leaders,
 }
 
-impl Engine {
-    pub(crate) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
-        if ask.freshness != Freshness::default() || !self.policy.collapses {
-            return self.ask_alone(ask, to).await;
+impl Path {
+    pub(super) async fn forward(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        if ask.freshness != Freshness::default() {
+            return self.forward_alone(ask, to).await;
         }
         let failed =
-            |kind: FailureKind, role| Hop::Answered(Here::Answered(self.failed(ask, kind.into(), role)));
+            |kind: FailureKind, role| Hop::Answered(LocalAnswer::Answered(self.failed(ask, kind.into(), role)));
         // How the first shared forward ended, for who tries again.
-        let mut first: Option<Arc<SharedHop>> = None;
+        let mut first: Option<Arc<SharedForward>> = None;
         loop {
-            let joined = self.now();
-            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.form)) {
+            let joined = self.context.now();
+            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.rendering)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
                 Seat::Follow(follower) => (follower, Role::Joined),
                 Seat::Lead(leader) => {
                     if let Some(shared) = &first
-                        && !self.may_retry()
+                        && !self.fetch.may_retry()
                     {
                         leader.land(Arc::clone(shared));
                         return self.as_role(&shared.hop, Role::Joined);
@@ -93,11 +97,11 @@ impl Engine {
                     (self.lead_forward(leader, ask, to), Role::Led)
                 }
             };
-            let left = ask.deadline.since(self.now());
+            let left = ask.deadline.since(self.context.now());
             let end = tokio::select! {
                 biased;
                 end = follower.wait() => end,
-                () = self.ports.clock.sleep(left) => return failed(FailureKind::DeadlinePassed, role),
+                () = self.context.sleep(left) => return failed(FailureKind::DeadlinePassed, role),
             };
             let Wait::Landed(shared) = end else { return Hop::NextNode };
             match self.share(ask, &shared, joined) {
@@ -106,7 +110,7 @@ impl Engine {
                 Share::Luck | Share::TooOld if first.is_none() => first = Some(shared),
                 // A second failure is everybody's.
                 Share::Luck => return self.as_role(&shared.hop, role),
-                Share::TooOld | Share::Leaders => return self.ask_alone(ask, to).await,
+                Share::TooOld | Share::Leaders => return self.forward_alone(ask, to).await,
             }
         }
     }
@@ -114,30 +118,30 @@ impl Engine {
     /// Sends the forward that others may join; the seat is the leading request's own.
     fn lead_forward(
         self: &Arc<Self>,
-        leader: Leader<(QueryKey, Form), Arc<SharedHop>>,
+        leader: Leader<(QueryKey, RenderingId), Arc<SharedForward>>,
         ask: &Ask,
         to: &NodeName,
-    ) -> Follower<Arc<SharedHop>> {
+    ) -> Follower<Arc<SharedForward>> {
         let follower = leader.follow();
-        let (engine, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
-        let (sent, hints, deadline) = (self.now(), ask.hints, ask.deadline);
+        let (path, ask, to) = (Arc::clone(self), ask.clone(), to.clone());
+        let (sent, hints, deadline) = (self.context.now(), ask.hints, ask.deadline);
         let whose = ask.query.identity.fingerprint;
-        let untold = self.take_near_hits(&ask.query.key);
-        self.tasks.spawn(async move {
-            let Reached { hop, near_ms } = engine.ask_peer(&ask, &to, Some(untold.count())).await;
+        let untold = self.cache.take_near_hits(&ask.query.key);
+        self.context.spawn(async move {
+            let Reached { hop, near_ms } = path.ask_peer(&ask, &to, Some(untold.count())).await;
             if matches!(hop, Hop::NextNode) {
                 untold.put_back();
             }
-            let near = engine.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
+            let near = path.keep_near_of(&leader, &ask, (&hop, near_ms, sent));
             let is_of_a_run = is_of_a_run(&hop);
-            let followers = leader.land(Arc::new(SharedHop { sent, hints, deadline, whose, hop }));
+            let followers = leader.land(Arc::new(SharedForward { sent, hints, deadline, whose, hop }));
             if is_of_a_run {
                 // The owner's flight has one follower for all of them: each node counts the crowd that it saw.
-                engine.note(Event::Landed { followers });
+                path.context.note(Event::Landed { followers });
             }
             if let Some(near) = near {
                 // Those whom the owner did not see either: it was asked once for all of them.
-                near::add(&near, followers);
+                add_near_hits(&near, followers);
             }
         });
         follower
@@ -150,65 +154,60 @@ impl Engine {
     ///   the owner answers X · purge detaches this forward · purge empties memory · we keep X.
     fn keep_near_of(
         &self,
-        leader: &Leader<(QueryKey, Form), Arc<SharedHop>>,
+        leader: &Leader<(QueryKey, RenderingId), Arc<SharedForward>>,
         ask: &Ask,
         (hop, near_ms, sent): (&Hop, Millis, MonoTime),
     ) -> Option<SharedCopy> {
-        let Hop::Answered(Here::Answered(outcome)) = hop else { return None };
+        let Hop::Answered(LocalAnswer::Answered(outcome)) = hop else { return None };
         if near_ms == Millis::ZERO {
             return None;
         }
-        let kept = self.keep_near(ask, &Permission { outcome, near_ms, sent })?;
+        let kept = self.cache.keep_near(ask, &Permission::new(outcome, near_ms, sent))?;
         if leader.is_attached() {
             return Some(kept);
         }
-        self.ports.memory.remove(&ask.query.key);
+        self.cache.remove(&ask.query.key);
         None
     }
 
-    /// Asks for this request only, by its own deadline: the margin that [`Engine::ask_peer`] gives an answer on
+    /// Asks for this request only, by its own deadline: the margin that [`Path::ask_peer`] gives an answer on
     /// its way, once for each node of the ring that is silent, is not the client's to wait for.
-    async fn ask_alone(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
-        let left = ask.deadline.since(self.now());
+    async fn forward_alone(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
+        let left = ask.deadline.since(self.context.now());
         tokio::select! {
             biased;
             reached = self.ask_peer(ask, to, None) => reached.hop,
-            () = self.ports.clock.sleep(left) => {
+            () = self.context.sleep(left) => {
                 let failure = FailureKind::DeadlinePassed.into();
-                Hop::Answered(Here::Answered(self.failed(ask, failure, Role::Led)))
+                Hop::Answered(LocalAnswer::Answered(self.failed(ask, failure, Role::Led)))
             }
         }
     }
 
-    /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process
-    /// keeps its connections open and would be waited for until the request's own deadline (I7).
+    /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process keeps its connections open
+    /// and would be waited for until the request's own deadline (I7).
     async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> Reached {
-        let Some(call) = self.may_ask(to) else {
-            self.note(Event::Forward(ForwardWord::LeftOut));
+        debug_assert!(!ask.is_forwarded, "I8: a forwarded request is forwarded again");
+        let Some(call) = self.peers.admit(to) else {
+            self.context.note(Event::Forward(ForwardWord::LeftOut));
             return Hop::NextNode.into();
         };
-        let mut asked = Asked { engine: self, to, call, report: CallReport::Abandoned };
-        let left_ms = ask.deadline.since(self.now());
-        let epoch = self.ports.routing.view().epoch();
-        let message = message::encode_ask(ask, left_ms, epoch, near_hits);
+        let left_ms = ask.deadline.since(self.context.now());
+        let question = Forward { ask, left_ms, epoch: self.routing.view().epoch(), near_hits };
         // The owner answers a passed deadline itself; the margin is for its answer's way back.
-        let timeout_ms = Millis(left_ms.0.saturating_add(500));
+        let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;
-        let life = self.ports.routing.life_of(to);
-        let answer = tokio::select! {
+        let life = self.routing.life_of(to);
+        let reply = tokio::select! {
             biased;
-            answer = self.ports.peers.forward(to, message, timeout_ms) => answer,
-            () = self.ports.routing.lost(to) => {
+            reply = self.peers.ask(to, &question, within) => reply,
+            () = self.routing.lost(to) => {
                 is_lost = true;
                 Err(PeerError::TimedOut)
             }
         };
-        let reply = answer.and_then(|bytes| {
-            message::decode_reply(&bytes).map_err(|why| PeerError::Refused(why.to_string()))
-        });
-        asked.report = report_of(&reply);
-        drop(asked);
-        self.note(Event::Forward(match &reply {
+        call.ended(&reply);
+        self.context.note(Event::Forward(match &reply {
             Ok(_) => ForwardWord::Answered,
             Err(PeerError::Gone(_)) => ForwardWord::Gone,
             Err(PeerError::TimedOut) => ForwardWord::TimedOut,
@@ -218,27 +217,29 @@ impl Engine {
             Ok(Reply::Answered(outcome)) => (outcome, Millis::ZERO),
             Ok(Reply::Near(outcome, near_ms)) => (outcome, near_ms),
             Ok(Reply::Elsewhere) => return Hop::NextNode.into(),
-            Ok(Reply::NotARead(reason)) => return Hop::Answered(Here::NotARead(reason)).into(),
+            Ok(Reply::NotARead(reason)) => return Hop::Answered(LocalAnswer::NotARead(reason)).into(),
             Err(error) => {
-                self.ports.routing.report(to, life, &error);
-                // Nobody lives there, or not in the ring any more: whoever is asked instead is the owner now, so nothing is
-                // asked twice. A peer that stays and fails is what retries multiply.
+                self.routing.report(to, life, &error);
+                // Nobody lives there, or not in the ring any more: the node that is asked instead is the owner now, so nothing
+                // is asked twice. A peer that stays and fails is what retries multiply.
                 let is_out = is_lost || matches!(error, PeerError::Gone(_));
-                if is_out || self.may_retry() {
+                if is_out || self.fetch.may_retry() {
                     return Hop::NextNode.into();
                 }
+                let held = self.cache.look(&ask.query.key);
                 let failed = self.failed(ask, FailureKind::Overloaded.into(), Role::Led);
-                return Hop::Answered(Here::Answered(self.from_memory(ask).unwrap_or(failed))).into();
+                let outcome = self.from_memory(ask, held.as_ref()).unwrap_or(failed);
+                return Hop::Answered(LocalAnswer::Answered(outcome)).into();
             }
         };
         outcome.key = ask.query.key;
         outcome.answered_by = Some(to.clone());
-        Reached { hop: Hop::Answered(Here::Answered(outcome)), near_ms }
+        Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 
     /// What a shared answer is to one who joined for it at `joined`.
-    fn share(&self, ask: &Ask, shared: &SharedHop, joined: MonoTime) -> Share {
-        let Hop::Answered(Here::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
+    fn share(&self, ask: &Ask, shared: &SharedForward, joined: MonoTime) -> Share {
+        let Hop::Answered(LocalAnswer::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
         let detail = outcome.how.detail;
         let age_ms = self.age_when_joined(shared, outcome, joined);
         let failure = match &outcome.answer {
@@ -249,7 +250,7 @@ impl Engine {
             Answer::Body(_)
                 if detail == Some(Detail::StaleIfError)
                     && shared.deadline < ask.deadline
-                    && self.now() >= shared.deadline =>
+                    && self.context.now() >= shared.deadline =>
             {
                 return Share::Leaders;
             }
@@ -281,7 +282,7 @@ impl Engine {
     /// Of a run the age that the owner said is how long the run took, as well, and no reason to refuse the result to
     /// those who waited for it. That the forward led began after it was sent; one that it joined at the owner was
     /// not too old then, or it would not have been its answer (`is_holder_too_old` there).
-    fn age_when_joined(&self, shared: &SharedHop, outcome: &Outcome, joined: MonoTime) -> Option<Millis> {
+    fn age_when_joined(&self, shared: &SharedForward, outcome: &Outcome, joined: MonoTime) -> Option<Millis> {
         let said_ms = outcome.how.age_ms?;
         let sent_at_ms = match outcome.how.class {
             Class::Miss { role: Role::Led, .. } => Millis::ZERO,
@@ -298,31 +299,17 @@ impl Engine {
     fn as_role(&self, hop: &Hop, role: Role) -> Hop {
         let mut hop = hop.clone();
         if role == Role::Joined
-            && let Hop::Answered(Here::Answered(outcome)) = &mut hop
+            && let Hop::Answered(LocalAnswer::Answered(outcome)) = &mut hop
             && let Class::Miss { role, .. } = &mut outcome.how.class
         {
             *role = Role::Joined;
-            self.note(Event::Joined);
+            self.context.note(Event::Joined);
         }
         hop
     }
 }
 
-/// A question under way: dropped with its request it says nothing of the peer.
-struct Asked<'a> {
-    engine: &'a Engine,
-    to: &'a NodeName,
-    call: Admission,
-    report: CallReport,
-}
-
-impl Drop for Asked<'_> {
-    fn drop(&mut self) {
-        self.engine.peer_answered(self.to, self.call, self.report);
-    }
-}
-
 /// Whether it took a run to answer.
 fn is_of_a_run(hop: &Hop) -> bool {
-    matches!(hop, Hop::Answered(Here::Answered(Outcome { how: How { class: Class::Miss { .. }, .. }, .. })))
+    matches!(hop, Hop::Answered(LocalAnswer::Answered(Outcome { how: How { class: Class::Miss { .. }, .. }, .. })))
 }

@@ -1,80 +1,126 @@
-//! One request, start to end (DESIGN section 3), on one screen.
+//! The request path: one request start to end, on this node and to the owner of its key. It orchestrates the rooms below and
+//! decides nothing that they decide.
 //!
-//! It returns an outcome. Status codes, headers and metrics are made from that elsewhere, so
-//! nothing here can answer one thing and count another.
+//! | file | what |
+//! |---|---|
+//! | `request` | **start here**: answer, hit, hop, flight, lease, run, commit, observe |
+//! | `answers` | from a copy or a result to an outcome |
+//! | `fallback` | stale answers instead of an outage |
+//! | `forward` | one hop to the owner |
+//! | `bypass` | requests that pass the cache by |
+//! | `peer_side` | the same at the owner, for other nodes |
+//! | `explain` | why a query was, or was not, answered from the cache |
+//! | `drain` | leaving in good order |
+//! | `sizes` | how much of everything this node holds |
 
+mod answers;
+mod bypass;
+mod drain;
+pub mod explain;
+mod fallback;
+mod forward;
+mod peer_side;
+mod request;
+pub mod sizes;
+
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use hopcache_core::limits::FORWARDS_MAX;
+use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::time::Millis;
+use tokio_util::task::TaskTracker;
 
-use crate::ask::{Ask, RequestBypass};
-use crate::classify::Verdict;
-use crate::engine::Engine;
-use crate::here::Here;
-use crate::outcome::{FailureKind, Outcome, Reason, Role};
-use crate::route::Hop;
+use crate::cache::flight::FlightTable;
+use crate::cache::{Cache, WatchedStore};
+use crate::fetch::Fetch;
+use crate::invalidate::Invalidate;
+use crate::model::context::Context;
+use crate::model::policy::Policy;
+use crate::model::ports::{Origin, Routing};
+use crate::model::rendering::RenderingId;
+use crate::path::forward::SharedForward;
+use crate::peers::PeerCalls;
+use crate::prefetch::Prefetch;
+use crate::refresh::Refresh;
 
-impl Engine {
-    /// Answers a client's request at this, its entry node.
-    pub async fn answer(self: &Arc<Self>, ask: &Ask) -> Outcome {
-        let verdict = self.verdict(&ask.query);
-        if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
-            return self.not_cached(ask);
-        }
-        if let Verdict::Bypass(reason) = verdict {
-            return self.bypass(ask, reason).await;
-        }
-        match &ask.bypass {
-            Some(RequestBypass::NoStore) => return self.bypass(ask, Reason::NoStore).await,
-            Some(RequestBypass::Bookmarks(_)) => return self.bypass(ask, Reason::Bookmarks).await,
-            None => {}
-        }
-        let here = tokio::select! {
-            biased;
-            here = self.at_owner(ask) => here,
-            () = self.turned_away() => {
-                Here::Answered(self.failed(ask, FailureKind::Leaving.into(), Role::Joined))
-            }
-        };
-        match here {
-            Here::Answered(outcome) => outcome,
-            Here::NotARead(reason) => self.bypass(ask, reason).await,
-            Here::Elsewhere => self.failed(ask, FailureKind::Overloaded.into(), Role::Joined),
-        }
+/// The rooms below, as the path uses them.
+#[derive(Clone)]
+pub(crate) struct Rooms {
+    pub(crate) context: Context,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) store: Arc<WatchedStore>,
+    pub(crate) peers: Arc<PeerCalls>,
+    pub(crate) invalidate: Arc<Invalidate>,
+    pub(crate) fetch: Arc<Fetch>,
+    pub(crate) refresh: Arc<Refresh>,
+    pub(crate) prefetch: Arc<Prefetch>,
+}
+
+/// One node's request path.
+pub struct Path {
+    context: Context,
+    cache: Arc<Cache>,
+    store: Arc<WatchedStore>,
+    peers: Arc<PeerCalls>,
+    invalidate: Arc<Invalidate>,
+    fetch: Arc<Fetch>,
+    refresh: Arc<Refresh>,
+    prefetch: Arc<Prefetch>,
+    routing: Arc<dyn Routing>,
+    origin: Arc<dyn Origin>,
+    hasher: KeyHasher,
+    procedures: Vec<String>,
+    policy: PathPolicy,
+    /// Flights that wait for another node. A forwarded request never looks here (I8).
+    forwards: Arc<FlightTable<(QueryKey, RenderingId), Arc<SharedForward>>>,
+    /// Requests that other nodes sent and wait for.
+    forwarded: TaskTracker,
+}
+
+/// The operator's settings that decide about answers.
+struct PathPolicy {
+    ttl_ms: Millis,
+    grace: f64,
+    stale_if_error_ms: Millis,
+    run_timeout_ms: Millis,
+    probe_timeout_ms: Millis,
+}
+
+impl Path {
+    pub(crate) fn new(
+        rooms: Rooms,
+        (routing, origin): (&Arc<dyn Routing>, &Arc<dyn Origin>),
+        hasher: &KeyHasher,
+        policy: &Policy,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            forwards: rooms.cache.flight_table(),
+            context: rooms.context,
+            cache: rooms.cache,
+            store: rooms.store,
+            peers: rooms.peers,
+            invalidate: rooms.invalidate,
+            fetch: rooms.fetch,
+            refresh: rooms.refresh,
+            prefetch: rooms.prefetch,
+            routing: Arc::clone(routing),
+            origin: Arc::clone(origin),
+            hasher: hasher.clone(),
+            procedures: policy.procedures.clone(),
+            policy: PathPolicy {
+                ttl_ms: policy.ttl_ms,
+                grace: policy.grace,
+                stale_if_error_ms: policy.stale_if_error_ms,
+                run_timeout_ms: policy.run_timeout_ms,
+                probe_timeout_ms: policy.probe_timeout_ms,
+            },
+            forwarded: TaskTracker::new(),
+        })
     }
 
-    /// A fresh copy in this node's memory, where this node owns the key, else a near copy: no await, no lock,
-    /// no hop.
-    #[must_use]
-    pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
-        if ask.bypass.is_some() {
-            return None;
-        }
-        if self.ports.routing.view().owner(&ask.query.key) == Some(&self.me.node) {
-            self.from_memory(ask)
-        } else {
-            self.near_hit(ask)
-        }
-    }
-
-    /// The owner answers; where it is gone the next distinct node of the ring does, and this one at
-    /// the latest. Whoever it is, the store's lease keeps it to one run.
-    pub(crate) async fn at_owner(self: &Arc<Self>, ask: &Ask) -> Here {
-        // Once, however many nodes are asked for it.
-        self.pay_for_retries();
-        let view = self.ports.routing.view();
-        for node in view.order(&ask.query.key).take(FORWARDS_MAX) {
-            if *node == self.me.node {
-                break;
-            }
-            match self.forward(ask, node).await {
-                Hop::Answered(here) => return self.or_spare_beside(ask, here).await,
-                Hop::NextNode => {}
-            }
-        }
-        match self.answer_here(ask).await {
-            Here::Elsewhere => self.at_new_owner(ask).await,
-            here => here,
-        }
+    /// Follows the store's invalidation log for ever; the caller owns the task. It bounds how long a copy here outlives a purge
+    /// that did not reach this node directly. Each look also ends the prefetches whose copies are dead.
+    pub async fn follow_invalidations(&self) -> Infallible {
+        self.invalidate.follow_log(&|| self.prefetch.sweep()).await
     }
 }

@@ -2,7 +2,7 @@
 
 use hopcache_core::key::QueryKey;
 
-use crate::engine::Engine;
+use crate::path::Path;
 use crate::prefetch::LearningSizes;
 
 /// Sizes of everything in an engine that grows with what is asked.
@@ -29,13 +29,13 @@ pub struct Sizes {
     /// Keys remembered as too large.
     pub too_large: usize,
     /// Keys held back, or held back before.
-    pub setbacks: usize,
+    pub failed_keys: usize,
     /// The same for prefetches alone.
-    pub setbacks_ahead: usize,
+    pub failed_prefetches: usize,
     /// Degrees, anchors and questions about them.
     pub degrees: usize,
     /// Copies put aside for those who wait for a run.
-    pub spares: usize,
+    pub fallbacks: usize,
     /// Prefetches under way.
     pub prefetches: usize,
     /// Launched entries that wait to be used.
@@ -50,38 +50,45 @@ pub struct Sizes {
     pub learning: LearningSizes,
 }
 
-impl Engine {
+impl Path {
     /// Whether a flight that leads here is under way for a key, and can be joined.
     #[must_use]
     pub fn has_flight(&self, key: &QueryKey) -> bool {
-        self.flights.followers(key).is_some()
+        self.fetch.flights().followers(key).is_some()
     }
 
-    /// What it holds now.
+    /// Flights under way here, forwards and refreshes included.
+    #[must_use]
+    pub fn flights_under_way(&self) -> usize {
+        self.fetch.flights().len() + self.forwards.len() + self.refresh.seats()
+    }
+
+    /// What this node holds now.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        let (keys, patterns) = self.history.lock().lens();
+        let (keys, patterns) = self.cache.pace().lens();
+        let (failed_keys, failed_prefetches) = self.fetch.backoff_lens();
         Sizes {
-            flights: self.flights.len(),
+            flights: self.fetch.flights().len(),
             forwards: self.forwards.len(),
-            refreshes: self.refreshes.len(),
-            questions: self.questions.len(),
-            leases: self.holdings.len(),
-            tasks: self.tasks.len(),
-            words: self.words.len(),
+            refreshes: self.refresh.seats(),
+            questions: self.fetch.classifier().questions_len(),
+            leases: self.fetch.leases_held(),
+            tasks: self.context.tasks().len(),
+            words: self.fetch.classifier().words_len(),
             patterns,
             keys,
-            too_large: self.too_large.lock().len(),
-            setbacks: self.setbacks.len(),
-            setbacks_ahead: self.setbacks.ahead_len(),
-            degrees: self.degrees.len(),
-            spares: self.spares.len(),
-            prefetches: self.prefetch.flying(),
+            too_large: self.cache.uncacheable().len(),
+            failed_keys,
+            failed_prefetches,
+            degrees: self.cache.pace().degrees().len(),
+            fallbacks: self.cache.fallbacks_len(),
+            prefetches: self.prefetch.under_way(),
             tickets: self.prefetch.pending(),
-            breakers: self.peer_breakers.len(),
-            former_rings: self.handover.former_len(),
-            copies: self.ports.memory.size().0,
-            learning: self.learning_sizes(),
+            breakers: self.peers.breakers_len(),
+            former_rings: self.invalidate.former_rings(),
+            copies: self.cache.copies(),
+            learning: self.prefetch.learning_sizes(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Peers that requests leave out for now, since they failed again and again: a breaker for each.
+//! A breaker for each peer: requests leave a peer out while it fails them again and again.
 //!
 //! Membership decides who is in the ring, by connections and probes. This is about a peer that is there and no use: it
 //! answers probes and no questions, refuses, or speaks another version. Each request for its keys would wait for it
@@ -24,11 +24,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::engine::Engine;
-use crate::message;
-use crate::outcome::Event;
-use crate::peer_side::decode_inspection;
-use crate::ports::PeerError;
+use crate::model::event::Event;
+use crate::peers::{Inspect, PeerCalls};
 
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: limits::PEER_BREAKER_FAILURES_MAX,
@@ -120,65 +117,64 @@ impl PeerBreakers {
     }
 }
 
-/// How a forward failed, as far as the next requests for this peer are concerned.
-pub(crate) fn report_of<T>(answer: &Result<T, PeerError>) -> CallReport {
-    if answer.is_ok() { CallReport::Answered } else { CallReport::Failed }
-}
-
-impl Engine {
+impl PeerCalls {
     /// Leave to ask this peer; nothing while it is left out. A probe is never a request's.
-    pub(crate) fn may_ask(&self, to: &NodeName) -> Option<Admission> {
-        self.peer_breakers.ask(to, self.now(), |name| self.ports.routing.view().members().contains(name))
+    pub(super) fn may_ask(&self, to: &NodeName) -> Option<Admission> {
+        self.breakers.ask(to, self.context.now(), |name| self.routing.view().members().contains(name))
     }
 
     /// Takes note of how a question that was admitted went.
-    pub(crate) fn peer_answered(&self, to: &NodeName, call: Admission, report: CallReport) {
-        let now = self.now();
-        let changed = self.peer_breakers.change(to, now, |breaker| breaker.report(now, call, report));
+    pub(super) fn answered(&self, to: &NodeName, call: Admission, report: CallReport) {
+        let now = self.context.now();
+        let changed = self.breakers.change(to, now, |breaker| breaker.report(now, call, report));
         let Some((before, state)) = changed else { return };
-        self.note(Event::PeerBreaker(state));
+        self.context.note(Event::PeerBreaker(state));
         match (before, state) {
             // Once for an absence, not for each probe in it.
             (BreakerState::Closed, BreakerState::Open) => {
                 tracing::warn!(peer = %to, "a peer fails requests again and again; they go to the next node");
-                self.peer_breakers.opened.notify_one();
+                self.breakers.opened.notify_one();
             }
             (_, BreakerState::Closed) => tracing::info!(peer = %to, "a peer answers requests again"),
             _ => {}
         }
     }
 
+    /// Peers whose breaker is kept.
+    pub(crate) fn breakers_len(&self) -> usize {
+        self.breakers.len()
+    }
+
     /// Peers that requests leave out now.
     #[must_use]
-    pub fn peers_left_out(&self) -> Vec<NodeName> {
-        self.peer_breakers.left_out()
+    pub fn left_out(&self) -> Vec<NodeName> {
+        self.breakers.left_out()
     }
 
     /// Probes the peers that are left out, until they answer; the caller owns the task.
-    pub async fn look_after_peers(&self) -> Infallible {
+    pub async fn probe_left_out(&self) -> Infallible {
         loop {
-            if self.peers_left_out().is_empty() {
-                self.peer_breakers.opened.notified().await;
+            if self.left_out().is_empty() {
+                self.breakers.opened.notified().await;
             }
-            self.ports.clock.sleep(Millis(limits::PEER_BREAKER_OPEN_MS)).await;
-            join_all(self.due_probes().into_iter().map(|(name, call)| self.probe_peer(name, call))).await;
+            self.context.sleep(Millis(limits::PEER_BREAKER_OPEN_MS)).await;
+            join_all(self.due_probes().into_iter().map(|(name, call)| self.probe_breaker(name, call))).await;
         }
     }
 
     fn due_probes(&self) -> Vec<(NodeName, Admission)> {
-        let view = self.ports.routing.view();
-        let (due, moved) = self.peer_breakers.due(self.now(), |name| view.members().contains(name));
-        (0..moved).for_each(|_| self.note(Event::PeerBreaker(BreakerState::HalfOpen)));
+        let view = self.routing.view();
+        let (due, moved) = self.breakers.due(self.context.now(), |name| view.members().contains(name));
+        (0..moved).for_each(|_| self.context.note(Event::PeerBreaker(BreakerState::HalfOpen)));
         due
     }
 
     /// A question that is answered from memory, on the way that requests go: session, message and engine have to work.
-    async fn probe_peer(&self, name: NodeName, call: Admission) {
-        let question = message::encode_inspect(&QueryKey([0; 32]));
-        let answer = self.ports.peers.forward(&name, question, Millis(limits::PEER_BREAKER_PROBE_MS)).await;
-        let is_well = answer.is_ok_and(|bytes| decode_inspection(&bytes).is_some());
-        let report = if is_well { CallReport::Answered } else { CallReport::Failed };
-        self.peer_answered(&name, call, report);
+    async fn probe_breaker(&self, name: NodeName, call: Admission) {
+        let question = Inspect(QueryKey([0; 32]));
+        let answer = self.ask(&name, &question, Millis(limits::PEER_BREAKER_PROBE_MS)).await;
+        let report = if answer.is_ok() { CallReport::Answered } else { CallReport::Failed };
+        self.answered(&name, call, report);
     }
 }
 

@@ -1,7 +1,7 @@
-//! Recent queries by the graph node that they started from: what overlaps with a query at hand. It decides nothing about
-//! how likely they are, nor whether their entries are about to expire: the owners of their keys do.
+//! Recent queries by the graph node that they started from: the overlaps of a query at hand. Whether their entries are about
+//! to expire is decided by the owners of their keys.
 //!
-//! The tag of an anchor has database and principal in it, so nothing is found across either (I5).
+//! The tag of an anchor contains database and principal, so nothing is found across either (I5).
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -13,9 +13,9 @@ use hopcache_core::key::{AnchorTag, KeyHasher, QueryKey};
 use hopcache_core::limits::{ANCHOR_QUERIES_MAX, ANCHORS_MAX};
 use lru::LruCache;
 
-use crate::ask::Query;
+use crate::model::ask::Query;
 
-/// A query that started from an anchor. Who asked it is not kept, nor are any credentials.
+/// A query that started from an anchor. The identity that asked it is not kept, nor are any credentials.
 #[derive(Debug, Clone)]
 pub(super) struct Anchored {
     key: QueryKey,

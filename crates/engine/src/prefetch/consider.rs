@@ -1,9 +1,10 @@
-//! What may follow a request that was just answered: candidates from exact successors, templates, neighbours and overlaps,
-//! ranked together by what they are expected to bring, and ordered of the owners of their keys. Whether an order is
-//! carried out is the owner's decision (`launch.rs`): it knows what it has fresh or in flight, and its origin.
+//! Candidates: queries that may follow a request that was just answered. They come from exact successors, templates,
+//! neighbours and overlaps, are ranked together by the time that they are expected to save, and are ordered from the owners
+//! of their keys. Whether an order is carried out is the owner's decision (`launch.rs`): the owner knows its copies, its
+//! flights and its origin.
 //!
-//! Every candidate is of the identity and database of the request that it follows: what is learned is tagged by both, each
-//! definition is looked at once more, and the query is built from the request's own identity (I5).
+//! Every candidate has the identity and database of the request that it follows (I5). All that is learned is tagged by
+//! both, each definition is checked once more, and the query is built from the request's own identity.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -27,14 +28,14 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::fields::Wanted;
-use super::lessons::Antecedent;
-use super::{Order, Skip};
-use crate::ask::{Query, QueryParts};
-use crate::engine::Engine;
-use crate::outcome::{Event, PrefetchWord};
+use crate::model::ask::{Query, QueryParts};
+use crate::model::event::{Event, PrefetchWord};
+use crate::model::order::{Order, Skip};
+use crate::prefetch::Prefetch;
+use crate::prefetch::fields::Wanted;
+use crate::prefetch::lessons::Antecedent;
 
-/// What was ordered a moment ago.
+/// The keys that were ordered a moment ago, and the bound on orders under way.
 pub(super) struct Considering {
     ordered: Mutex<LruCache<QueryKey, MonoTime>>,
     orders: Arc<Semaphore>,
@@ -49,7 +50,7 @@ impl Considering {
         }
     }
 
-    /// Whether nobody has ordered this key in the last moment; from now on somebody has.
+    /// Whether this node has not ordered the key in the last moment; from now on it has.
     fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
         let mut ordered = self.ordered.lock();
         let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
@@ -75,7 +76,7 @@ struct Candidate {
     p: f64,
 }
 
-/// A candidate, and what it is worth by experience.
+/// A candidate, and its worth by experience.
 struct Ranked {
     candidate: Candidate,
     /// Whether it pays by experience as well as by its own probability.
@@ -83,10 +84,10 @@ struct Ranked {
     expected_ms: f64,
 }
 
-impl Engine {
+impl Prefetch {
     /// Considers what may follow each of these, and orders what pays.
     pub(super) async fn consider_all(self: &Arc<Self>, antecedents: Vec<Antecedent>) {
-        if self.policy.prefetch.queries_max == 0 {
+        if self.policy.queries_max == 0 {
             return;
         }
         let wanted = |before: &Antecedent| {
@@ -96,16 +97,16 @@ impl Engine {
         for before in antecedents {
             let candidates = self.candidates_of(&before, fields.get(&before.query.key).map(Arc::as_ref));
             for candidate in self.chosen(candidates) {
-                self.order(&before, candidate);
+                self.order_candidate(&before, candidate);
             }
         }
     }
 
     fn candidates_of(&self, before: &Antecedent, fields: Option<&Fields>) -> Vec<Candidate> {
-        let kinds = self.policy.prefetch.kinds;
+        let kinds = self.policy.kinds;
         let mut all = Vec::new();
         let pattern = SourceId::Pattern(before.seen.pattern);
-        let now = self.now();
+        let now = self.context.now();
         let view = self.learning.model.lock().view(pattern, now);
         let predictions: &[Prediction] = view.as_ref().map_or(&[], |view| &view.successors);
         let forms = self.forms_of(before.seen.realm, predictions);
@@ -132,8 +133,8 @@ impl Engine {
         all
     }
 
-    /// What followed this very query. It is judged together with the templates of its pattern, which are in `all` already:
-    /// each is the other's evidence (`evidence.rs`).
+    /// The queries that followed this very query. They are judged together with the templates of its pattern, which are in
+    /// `all` already: each is the other's evidence (`hopcache_learning::evidence`).
     fn exact(&self, before: &Antecedent, now: MonoTime, all: &mut Vec<Candidate>) {
         let source = SourceId::Query(before.seen.tag);
         let Some(view) = self.learning.model.lock().view(source, now) else { return };
@@ -208,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// The same statement for the first nodes of the result. The more is seen of the pattern without its following itself,
+    /// The same statement for the first nodes of the result. The more often the pattern is seen without following itself,
     /// the less likely is a neighbour.
     fn neighbours(
         &self,
@@ -223,7 +224,7 @@ impl Engine {
         let followed: f64 = of_itself.map(|(_, prediction)| prediction.tally.seen).fold(0.0, f64::max);
         let seen = view.map_or(0.0, |view| view.tally.seen);
         let p = (NEIGHBOUR_PRIOR * NEIGHBOUR_PRIOR_WEIGHT + followed) / (NEIGHBOUR_PRIOR_WEIGHT + seen);
-        let depth = usize::try_from(self.policy.prefetch.depth).unwrap_or(usize::MAX);
+        let depth = usize::try_from(self.policy.depth).unwrap_or(usize::MAX);
         for neighbour in neighbours(&query.statement, &query.params, fields, depth) {
             all.push(Candidate {
                 statement: Arc::clone(&query.statement),
@@ -236,10 +237,10 @@ impl Engine {
         }
     }
 
-    /// Those that pay, the most promising first: as many of each source as its precision allows, and of all as the
-    /// operator does; of what only experience refuses, one now and then.
+    /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator bounds
+    /// all of them. Of the candidates that only experience speaks against, one is tried now and then.
     fn chosen(&self, candidates: Vec<Candidate>) -> Vec<Candidate> {
-        let load = self.ports.origin.slots().map_or(0.0, |slots| ratio(self.ports.origin.in_flight(), slots));
+        let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
         // The threshold does not depend on what a run takes, which costs a look at the statement.
         let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
         let mut ranked: Vec<Ranked> =
@@ -247,8 +248,8 @@ impl Engine {
         ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
         ranked.truncate(CANDIDATES_MAX);
         let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
-        let queries_max = usize::try_from(self.policy.prefetch.queries_max).unwrap_or(usize::MAX);
-        // What each source may still launch.
+        let queries_max = usize::try_from(self.policy.queries_max).unwrap_or(usize::MAX);
+        // How many candidates each source may still launch.
         let mut left: BTreeMap<SourceId, usize> = BTreeMap::new();
         let mut chosen = Vec::new();
         let mut was_refused = false;
@@ -274,14 +275,14 @@ impl Engine {
 
     fn ranked(&self, candidate: Candidate, load: f64) -> Ranked {
         let pattern = PatternId::of(&candidate.statement);
-        let run_ms = self.history.lock().mean_ms(pattern).unwrap_or(f64::NAN);
+        let run_ms = self.cache.pace().mean_ms(pattern).unwrap_or(f64::NAN);
         let prices = Prices::of(run_ms, load);
         let p = self.calibrated(candidate.kind, candidate.p);
         Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }
     }
 
-    /// Orders a candidate of the owner of its key, in a task of its own.
-    fn order(self: &Arc<Self>, before: &Antecedent, candidate: Candidate) {
+    /// Orders a candidate from the owner of its key, in a task of its own.
+    fn order_candidate(self: &Arc<Self>, before: &Antecedent, candidate: Candidate) {
         let asked = &before.query;
         let parts = QueryParts {
             database: Arc::clone(&asked.database),
@@ -290,16 +291,16 @@ impl Engine {
             impersonated: asked.impersonated.clone(),
             identity: Arc::clone(&asked.identity),
         };
-        let query = Query::read(parts, &self.hasher, &self.policy.procedures);
+        let query = Query::read(parts, &self.hasher, &self.procedures);
         if query.key == asked.key || self.learning.has_ended() {
             return;
         }
-        // Taken before the key is marked as ordered: what is left out now may be ordered with the next request.
-        let Ok(place) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
-            self.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
+        // Taken before the key is marked as ordered: a candidate that is left out now may be ordered with the next request.
+        let Ok(permit) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
+            self.context.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
             return;
         };
-        if !self.learning.considering.is_first(&query.key, self.now()) {
+        if !self.learning.considering.is_first(&query.key, self.context.now()) {
             return;
         }
         let order = Order {
@@ -309,18 +310,18 @@ impl Engine {
             form: candidate.form,
             kind: candidate.kind,
             p: candidate.p,
-            by: self.me.node.clone(),
+            by: self.context.node().clone(),
         };
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let _place = place;
-            engine.order_prefetch(order).await;
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            let _permit = permit;
+            prefetch.order(order).await;
         });
     }
 }
 
-/// How likely one row of a template is that stands for any of the first ones: the first row has its own form, and what is
-/// left is spread over the others.
+/// The probability of one row of a template that stands for any of the first rows. The first row has a form of its own; the
+/// rest of the template's probability is spread over the others.
 fn p_of_row(p_each: f64, p_first: f64, (row, rows): (u8, u64)) -> f64 {
     if rows <= 1 {
         return p_each;
@@ -328,7 +329,7 @@ fn p_of_row(p_each: f64, p_first: f64, (row, rows): (u8, u64)) -> f64 {
     if row == 0 {
         return p_first;
     }
-    #[expect(clippy::cast_precision_loss, reason = "eight rows at the most")]
+    #[expect(clippy::cast_precision_loss, reason = "no more than eight rows")]
     let others = (rows - 1) as f64;
     (p_each - p_first).max(0.0) / others
 }

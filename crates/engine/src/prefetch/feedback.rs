@@ -1,14 +1,13 @@
-//! What becomes of launches, as the owners of the candidates' keys are told by their tickets. Whoever ends a ticket, a
-//! client's hit among them, only leaves a note here; the notes are worked in a little later, and then gossip tells what
-//! they say to the sessions' owners.
+//! How launches ended, as their tickets tell the owners of the candidates' keys. Every end of a ticket, a client's hit among
+//! them, only leaves a note here. The notes are counted a little later, and gossip tells the counts to the sessions' owners.
 //!
-//! It decides how many candidates a source may launch, and which forms are not launched for a while, since Neo4j refused
-//! them. Launches of one source end at the owners of many keys; the owner of a session, who launches, goes by what all of
-//! them have counted, as gossip tells it.
+//! This module decides how many candidates a source may launch, and which forms are not launched for a while because Neo4j
+//! refused them. Launches of one source end at the owners of many keys. The owner of a session, which orders them, goes by
+//! the counts of all these nodes, as gossip tells them.
 //!
-//! A refusal is known where the run was. Who orders the form again of that node is told, and orders it of nobody for as long
-//! ([`Feedback::heard_refused`]), and passes on nothing of it: two nodes that told each other what they have only heard
-//! would never end, and a form that Neo4j takes again would not come back.
+//! A refusal is known at the node of the run. A node that orders the form from it again is told, and orders the form from no
+//! node for as long ([`Feedback::heard_refused`]). It does not pass the refusal on: two nodes that told each other of
+//! refusals that they have only heard of would never stop, and a form that Neo4j takes again would not come back.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -21,11 +20,11 @@ use hopcache_learning::{FormId, SourceId, Successors};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use super::{Learner, Resolved};
-use crate::ports::Clock;
+use crate::model::ports::Clock;
+use crate::prefetch::tickets::{Learner, Resolved};
 
-/// Notes, and what is made of them.
-pub(crate) struct Feedback {
+/// Notes on launches, and the bounds that follow from them.
+pub(super) struct Feedback {
     clock: Arc<dyn Clock>,
     model: Arc<Mutex<Successors>>,
     queries_max: u32,
@@ -34,7 +33,7 @@ pub(crate) struct Feedback {
     trials: Mutex<Trials>,
     /// Until when, by this node's own runs.
     refused: Mutex<LruCache<FormId, MonoTime>>,
-    /// Until when, by what other nodes answered to orders.
+    /// Until when, by the answers of other nodes to orders.
     heard_refused: Mutex<LruCache<FormId, MonoTime>>,
 }
 
@@ -61,7 +60,7 @@ impl Feedback {
         }
     }
 
-    /// Counts what was noted, for every node to hear.
+    /// Counts the notes, for every node to hear.
     pub(super) fn work_in(&self) {
         let notes = std::mem::take(&mut *self.notes.lock());
         if notes.is_empty() {
@@ -77,7 +76,7 @@ impl Feedback {
         }
     }
 
-    /// How many candidates a source may launch for one request, by what became of its launches at all nodes.
+    /// How many candidates a source may launch for one request, by how its launches ended at all nodes.
     pub(super) fn launches_max(&self, source: SourceId) -> usize {
         let counted = self.model.lock().precision(source, self.clock.now());
         let mut widths = self.widths.lock();
@@ -86,23 +85,23 @@ impl Feedback {
         usize::try_from(width.launches_max()).unwrap_or(usize::MAX)
     }
 
-    /// Whether a candidate that only experience speaks against is tried all the same.
+    /// Whether a candidate is tried although experience speaks against it.
     pub(super) fn is_tried(&self) -> bool {
         self.trials.lock().is_tried()
     }
 
-    /// Another node answered an order so.
+    /// Another node answered an order of this form with a refusal.
     pub(super) fn heard_refused(&self, form: FormId) {
         self.put_refused(&self.heard_refused, form);
     }
 
-    /// Whether it is ordered of nobody: refused not long ago, here or by what this node has heard.
+    /// Whether it is ordered from no node: refused not long ago, here or at another node.
     pub(super) fn is_not_ordered(&self, form: FormId) -> bool {
         self.is_refused(form) || self.is_in(&self.heard_refused, form)
     }
 
     fn put_refused(&self, forms: &Mutex<LruCache<FormId, MonoTime>>, form: FormId) {
-        // Of neighbours and overlaps, which have no form, nothing follows for others.
+        // Neighbours and overlaps have no form: one refusal says nothing of the others.
         if form != FormId::ANY {
             let until = self.clock.now() + Millis(REFUSED_FORMS_MS);
             forms.lock().put(form, until);
@@ -152,8 +151,8 @@ mod tests {
     use hopcache_core::node::Incarnation;
     use hopcache_learning::{Bounds, Lesson, OriginTag, PatternTag};
 
-    use super::super::{CandidateKind, Resolution};
     use super::*;
+    use crate::prefetch::{CandidateKind, Resolution};
 
     const SOURCE: SourceId = SourceId::Pattern(PatternTag(5));
 
@@ -189,8 +188,8 @@ mod tests {
         to.model.lock().merge(&lesson, Still.now(), |_| true);
     }
 
-    /// Issue 7, "its binding dropped": what is only heard is not ordered, and is no answer to anybody's order. Else A, told by B a
-    /// moment before B would try again, tells B, and so on for ever.
+    /// Issue 7, "its binding dropped": a form whose refusal is only heard of is not ordered, and the refusal is no answer to
+    /// another node's order. Else A, told by B a moment before B would try again, tells B, and so on for ever.
     #[test]
     fn what_is_heard_to_be_refused_is_not_passed_on() {
         let (orderer, owner) = (node(1), node(2));

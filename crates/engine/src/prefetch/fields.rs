@@ -1,6 +1,6 @@
-//! The fields of results that templates take their parameters from: asked of the owners of keys, and remembered for a
-//! while. The owner of a key reads them from its memory, and says none where it has no copy: nothing runs for this, and
-//! nothing is read from the store.
+//! The fields of results that templates take their parameters from. This node asks the owners of keys for them, and
+//! remembers them for a while. The owner of a key reads them from its memory, and gives none where it has no copy: nothing
+//! runs for this, and nothing is read from the store.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -17,8 +17,9 @@ use hopcache_learning::fields::Fields;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
-use crate::message::{decode_fields, encode_fields, encode_fields_wanted};
+use crate::peers::FieldsWanted;
+use crate::peers::message::encode_fields;
+use crate::prefetch::Prefetch;
 
 /// Fields by the key of their query.
 pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
@@ -26,9 +27,9 @@ pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
 /// Which fields are good enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Those that are remembered.
+    /// The remembered ones.
     Known,
-    /// Those of the result as it is now: it is a new one.
+    /// The fields of the result as it is now: it is a new one.
     Anew,
 }
 
@@ -56,11 +57,11 @@ impl KnownFields {
     }
 }
 
-impl Engine {
+impl Prefetch {
     /// The fields of the results under these keys, as far as they can be had at once.
     pub(super) async fn fields_of(&self, keys: BTreeMap<QueryKey, Wanted>) -> FieldsByKey {
-        let now = self.now();
-        let view = self.ports.routing.view();
+        let now = self.context.now();
+        let view = self.routing.view();
         let mut known = FieldsByKey::new();
         let mut wanted: BTreeMap<NodeName, Vec<QueryKey>> = BTreeMap::new();
         for (key, as_they_are) in keys {
@@ -68,7 +69,7 @@ impl Engine {
                 self.learning.lessons.fields.get(&key, now).filter(|_| as_they_are == Wanted::Known);
             match (remembered, view.owner(&key)) {
                 (Some(fields), _) => drop(known.insert(key, fields)),
-                (None, Some(owner)) if *owner != self.me.node => match wanted.get_mut(owner) {
+                (None, Some(owner)) if owner != self.context.node() => match wanted.get_mut(owner) {
                     Some(theirs) => theirs.push(key),
                     None => drop(wanted.insert(owner.clone(), vec![key])),
                 },
@@ -102,14 +103,13 @@ impl Engine {
         owner: &NodeName,
         keys: &[QueryKey],
     ) -> Vec<(QueryKey, Option<Arc<Fields>>)> {
-        let answer = self.ask_briefly(owner, encode_fields_wanted(keys), Millis(FIELDS_ASK_MS)).await;
-        let fields = answer.ok().and_then(|bytes| decode_fields(&bytes, keys.len()).ok()).unwrap_or_default();
-        keys.iter().copied().zip(fields.into_iter().map(|fields| fields.map(Arc::new))).collect()
+        let answer = self.peers.ask(owner, &FieldsWanted(keys), Millis(FIELDS_ASK_MS)).await;
+        keys.iter().copied().zip(answer.unwrap_or_default()).collect()
     }
 
-    /// What this node's memory has; a near copy is none, nor what no store ever took.
+    /// The fields of this node's copy. Near copies do not count, nor copies that no store has taken.
     fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
-        let copy = self.own_copy(key)?;
+        let copy = self.cache.look(key)?;
         copy.token?;
         let result = ResultSet::from_bytes(&copy.stored_form()).ok()?;
         Some(Arc::new(Fields::of(&result)))

@@ -1,5 +1,5 @@
-//! Drops what was prefetched and nobody has used, in the memories of all nodes. The store keeps its entries: they are as good
-//! as any other, and cost no memory here.
+//! Drops copies that were prefetched and not used, in the memories of all nodes. The store keeps its entries: they are as
+//! good as any other, and cost no memory here.
 
 use std::sync::Arc;
 
@@ -7,30 +7,29 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use hopcache_core::limits::PEERS_TOLD_AT_A_TIME;
 use hopcache_core::node::NodeName;
-use hopcache_packstream::{Reader, Writer};
+use hopcache_packstream::Writer;
 
-use super::Resolution;
-use crate::engine::Engine;
-use crate::message::encode_flush_waste;
-use crate::ports::Scope;
+use crate::model::ports::Scope;
+use crate::peers::FlushWaste;
+use crate::prefetch::Prefetch;
 
-/// What a flush reached.
+/// How far a flush reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flushed {
     /// Unused copies dropped.
     pub copies: u64,
-    /// Nodes that did, this one included.
+    /// Nodes that flushed, this one included.
     pub nodes: u32,
     /// Nodes that could not be told.
     pub unreached: u32,
 }
 
-impl Engine {
+impl Prefetch {
     /// Flushes here and on every node that can be asked.
     pub async fn flush_waste(self: &Arc<Self>) -> Flushed {
         let own = Flushed { copies: self.flush_waste_here(), nodes: 1, unreached: 0 };
-        let told =
-            self.in_order_to_tell(&Scope::All).into_iter().map(async |node| self.tell_to_flush(&node).await);
+        let nodes = self.invalidate.in_order_to_tell(&Scope::All);
+        let told = nodes.into_iter().map(async |node| self.tell_to_flush(&node).await);
         let add = async |sum: Flushed, copies: Option<u64>| match copies {
             Some(copies) => Flushed { copies: sum.copies + copies, nodes: sum.nodes + 1, ..sum },
             None => Flushed { unreached: sum.unreached + 1, ..sum },
@@ -38,14 +37,13 @@ impl Engine {
         stream::iter(told).buffered(PEERS_TOLD_AT_A_TIME).fold(own, add).await
     }
 
-    /// Flushes on this node; how many copies. Whoever is answered with one in the same moment uses it, or it is flushed: the
-    /// ticket says which. Flights under way are not touched.
-    pub(crate) fn flush_waste_here(&self) -> u64 {
-        self.ports
-            .memory
-            .remove_where(&|_, copy| copy.ticket().is_some_and(|ticket| ticket.settle(Resolution::Wasted)))
+    /// Flushes on this node; how many copies. A request may be answered with a copy in the same moment: then the copy is
+    /// used, or it is flushed, and the ticket says which. Flights under way are not touched.
+    fn flush_waste_here(&self) -> u64 {
+        self.cache.remove_where(&|_, copy| copy.provenance().is_some_and(|from| from.flush()))
     }
 
+    /// Answers another node's order to flush.
     pub(crate) fn serve_flush(&self) -> Bytes {
         let mut writer = Writer::new();
         writer.int(i64::try_from(self.flush_waste_here()).unwrap_or(i64::MAX));
@@ -53,8 +51,6 @@ impl Engine {
     }
 
     async fn tell_to_flush(&self, node: &NodeName) -> Option<u64> {
-        let timeout_ms = self.policy.probe_timeout_ms;
-        let answer = self.ports.peers.forward(node, encode_flush_waste(), timeout_ms).await.ok()?;
-        u64::try_from(Reader::new(&answer).value().ok()?.as_int()?).ok()
+        self.peers.ask(node, &FlushWaste, self.probe_timeout_ms).await.ok()
     }
 }

@@ -1,184 +1,152 @@
-//! An order at the owner of the candidate's key: whether it is carried out, and the flight that does. It decides nothing of what is
-//! ordered, and it waits for nobody: what cannot be run at once is not run.
+//! An order at the owner of the candidate's key: whether it is carried out, and the flight that carries it out. This module
+//! does not choose candidates, and it waits for nobody: a run that cannot begin at once is left out.
 //!
-//! The flight is one of the engine's own table, under the store's lease, like a miss: so I1 and I3 hold for it as for a
-//! miss, and a demand request that comes meanwhile joins it. It differs where a miss would wait or be answered with a
-//! failure. Then its leader is dropped: who joined competes again, as if nobody had flown, and hears nothing of it:
+//! The flight is in the same table as the flights of misses, and the same leader (`fetch`) runs it under the store's lease.
+//! So I1 and I3 hold for it, and a demand request that comes meanwhile joins it. Where a miss would wait or be answered with
+//! a failure, the flight of a prefetch is dropped instead. Requests that had joined it compete again, as if there had been
+//! no flight, and hear nothing of it:
 //!
-//! - A lease that somebody else holds: not waited for. A store that does not answer: no run without a lease.
-//! - No slot free at once, a failed run, a statement that the server does not call a read (I6), or refuses.
+//! - Another node holds the lease: not waited for. The store does not answer: no run without a lease.
+//! - No slot is free at once, or the run fails, or the server refuses the statement or does not call it a read (I6).
 //!
-//! Nor does a client hear of it afterwards: a failed prefetch holds back no run of the key (`setbacks.rs`), marks no copy
-//! (`spares.rs`) and does not count as shed (`restraint.rs`). The origin's breaker hears of it as of any call: it decides by what
-//! it sees of the server whether anybody is sent there, a run that only takes too long is nothing to it but a reason to
-//! probe, and it opens for what a client would have met in that moment too.
+//! Nor does a client hear of it afterwards. A failed prefetch holds back no run of the key (`fetch::failure_backoff`), marks
+//! no copy (`cache::stale_fallback`) and does not count as shed (`fetch::load_shedding`). The origin's breaker counts it as
+//! any other call. A run that only takes too long is a reason to probe for the breaker, and no more than that.
 //!
-//! Former owners are not asked for a value (`handover.rs`): what they give for a prediction would be taken for used.
+//! Former owners are not asked for a value (`invalidate::handover`): they would count the value that they give as used.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use hopcache_core::lease::{Grant, Token};
+use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     PREFETCH_OVERLAP_LEFT_PERCENT, PREFETCH_RUNS_UNSLOTTED, PREFETCH_SLOTS_PERCENT, PREFETCH_STALE_P_MIN,
     PREFETCH_TELL_MS, VERDICT_TEXT_BYTES_MAX,
 };
 use hopcache_core::result::StatementKind;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 use hopcache_learning::gain::CandidateKind;
 
-use super::tickets::Place;
-use super::{Launch, Learner, Order, Skip};
-use crate::ask::Hints;
-use crate::classify::Verdict;
-use crate::copy::{Life, SharedCopy};
-use crate::engine::Engine;
-use crate::flight::Seat;
-use crate::holdings::Held;
-use crate::lead::{Errand, KeyLeader, Landed, Landing, StaleUse};
-use crate::message::encode_prefetch;
-use crate::outcome::{Cause, Event, PrefetchWord};
-use crate::ports::{OriginFault, StoreError};
+use crate::cache::Provenance;
+use crate::cache::copy::{Life, SharedCopy};
+use crate::cache::flight::{Leader, Seat};
+use crate::fetch::{FetchResult, FlightResult, Gate, NotFetched, Terms, Verdict};
+use crate::model::ask::Hints;
+use crate::model::bounds::{StaleUse, ValueBounds};
+use crate::model::event::{Cause, Event, PrefetchWord};
+use crate::model::job::FetchJob;
+use crate::model::order::{Launch, Order, Skip};
+use crate::model::ports::OriginFault;
+use crate::peers;
+use crate::prefetch::Prefetch;
+use crate::prefetch::tickets::{LaunchPermit, Ticket};
 use crate::refresh::older_than;
 
-impl Engine {
-    /// Who is told what becomes of launches; whether this was the first to be named.
-    pub fn teach_by(&self, learner: Arc<dyn Learner>) -> bool {
-        self.prefetch.teach(learner)
-    }
+type KeyLeader = Leader<QueryKey, Arc<FlightResult>>;
 
-    /// What a probability of this kind is worth, by what became of the launches of this node's keys.
-    #[must_use]
-    pub fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
-        self.prefetch.calibrated(kind, p)
-    }
-
-    /// Launched entries of which nobody knows yet whether they are used.
-    #[must_use]
-    pub fn prefetches_pending(&self) -> usize {
-        self.prefetch.pending()
-    }
-
-    /// Ends the launches whose copies are dead. Called each time the invalidation log is read.
-    pub fn sweep_prefetches(&self) {
-        self.prefetch.sweep(self.now());
-    }
-
-    /// Launches that the node's budget allows now.
-    #[must_use]
-    pub fn prefetch_tokens(&self) -> i64 {
-        self.prefetch.tokens()
-    }
-
-    /// Prefetches that are under way here, from their order to their end.
-    #[must_use]
-    pub fn prefetches_under_way(&self) -> usize {
-        self.prefetch.flying()
-    }
-
-    /// Orders a prefetch of the owner of its key, which may be this node. Waits for the owner's word, and no longer than
-    /// [`PREFETCH_TELL_MS`].
-    pub async fn order_prefetch(self: &Arc<Self>, order: Order) -> Launch {
-        let view = self.ports.routing.view();
+impl Prefetch {
+    /// Orders a prefetch from the owner of its key, which may be this node. Waits for the owner's answer, and no longer
+    /// than [`PREFETCH_TELL_MS`].
+    pub async fn order(self: &Arc<Self>, order: Order) -> Launch {
+        let view = self.routing.view();
         match view.owner(&order.query.key) {
-            Some(owner) if *owner != self.me.node => {
-                let (message, timeout_ms) = (encode_prefetch(&order), Millis(PREFETCH_TELL_MS));
-                let answer = self.ports.peers.forward(owner, message, timeout_ms).await;
-                let byte = answer.ok().and_then(|answer| answer.first().copied());
-                let launch = byte.map_or_else(|| self.skipped(Skip::Unreached), Launch::of_byte);
+            Some(owner) if owner != self.context.node() => {
+                let answer = self.peers.ask(owner, &peers::Prefetch(&order), Millis(PREFETCH_TELL_MS)).await;
+                let launch = answer.unwrap_or_else(|_| self.skipped(Skip::Unreached));
                 if launch == Launch::Skipped(Skip::Refused) {
-                    // It would have to fail at the owner of each of its keys else.
+                    // Without this, the form would have to fail at the owner of each of its keys.
                     self.learning.feedback.heard_refused(order.form);
                 }
                 launch
             }
-            _ => self.launch_prefetch(order),
+            _ => self.launch(order),
         }
     }
 
-    /// Carries out an order for a key of this node, or not, at once: what is launched runs in a task of the engine's.
-    pub fn launch_prefetch(self: &Arc<Self>, order: Order) -> Launch {
-        match self.begin_prefetch(order) {
+    /// Decides at once whether an order for a key of this node is carried out. The flight runs in a task of its own.
+    pub fn launch(self: &Arc<Self>, order: Order) -> Launch {
+        match self.begin(order) {
             Ok(()) => Launch::Launched,
             Err(skip) => self.skipped(skip),
         }
     }
 
     fn skipped(&self, skip: Skip) -> Launch {
-        self.note(Event::Prefetch(PrefetchWord::Skipped(skip)));
+        self.context.note(Event::Prefetch(PrefetchWord::Skipped(skip)));
         Launch::Skipped(skip)
     }
 
-    fn begin_prefetch(self: &Arc<Self>, order: Order) -> Result<(), Skip> {
+    fn begin(self: &Arc<Self>, order: Order) -> Result<(), Skip> {
         self.may_prefetch(&order)?;
         let key = order.query.key;
-        // Before the seat: who joins the flight finds its place.
-        let place = self.prefetch.begin(&key, self.prefetches_max())?;
-        let Seat::Lead(leader) = self.flights.join(&key) else { return Err(Skip::InFlight) };
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let leaving = Arc::clone(&engine);
+        // Before the seat: a request that joins the flight finds its permit.
+        let permit = self.tickets.begin(&key, self.flights_max())?;
+        let Seat::Lead(leader) = self.fetch.flights().join(&key) else { return Err(Skip::InFlight) };
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            let lifecycle = prefetch.context.lifecycle().clone();
             tokio::select! {
                 biased;
-                () = engine.lead_prefetch(leader, (order, place)) => {}
-                // Dropped, it gives its lease back, and who joined is sent elsewhere.
-                () = leaving.flights_handed_on() => {}
+                () = prefetch.lead(leader, order, permit) => {}
+                // Dropped, the flight gives its lease back, and requests that joined it are sent elsewhere.
+                () = lifecycle.flights_handed_on() => {}
             }
         });
         Ok(())
     }
 
     /// F40: predictions, right or wrong, have a tenth of the origin's slots.
-    fn prefetches_max(&self) -> usize {
-        let slots = self.ports.origin.slots();
+    fn flights_max(&self) -> usize {
+        let slots = self.origin.slots();
         slots.map_or(PREFETCH_RUNS_UNSLOTTED, |slots| (slots * PREFETCH_SLOTS_PERCENT / 100).max(1))
     }
 
-    /// Everything that speaks against an order and can be seen at once, what is cheapest first.
+    /// Every reason against an order that can be seen at once, the cheapest first.
     fn may_prefetch(&self, order: &Order) -> Result<(), Skip> {
-        let (policy, query) = (&self.policy, &order.query);
-        if !policy.prefetch.is_on || policy.ttl_ms == Millis::ZERO || !policy.collapses {
+        let query = &order.query;
+        if !self.policy.is_on || self.ttl_ms == Millis::ZERO {
             return Err(Skip::Off);
         }
-        if self.leads_no_more() || self.queue.is_ended() {
+        if self.context.lifecycle().leads_no_more() || self.refresh.is_ended() {
             return Err(Skip::Elsewhere);
         }
-        if self.ports.routing.view().owner(&query.key) != Some(&self.me.node) {
+        if self.routing.view().owner(&query.key) != Some(self.context.node()) {
             return Err(Skip::Elsewhere);
         }
-        match self.verdict(query) {
+        match self.fetch.classifier().verdict(query) {
             Verdict::Bypass(_) => return Err(Skip::Write),
-            // Its word would not be remembered from one question to the next.
+            // The server's word on it would not be remembered from one question to the next.
             Verdict::Unasked if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX => {
                 return Err(Skip::Unclassified);
             }
             Verdict::Unasked | Verdict::Read => {}
         }
-        if self.prefetch.is_refused(order.form) {
+        if self.tickets.is_refused(order.form) {
             return Err(Skip::Refused);
         }
         if self.is_fresh_for(order) {
             return Err(Skip::Fresh);
         }
-        if self.flights.followers(&query.key).is_some() || self.refreshes.followers(&query.key).is_some() {
+        if self.fetch.flights().followers(&query.key).is_some() || self.refresh.is_refreshing(&query.key) {
             return Err(Skip::InFlight);
         }
-        if self.is_held_back_ahead(&query.key) {
+        if self.fetch.is_held_back_ahead(&query.key) {
             return Err(Skip::HeldBack);
         }
-        if self.too_large.lock().peek(&query.key).is_some_and(|until| *until > self.now()) {
+        if self.cache.uncacheable().contains(&query.key, self.context.now()) {
             return Err(Skip::TooLarge);
         }
         self.has_origin_room(order)
     }
 
-    /// An entry that is to be read anew before it expires is fresh while more than a tenth of its TTL is left, and there is
-    /// nothing to do where there is none; any other is fresh while anything is left. What is stale and may still be served
-    /// counts as fresh for what is rather not asked than asked: who asks waits for nothing, and has it refreshed.
+    /// Whether there is nothing to do for an order. An overlap is an entry that is read anew before it expires: it is
+    /// fresh while more than a tenth of its TTL is left, and where there is no copy there is nothing to do. Any other entry
+    /// is fresh until its TTL is over. A stale copy counts as fresh for an unlikely candidate: a request would be answered
+    /// with it at once, and would have it refreshed.
     fn is_fresh_for(&self, order: &Order) -> bool {
         let is_overlap = order.kind == CandidateKind::Overlap;
-        let Some(copy) = self.own_copy(&order.query.key) else { return is_overlap };
-        let left = match copy.life(self.now()) {
+        let Some(copy) = self.cache.look(&order.query.key) else { return is_overlap };
+        let left = match copy.life(self.context.now()) {
             Life::Fresh(left) => left,
             Life::Stale(_) => return order.p < PREFETCH_STALE_P_MIN,
             Life::Dead => return false,
@@ -187,161 +155,170 @@ impl Engine {
             || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
     }
 
-    /// Nothing is predicted at the cost of those who ask now.
+    /// No prediction costs a request that waits now.
     fn has_origin_room(&self, order: &Order) -> Result<(), Skip> {
-        let origin = &self.ports.origin;
-        let is_well = origin.is_reachable() && !origin.refuses_us() && self.store_is_reachable();
-        if !is_well || self.is_shedding() {
+        let origin = &self.origin;
+        let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
+        if !is_well || self.fetch.is_shedding() {
             return Err(Skip::Degraded);
         }
         let is_half_full = origin.slots().is_some_and(|slots| origin.in_flight() * 2 > slots);
-        let (identity, timeout_ms) = (&order.query.identity, self.policy.run_timeout_ms);
-        if is_half_full || origin.would_shed(identity, RunClass::Prefetch, timeout_ms).is_some() {
+        let identity = &order.query.identity;
+        if is_half_full || origin.would_shed(identity, RunClass::Prefetch, self.run_timeout_ms).is_some() {
             return Err(Skip::OriginBusy);
         }
         Ok(())
     }
 
-    async fn lead_prefetch(self: Arc<Self>, leader: KeyLeader, (order, mut place): (Order, Place)) {
-        let mut errand = self.errand_of_order(&order);
-        let landing = match self.fly_ahead(&mut errand, &order, &mut place).await {
-            Ok(landing) => landing,
+    async fn lead(self: Arc<Self>, leader: KeyLeader, order: Order, permit: LaunchPermit) {
+        let held = self.cache.look(&order.query.key);
+        // Requests that join wait for the flight. It is given up once it takes longer than its pattern ever does, so it
+        // costs them no more than that.
+        let until = self.context.now() + self.cache.pace().run_ms_max(&order.query);
+        let job = self.job_of(&order, held.as_ref(), until);
+        let gate = LaunchGate { prefetch: &self, order: &order, decision: OnceLock::new(), permit };
+        let flown = match self.classify(&order, until).await {
+            Ok(()) => self.fly(&job, &gate, held.as_ref()).await,
+            Err(skip) => Err(skip),
+        };
+        let result = match flown {
+            Ok(Flown::Found(copy)) => FetchResult::Found(copy),
+            Ok(Flown::Launched(result, ticket)) => match &result {
+                FetchResult::Ran { copy, .. } | FetchResult::Found(copy) | FetchResult::Stale(copy) => {
+                    ticket.is_dead_at(copy.dead_at);
+                    result
+                }
+                FetchResult::Failed(_) => {
+                    if result.is_refusal() {
+                        self.tickets.refused(&order);
+                        self.forget_refused(&order.query.key).await;
+                    }
+                    return;
+                }
+                FetchResult::NotARead(_) | FetchResult::HeldBack { .. } => return,
+            },
             Err(skip) => {
                 self.skipped(skip);
                 return;
             }
         };
-        match &landing {
-            Landing::Ran { copy, .. } | Landing::Found(copy) | Landing::Stale(copy) => {
-                if let Some(ticket) = &errand.ticket {
-                    ticket.is_dead_at(copy.dead_at);
-                }
-            }
-            Landing::Failed(error) => {
-                if error.kind.refuses_statement() {
-                    self.prefetch.refused(&order);
-                    self.forget_what_is_refused(&errand).await;
-                }
-                return;
-            }
-            Landing::NotARead(_) | Landing::HeldBack { .. } => return,
-        }
-        self.keep(&errand, &landing);
-        #[cfg(hopcache_seeded)]
-        self.observe_prefetched(&errand);
-        let key = errand.query.key;
+        self.land(leader, &job, result);
+    }
+
+    /// Keeps a value, and tells the requests that joined.
+    fn land(&self, leader: KeyLeader, job: &FetchJob, result: FetchResult) {
+        self.fetch.keep(job, &result);
         if !leader.is_attached() {
-            // As in `lead.rs`: a purge came between our read and our keeping it.
-            self.ports.memory.remove(&key);
+            // An invalidation came between the read and the keeping:
+            //   we read X · a purge detaches this flight · the purge empties memory · we keep X.
+            self.cache.remove(&job.query.key);
         }
-        let whose = errand.query.identity.fingerprint;
-        let followers = leader.land(Arc::new(Landed { whose, landing }));
-        self.note(Event::Landed { followers });
+        let followers = leader.land(Arc::new(FlightResult::new(&job.query, result)));
+        self.context.note(Event::Landed { followers });
     }
 
-    /// No later outage may bring back what the server would not give any more (I11), whoever found out.
-    async fn forget_what_is_refused(&self, errand: &Errand) {
-        let key = errand.query.key;
-        if self.own_copy(&key).is_some() {
-            let _telling = self.refusals.acquire().await;
-            self.forget_refused(&key);
-            self.tell_refused(&key, true).await;
+    /// No later outage may bring back a value that the server would not give any more (I11), whichever run found out.
+    async fn forget_refused(&self, key: &QueryKey) {
+        if self.cache.look(key).is_some() {
+            let _telling = self.invalidate.refused(key).await;
+            self.invalidate.tell_refused(key, true).await;
         }
     }
 
-    fn errand_of_order(&self, order: &Order) -> Errand {
-        let held = self.own_copy(&order.query.key);
-        Errand {
+    fn job_of(&self, order: &Order, held: Option<&SharedCopy>, until: MonoTime) -> FetchJob {
+        // The copy in memory that the flight is to replace, if there is one, is no answer to it.
+        let age_max_ms = held.map(|copy| older_than(copy, self.context.now()));
+        FetchJob {
             query: Arc::clone(&order.query),
-            form: order.rendering,
+            rendering: order.rendering,
             hints: Hints::default(),
             traceparent: None,
             cause: Cause::Prefetch,
-            // The copy that it is to replace, if there is one, is no answer to it.
-            age_max_ms: held.map(|copy| older_than(&copy, self.now())),
-            stale_use: StaleUse::Ignore,
-            until: None,
-            ticket: None,
+            bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore },
+            until: Some(until),
         }
     }
 
-    /// The server's word · the lease · the run. With the lease, and not before, it is a launch.
-    async fn fly_ahead(
-        &self,
-        errand: &mut Errand,
-        order: &Order,
-        place: &mut Place,
-    ) -> Result<Landing, Skip> {
-        // Who joins waits for it: given up once it takes longer than its pattern ever does, it costs them no more than that.
-        let run_ms_max = self.history.lock().run_ms_max(&order.query);
-        let until = self.now() + run_ms_max;
-        errand.until = Some(until);
-        match self.server_word_ahead(&errand.query, until).await {
-            Ok(StatementKind::Read) => {}
-            Ok(_) => return Err(Skip::Write),
+    /// The server's word on the statement: only a read is prefetched (I6).
+    async fn classify(&self, order: &Order, until: MonoTime) -> Result<(), Skip> {
+        match self.fetch.classifier().server_word_ahead(&order.query, until).await {
+            Ok(StatementKind::Read) => Ok(()),
+            Ok(_) => Err(Skip::Write),
             Err(error) if error.kind.refuses_statement() => {
-                self.prefetch.refused(order);
-                return Err(Skip::Refused);
+                self.tickets.refused(order);
+                Err(Skip::Refused)
             }
             Err(error) if matches!(error.kind, OriginFault::Overloaded | OriginFault::TooManyRuns) => {
-                return Err(Skip::OriginBusy);
+                Err(Skip::OriginBusy)
             }
-            Err(_) => return Err(Skip::Unclassified),
+            Err(_) => Err(Skip::Unclassified),
         }
-        let (token, lease_ms) = match self.win_ahead(errand).await? {
-            Ahead::Lease(token, lease_ms) => (token, lease_ms),
-            Ahead::Value(copy) => {
-                // What is in memory already is not put there again: its ticket would end with it.
-                let is_held = self.own_copy(&errand.query.key).is_some_and(|held| held.token == copy.token);
-                if is_held {
+    }
+
+    /// The lease · the gate · the run. The order is a launch when the gate has opened, and not before.
+    async fn fly(
+        &self,
+        job: &FetchJob,
+        gate: &LaunchGate<'_>,
+        held: Option<&SharedCopy>,
+    ) -> Result<Flown, Skip> {
+        let fetched = self.fetch.fetch(job, Terms::prefetch(gate), held).await;
+        let result = fetched.result().map_err(|why| match why {
+            NotFetched::Busy => Skip::InFlight,
+            NotFetched::NoStore => Skip::Degraded,
+            NotFetched::Closed => gate.skip(),
+        })?;
+        match (result, gate.ticket()) {
+            (result, Some(ticket)) => Ok(Flown::Launched(result, ticket)),
+            (FetchResult::Found(copy), None) => {
+                // A copy that is in memory already is not put there again: its ticket would end with it.
+                let in_memory = self.cache.look(&job.query.key);
+                if in_memory.is_some_and(|own| own.token == copy.token) {
                     return Err(Skip::Fresh);
                 }
                 self.skipped(Skip::Fresh);
-                return Ok(Landing::Found(copy));
+                Ok(Flown::Found(copy))
             }
-        };
-        // Given back where it is not used.
-        let held = Held::new(self, errand.query.key, token);
-        self.has_origin_room(order)?;
-        errand.ticket = Some(place.open(order));
-        Ok(self.run_leased(errand, held.handed_on(), lease_ms).await)
-    }
-
-    /// One question to the store, and a second one only where the first was not answered: a lease that was granted unheard
-    /// (F21) would keep demand requests waiting until it lapsed. By the nonce it is known for ours.
-    async fn win_ahead(&self, errand: &Errand) -> Result<Ahead, Skip> {
-        let (key, lease_ms) = (&errand.query.key, self.lease_ms(&errand.query));
-        let ask = self.lease_ask(errand, lease_ms);
-        let asked = self.now();
-        let mut grant = self.ports.store.get_or_lease(key, &ask).await;
-        self.saw_store(&grant);
-        if grant == Err(StoreError::TimedOut) {
-            grant = self.ports.store.get_or_lease(key, &ask).await;
-            self.saw_store(&grant);
+            // By the terms of a prefetch nothing else comes without a run.
+            (_, None) => Err(Skip::Degraded),
         }
-        let token = match grant {
-            Err(_) => return Err(Skip::Degraded),
-            Ok(Grant::Value(stored)) => {
-                // A corrupt one is a demand request's to remove.
-                let copy = self.decode_stored(&errand.query, &stored, asked).ok_or(Skip::Degraded)?;
-                return Ok(Ahead::Value(copy));
-            }
-            Ok(Grant::Busy { token, .. }) if token.nonce == ask.nonce => token,
-            Ok(Grant::Busy { .. }) => return Err(Skip::InFlight),
-            Ok(Grant::Lease { token, kind, .. }) => {
-                self.note(Event::LeaseGrant(kind));
-                token
-            }
-        };
-        self.holdings.add(*key, token);
-        Ok(Ahead::Lease(token, lease_ms))
     }
 }
 
-/// How the one question for the lease ended, where that was well.
-enum Ahead {
-    /// There is a fresh value.
-    Value(SharedCopy),
-    /// The right to run, for so long.
-    Lease(Token, Millis),
+/// How a flight ended that was not left out.
+enum Flown {
+    /// The gate opened, and the run ended so.
+    Launched(FetchResult, Arc<Ticket>),
+    /// The store had a fresh value that memory did not have. Nothing was launched.
+    Found(SharedCopy),
+}
+
+/// The last look at the origin, under the lease and before the run. When the gate opens, the order is a launch and has a
+/// ticket.
+struct LaunchGate<'a> {
+    prefetch: &'a Prefetch,
+    order: &'a Order,
+    /// Dropped before the permit: a launch ends before its flight does.
+    decision: OnceLock<Result<Arc<Ticket>, Skip>>,
+    permit: LaunchPermit,
+}
+
+impl LaunchGate<'_> {
+    /// The ticket, if the gate has opened.
+    fn ticket(&self) -> Option<Arc<Ticket>> {
+        self.decision.get()?.as_ref().ok().map(Arc::clone)
+    }
+
+    /// Why the gate stayed closed.
+    fn skip(&self) -> Skip {
+        self.decision.get().and_then(|decision| decision.as_ref().err()).copied().unwrap_or(Skip::Degraded)
+    }
+}
+
+impl Gate for LaunchGate<'_> {
+    fn open(&self) -> Option<Arc<dyn Provenance>> {
+        let decide = || self.prefetch.has_origin_room(self.order).map(|()| self.permit.open(self.order));
+        let ticket = self.decision.get_or_init(decide).as_ref().ok()?;
+        Some(Arc::clone(ticket) as Arc<dyn Provenance>)
+    }
 }

@@ -1,5 +1,5 @@
-//! What was learned, as operators see it. It decides nothing, and shows no parameter: constants and exact parameters are
-//! personal data, statements of forms are what `explain` shows too.
+//! Lessons as operators see them. This module decides nothing, and shows no parameter: constants and exact parameters are
+//! personal data. The statements of forms are shown by `explain` too.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,19 @@ use hopcache_learning::form::{Form, RealmTag};
 use hopcache_learning::{Decayed, FormId, OriginTag, PatternTag, Prediction, SourceId, SourceView, Sum};
 use tokio::task::yield_now;
 
-use super::sought;
-use crate::engine::Engine;
+use crate::prefetch::{Prefetch, search};
 
-/// A pattern, or an exact query, and what follows it.
+/// A pattern, or an exact query, and its successors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatternView {
-    /// What was asked, in a database, by one principal.
+    /// The pattern or query, in one database, of one principal.
     pub source: SourceId,
-    /// The pattern: the source itself, or the one that an exact query is of; nothing where no session of this node asked it
-    /// lately.
+    /// The pattern: the source itself, or the pattern of an exact query; nothing where no session of this node asked the
+    /// query lately.
     pub pattern: Option<PatternTag>,
     /// The pattern's text, where it is known here.
     pub text: Option<String>,
-    /// Of which principal and database, where a successor says so.
+    /// The principal and database, where a successor names them.
     pub realm: Option<RealmTag>,
     /// How often it was seen, decayed.
     pub seen: f64,
@@ -34,26 +33,26 @@ pub struct PatternView {
     pub successors: Vec<SuccessorView>,
 }
 
-/// What may follow a pattern.
+/// A query that may follow a pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuccessorView {
     /// Its name.
     pub id: FormId,
-    /// What is run; nothing while its definition has not come here.
+    /// Its definition; nothing while that has not come here.
     pub form: Option<Form>,
     /// Probability.
     pub p: f64,
     /// Counts, decayed.
     pub counts: Decayed,
-    /// Who counted how much of `counts.seen`, the most first: a node that this one knows, or the tag of one that it does
-    /// not know any more.
+    /// How much of `counts.seen` each node counted, the most first: a node that this one knows, or the tag of one that it
+    /// does not know any more.
     pub taught_by: Vec<(Result<NodeName, OriginTag>, f64)>,
 }
 
 /// How much was learned, for gauges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LearningSizes {
-    /// Patterns of which is known what follows.
+    /// Patterns whose successors are known.
     pub patterns: usize,
     /// Forms that can be run.
     pub forms: usize,
@@ -61,7 +60,7 @@ pub struct LearningSizes {
     pub sessions: usize,
     /// Observations that wait: to be told, or to be learned from.
     pub waiting: usize,
-    /// What is remembered beside that: anchors, fields, orders of the last moment, notes on launches, the nodes that tell.
+    /// All else that is remembered: anchors, fields, orders of the last moment, notes on launches, the nodes that tell.
     pub remembered: usize,
     /// Bytes of counts and definitions, as estimated.
     pub bytes: usize,
@@ -69,29 +68,21 @@ pub struct LearningSizes {
     pub session_bytes: usize,
 }
 
-impl Engine {
-    /// What is known of the most frequent patterns, at most so many.
-    #[must_use]
-    pub fn successors_view(&self, patterns_max: usize) -> Vec<PatternView> {
-        let sources = self.learning.model.lock().patterns(patterns_max, self.now());
-        let names = self.origins();
-        sources.into_iter().map(|source| self.pattern_view(source, &names)).collect()
-    }
-
-    /// The most frequent patterns, and beside them the most frequent exact queries, whose id begins with what is sought or
-    /// whose pattern's text has it, in any case and spacing: at most so many of each. Whoever learns or tells meanwhile
-    /// waits for a slice of them at the most.
+impl Prefetch {
+    /// The most frequent patterns, and beside them the most frequent exact queries: at most so many of each. `sought` is the
+    /// beginning of an id or a part of the pattern's text, in any case and spacing. Tasks that learn or tell meanwhile wait
+    /// for no more than a slice of the search.
     pub async fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
-        let now = self.now();
+        let now = self.context.now();
         let known = &self.learning.lessons.patterns;
-        let sources = sought::seek(&self.learning.model, known, sought, sources_max, now).await;
+        let sources = search::find_sources(&self.learning.model, known, sought, sources_max, now).await;
         let names = self.origins();
         let mut views = Vec::with_capacity(sources.len());
         for (place, source) in sources.into_iter().enumerate() {
             if place % SUCCESSORS_SHOWN_AT_A_TIME == 0 {
                 yield_now().await;
             }
-            // It may have given way since.
+            // It may have been forgotten since.
             let Some(seen) = self.learning.model.lock().view(source, now) else { continue };
             views.push(self.pattern_view(seen, &names));
         }
@@ -119,20 +110,20 @@ impl Engine {
         }
     }
 
-    /// All that is known here of what follows what, summed up.
+    /// All that is known here of successors, summed up.
     #[must_use]
     pub fn learned(&self) -> Sum {
-        self.learning.model.lock().sum(self.now())
+        self.learning.model.lock().sum(self.context.now())
     }
 
     fn origins(&self) -> BTreeMap<OriginTag, NodeName> {
-        let view = self.ports.routing.view();
+        let view = self.routing.view();
         let known = view
             .members()
             .iter()
             .cloned()
-            .chain(self.ports.routing.reachable())
-            .chain([self.me.node.clone()]);
+            .chain(self.routing.reachable())
+            .chain([self.context.node().clone()]);
         known.map(|node| (OriginTag::of(&self.hasher, &node), node)).collect()
     }
 
@@ -144,7 +135,7 @@ impl Engine {
         };
         let model = self.learning.model.lock();
         let text = seen.text.or_else(|| model.pattern(pattern?).map(ToOwned::to_owned));
-        let outcome = model.precision(source, self.now());
+        let outcome = model.precision(source, self.context.now());
         drop(model);
         let mut realm = None;
         let successors = seen.successors.into_iter().map(|each| {

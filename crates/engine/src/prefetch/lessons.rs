@@ -1,9 +1,9 @@
-//! What the owner of a session makes of what its entry nodes observed: the order of its queries, the steps between them,
-//! and counts of what followed what. It never decides what may follow: that is `consider`'s.
+//! Lessons: the owner of a session puts the observations of entry nodes in order, finds the steps between them, and counts
+//! which query followed which. Which query may come next is decided by `consider`.
 //!
-//! Observations come in messages and wait in a bounded queue; one task puts them into their sessions and considers what
-//! comes next at once, by which time the client has had its answer for some milliseconds. What they teach is learned when
-//! they have settled: an entry node tells every 20 ms, so of two requests the later one may be heard of first.
+//! Observations come in messages and wait in a bounded queue. One task puts them into their sessions and considers at once
+//! which queries may come next. By then the client has had its answer for some milliseconds. Steps are learned when the
+//! observations have settled: an entry node tells every 20 ms, so the later one of two requests may be heard of first.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -24,17 +24,17 @@ use hopcache_learning::sessions::{self, Seen, SessionBounds, SessionKey, Session
 use hopcache_learning::tellers::Tellers;
 use hopcache_learning::templates::{QuerySeen, templates_of};
 use hopcache_learning::{PatternTag, QueryTag, SourceId, Successors};
-use hopcache_queryapi::render::Form as Rendering;
 use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::ObservationWord;
-use super::anchors::Anchors;
-use super::fields::{FieldsByKey, KnownFields, Wanted};
-use crate::ask::Query;
-use crate::engine::Engine;
-use crate::message::{BadMessage, Observation, Observed};
+use crate::model::ask::Query;
+use crate::model::event::ObservationWord;
+use crate::model::rendering::RenderingId;
+use crate::peers::message::{BadMessage, Observation, Observed};
+use crate::prefetch::Prefetch;
+use crate::prefetch::anchors::Anchors;
+use crate::prefetch::fields::{FieldsByKey, KnownFields, Wanted};
 
 /// An observed query, as its session remembers it: without the identity that asked, whose credentials are kept no longer
 /// than a request needs them.
@@ -46,7 +46,7 @@ pub(super) struct ObservedQuery {
     pub(super) pattern: PatternTag,
     pub(super) tag: QueryTag,
     pub(super) realm: RealmTag,
-    /// For people; cut to what is kept.
+    /// For people; cut to the length that is kept.
     text: String,
 }
 
@@ -69,7 +69,7 @@ impl ObservedQuery {
     }
 
     fn weight_bytes(&self) -> usize {
-        // Two texts, and what stands around them.
+        // Two texts, and the structs around them.
         self.normal.as_str().len() + self.params.len() + self.text.len() + 512
     }
 }
@@ -79,13 +79,13 @@ pub(super) struct Antecedent {
     pub(super) query: Arc<Query>,
     pub(super) seen: Arc<ObservedQuery>,
     /// In which rendering it was answered.
-    pub(super) rendering: Rendering,
+    pub(super) rendering: RenderingId,
     /// Whether its result was new.
     pub(super) is_miss: bool,
 }
 
-/// Sessions that this node owns, and what it was told of them.
-pub(crate) struct Lessons {
+/// Sessions that this node owns, and the observations of them.
+pub(super) struct Lessons {
     queue: mpsc::Sender<Observation>,
     /// The queue's end, until the task that learns takes it.
     taught: Mutex<Option<mpsc::Receiver<Observation>>>,
@@ -93,7 +93,7 @@ pub(crate) struct Lessons {
     tellers: Mutex<Tellers>,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
-    /// Of which patterns exact queries are, for people.
+    /// The pattern of each exact query, for people.
     pub(super) patterns: Mutex<LruCache<QueryTag, PatternTag>>,
     /// Batches that wait for other nodes.
     under_way: Arc<Semaphore>,
@@ -138,7 +138,7 @@ impl Lessons {
     }
 }
 
-impl Engine {
+impl Prefetch {
     /// The session of an observation, if it has one.
     fn session_of(&self, seen: &Observation) -> Option<SessionKey> {
         let (query, tag) = (&seen.query, seen.session?);
@@ -150,14 +150,14 @@ impl Engine {
         self.session_of(seen).map_or(seen.query.key, |session| session.on_ring())
     }
 
-    /// Takes what an entry node tells. Whether this node owns the sessions is not asked: after a change of the ring the
-    /// first messages go astray, and are learned from all the same.
+    /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of the
+    /// ring the first messages go astray, and are learned from too.
     pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
-        if self.policy.prefetch.is_on {
-            let now = self.now();
+        if self.policy.is_on {
+            let now = self.context.now();
             let sent_at =
                 |teller, reading| self.learning.lessons.tellers.lock().sent_at(teller, reading, now);
-            self.take_lessons(observed.read(&self.hasher, &self.policy.procedures, sent_at)?);
+            self.take_lessons(observed.read(&self.hasher, &self.procedures, sent_at)?);
         }
         Ok(Bytes::new())
     }
@@ -178,7 +178,7 @@ impl Engine {
             let settling = async {
                 let due = self.learning.lessons.sessions.lock().due();
                 match due {
-                    Some(due) => self.ports.clock.sleep(due.since(self.now())).await,
+                    Some(due) => self.context.sleep(due.since(self.context.now())).await,
                     None => pending().await,
                 }
             };
@@ -199,12 +199,12 @@ impl Engine {
         }
     }
 
-    /// Puts observations into their sessions, and considers what may follow them.
+    /// Puts observations into their sessions, and considers which queries may follow them.
     fn take_batch(self: &Arc<Self>, batch: Vec<Observation>) {
         if batch.is_empty() {
             return;
         }
-        let now = self.now();
+        let now = self.context.now();
         let mut antecedents = Vec::with_capacity(batch.len());
         for seen in batch {
             let session = self.session_of(&seen);
@@ -212,7 +212,7 @@ impl Engine {
             antecedents.push(Antecedent {
                 query: Arc::clone(&seen.query),
                 seen: Arc::clone(&query),
-                rendering: seen.form,
+                rendering: seen.rendering,
                 is_miss: seen.is_miss,
             });
             if let Some(session) = session {
@@ -232,43 +232,44 @@ impl Engine {
                 }
             }
         }
-        let Some(place) = self.place_for_batch() else {
+        let Some(permit) = self.batch_permit() else {
             return self.note_observed(ObservationWord::Unconsidered, antecedents.len());
         };
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let _place = place;
-            engine.consider_all(antecedents).await;
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            let _permit = permit;
+            prefetch.consider_all(antecedents).await;
         });
     }
 
-    /// Learns what has settled.
+    /// Learns the steps that have settled.
     fn learn_settled(self: &Arc<Self>) {
-        let steps = self.learning.lessons.sessions.lock().settle(self.now());
+        let steps = self.learning.lessons.sessions.lock().settle(self.context.now());
         if steps.is_empty() {
             return;
         }
-        let Some(place) = self.place_for_batch() else {
+        let Some(permit) = self.batch_permit() else {
             return self.note_observed(ObservationWord::Refused, steps.len());
         };
-        let engine = Arc::clone(self);
-        self.tasks.spawn(async move {
-            let _place = place;
-            engine.learn_all_steps(steps).await;
+        let prefetch = Arc::clone(self);
+        self.context.spawn(async move {
+            let _permit = permit;
+            prefetch.learn_all_steps(steps).await;
         });
     }
 
-    /// None while as many batches as there may be wait for other nodes, or the node ends: this one is left out.
-    fn place_for_batch(&self) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok();
-        place.filter(|_| !self.learning.has_ended())
+    /// A permit for a batch. There is none while too many batches wait for other nodes, or when the node ends: then the
+    /// batch is left out.
+    fn batch_permit(&self) -> Option<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok();
+        permit.filter(|_| !self.learning.has_ended())
     }
 
     async fn learn_all_steps(&self, steps: Vec<Step<Arc<ObservedQuery>>>) {
         let before =
             steps.iter().flat_map(|step| step.before.iter().map(|seen| (seen.key, Wanted::Known))).collect();
         let fields = self.fields_of(before).await;
-        let now = self.now();
+        let now = self.context.now();
         let mut learned = 0;
         for step in &steps {
             let step_learned = learn_from(step, &fields);
@@ -300,8 +301,8 @@ impl Engine {
     }
 }
 
-/// What a step teaches: the exact query of the query right before it, and templates of the nearest one that explains the
-/// next one's parameters.
+/// The lessons of a step: the exact query follows the query right before it, and templates follow the nearest query that
+/// explains the next one's parameters.
 fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
     let Some(adjacent) = step.before.first() else { return Vec::new() };
     let next = &*step.next.query;

@@ -1,25 +1,24 @@
-//! What sessions teach, and what is warmed by it (DESIGN "Prefetch").
+//! Prefetch: what sessions teach, and what is warmed by it (DESIGN "Prefetch").
 //!
 //! | file | decides |
 //! |---|---|
-//! | `policy` | what the operator decides |
-//! | `observe` | which answered requests are observed, and who is told of them |
-//! | `lessons` | what the owner of a session makes of them: steps, counts |
-//! | `fields` | whom it asks for the fields of results |
-//! | `consider` | what may come next, in which order |
+//! | `observe` | which answered requests are observed, and which node is told of them |
+//! | `lessons` | steps and counts: what the owner of a session learns from them |
+//! | `fields` | which nodes are asked for the fields of results |
+//! | `consider` | which queries may come next, in which order |
 //! | `anchors` | which recent queries started from the same graph node |
-//! | `launch`, `order` | at the owner of a candidate's key: whether an order is carried out, and the flight that does |
-//! | `tickets` | what became of it; whoever learns from that is told by [`Learner`] |
-//! | `feedback` | what is learned from that |
+//! | `launch` | at the owner of a candidate's key: whether an order is carried out, and the flight that carries it out |
+//! | `tickets` | how each launch ended; it tells the [`Learner`] |
+//! | `feedback` | what is learned from the ends of launches |
 //! | `share` | when nodes tell each other what they have learned |
-//! | `learned`, `sought`, `view`, `flush` | what operators see, and may throw away |
+//! | `learned`, `search`, `flush` | what operators see, and may drop |
 //!
-//! No client ever waits for anything here, and nothing here is shown to one: a prefetch that comes to nothing leaves those
-//! who joined it as if it had not been there. A prefetch is no request: it is not observed, so none brings about another.
+//! No client ever waits for anything here, and nothing here is shown to one. A prefetch that comes to nothing leaves the
+//! requests that joined it as if it had not been there. A prefetch is no request: it is not observed, so no prefetch brings
+//! about another.
 //!
-//! Whatever arrives in a message is answered from this node's memory at once;
-//! what asks other nodes runs in tasks of the engine's own, so that a question between nodes never waits for another one
-//! (promise I8).
+//! A message is answered from this node's memory at once. Questions to other nodes are asked in tasks of their own, so that
+//! a question between nodes never waits for another one (promise I8).
 
 mod anchors;
 mod consider;
@@ -30,63 +29,178 @@ mod launch;
 mod learned;
 mod lessons;
 mod observe;
-mod order;
-mod policy;
+mod search;
 mod share;
-mod sought;
 mod tickets;
-pub(crate) mod view;
-mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hopcache_core::key::KeyHasher;
-use hopcache_core::node::Holder;
-pub use hopcache_learning::gain::CandidateKind;
+use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::time::Millis;
 use hopcache_learning::tellers::Teller;
 use hopcache_learning::{Bounds, OriginTag, Successors};
-pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use flush::Flushed;
-pub use learned::{LearningSizes, PatternView, SuccessorView};
-pub use order::{Launch, Order, Skip};
-pub use policy::{Kinds, PrefetchPolicy};
-pub use tickets::{Learner, PrefetchedView, Resolution, Resolved};
-pub(crate) use tickets::{Ticket, Tickets};
-pub use words::{ObservationWord, ShareWord};
+use crate::cache::{Cache, WatchedStore};
+use crate::fetch::Fetch;
+use crate::invalidate::Invalidate;
+use crate::model::context::Context;
+use crate::model::policy::{Policy, PrefetchPolicy};
+use crate::model::ports::{Origin, Routing, Spread};
+use crate::peers::PeerCalls;
+use crate::prefetch::consider::Considering;
+use crate::prefetch::feedback::Feedback;
+use crate::prefetch::lessons::Lessons;
+use crate::prefetch::observe::Observing;
+use crate::prefetch::tickets::Tickets;
+use crate::refresh::Refresh;
 
-use crate::ports::Clock;
-use consider::Considering;
-use feedback::Feedback;
-use lessons::Lessons;
-use observe::Observing;
+pub use crate::model::order::{Launch, Order, Skip};
+pub use flush::Flushed;
+pub use hopcache_learning::gain::CandidateKind;
+pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
+pub use learned::{LearningSizes, PatternView, SuccessorView};
+pub use tickets::{Learner, Resolution, Resolved};
+
+/// Learns what sessions ask next, and reads it before it is asked.
+pub struct Prefetch {
+    context: Context,
+    cache: Arc<Cache>,
+    store: Arc<WatchedStore>,
+    peers: Arc<PeerCalls>,
+    routing: Arc<dyn Routing>,
+    invalidate: Arc<Invalidate>,
+    fetch: Arc<Fetch>,
+    refresh: Arc<Refresh>,
+    origin: Arc<dyn Origin>,
+    spread: Arc<dyn Spread>,
+    hasher: KeyHasher,
+    policy: PrefetchPolicy,
+    ttl_ms: Millis,
+    run_timeout_ms: Millis,
+    probe_timeout_ms: Millis,
+    /// Procedures beyond the built-in list that the operator vouches for.
+    procedures: Arc<[String]>,
+    learning: Learning,
+    tickets: Arc<Tickets>,
+}
+
+/// The rooms below, as prefetch uses them.
+type RoomsBelow<'a> = (
+    &'a Arc<Cache>,
+    &'a Arc<WatchedStore>,
+    &'a Arc<PeerCalls>,
+    &'a Arc<Invalidate>,
+    &'a Arc<Fetch>,
+    &'a Arc<Refresh>,
+);
+
+impl Prefetch {
+    pub(crate) fn new(
+        context: &Context,
+        (cache, store, peers, invalidate, fetch, refresh): RoomsBelow<'_>,
+        (routing, origin, spread): (&Arc<dyn Routing>, &Arc<dyn Origin>, Arc<dyn Spread>),
+        hasher: &KeyHasher,
+        policy: &Policy,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            cache: Arc::clone(cache),
+            store: Arc::clone(store),
+            peers: Arc::clone(peers),
+            routing: Arc::clone(routing),
+            invalidate: Arc::clone(invalidate),
+            fetch: Arc::clone(fetch),
+            refresh: Arc::clone(refresh),
+            origin: Arc::clone(origin),
+            spread,
+            hasher: hasher.clone(),
+            policy: policy.prefetch.clone(),
+            ttl_ms: policy.ttl_ms,
+            run_timeout_ms: policy.run_timeout_ms,
+            probe_timeout_ms: policy.probe_timeout_ms,
+            procedures: policy.procedures.clone().into(),
+            learning: Learning::new(context, hasher, &policy.prefetch),
+            tickets: Tickets::new(Arc::clone(context.observer())),
+        })
+    }
+
+    /// Names the learner that is told how launches end; whether it is the first to be named.
+    pub fn teach_by(&self, learner: Arc<dyn Learner>) -> bool {
+        self.tickets.teach(learner)
+    }
+
+    /// A probability of this kind, corrected by how the launches of this node's keys have ended.
+    #[must_use]
+    pub fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
+        self.tickets.calibrated(kind, p)
+    }
+
+    /// Launched entries that nobody has used yet and that are not wasted yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.tickets.pending()
+    }
+
+    /// Launches that the node's budget allows now.
+    #[must_use]
+    pub fn tokens(&self) -> i64 {
+        self.tickets.tokens()
+    }
+
+    /// Prefetches that are under way here, from their order to their end.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.tickets.flying()
+    }
+
+    /// Ends the launches whose copies are dead. Called each time the invalidation log is read.
+    pub fn sweep(&self) {
+        self.tickets.sweep(self.context.now());
+    }
+
+    /// A demand miss ran at the origin: the budget of launches grows with it.
+    pub(crate) fn demand_miss(&self) {
+        self.tickets.demand_miss();
+    }
+
+    /// A client's request joined the flight of a key, which may be a prefetch's.
+    pub(crate) fn joined(&self, key: &QueryKey) {
+        self.tickets.joined(key);
+    }
+
+    /// No task begins any more: other nodes may go on telling for a while, and this node waits for its tasks to end.
+    pub(crate) fn end(&self) {
+        self.learning.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Launches that nobody has used until now stay pending. Called when the tasks have ended.
+    pub(crate) fn end_pending(&self) {
+        self.tickets.end();
+    }
+}
 
 /// What a node has seen, and what it knows.
-pub(crate) struct Learning {
+struct Learning {
     /// This node, as the owners of sessions know it.
     me: Teller,
     observing: Observing,
     lessons: Lessons,
     considering: Considering,
-    /// What became of launches.
-    pub(crate) feedback: Arc<Feedback>,
+    /// How launches ended.
+    feedback: Arc<Feedback>,
     /// What follows what. Locked for single calls.
-    pub(crate) model: Arc<Mutex<Successors>>,
+    model: Arc<Mutex<Successors>>,
     /// Woken when a form was named that cannot be run here.
     lacking: Notify,
     has_ended: AtomicBool,
 }
 
 impl Learning {
-    pub(crate) fn new(
-        me: &Holder,
-        hasher: &KeyHasher,
-        policy: &PrefetchPolicy,
-        clock: &Arc<dyn Clock>,
-    ) -> Self {
+    fn new(context: &Context, hasher: &KeyHasher, policy: &PrefetchPolicy) -> Self {
+        let (me, clock) = (context.me(), context.clock());
         let tag = OriginTag::of(hasher, &me.node);
         let patterns = usize::try_from(policy.patterns_max).unwrap_or(usize::MAX);
         let model = Successors::new(tag, me.incarnation, Bounds::for_patterns(patterns), clock.now());
@@ -101,11 +215,6 @@ impl Learning {
             lacking: Notify::new(),
             has_ended: AtomicBool::new(false),
         }
-    }
-
-    /// No task begins any more: other nodes may go on telling for a while, and the engine waits for its tasks to end.
-    pub(crate) fn end(&self) {
-        self.has_ended.store(true, Ordering::Release);
     }
 
     fn has_ended(&self) -> bool {

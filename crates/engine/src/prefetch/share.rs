@@ -1,10 +1,10 @@
-//! Telling other nodes what this one has learned, and hearing it from them. It decides when, and whom is asked; what is
-//! told, and what a count means, is `hopcache_learning`'s.
+//! Sharing lessons: telling them to other nodes, and hearing theirs. This module decides when, and which node is asked.
+//! `hopcache_learning` decides what is told and what a count means.
 //!
-//! News go out at once, in pieces that gossip passes on as well as it can. What is lost on the way is pulled: each node asks
-//! a random one every [`PULL_EVERY_MS`] for what differs, and a node that has just come asks page after page. A form that
-//! is too long for a piece, or has not had its turn, is heard of before it can be run: then whoever counted it is asked soon.
-//! Counts are absolute and merge by max, so nothing here has to be once, in order, or at all.
+//! News go out at once, in pieces that gossip passes on as well as it can. Pieces that are lost on the way are made up for
+//! by pulls: each node asks a random one every [`PULL_EVERY_MS`] for the differences, and a node that has just come asks page
+//! after page. A form that is too long for a piece, or has not had its turn, is heard of before it can be run: then the node
+//! that counted it is asked soon. Counts are absolute and merge by max, so messages may be lost, repeated or reordered.
 //!
 //! The model stands behind one lock that is held for single calls and never across an await.
 
@@ -20,20 +20,20 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_learning::{Definition, Digest, FormId, Lesson, Merged, OriginTag, PullPages};
 
-use super::{Learner, ShareWord};
-use crate::engine::Engine;
-use crate::message::{BadMessage, encode_pull};
-use crate::outcome::Event;
+use crate::model::event::{Event, ShareWord};
+use crate::peers::Pull;
+use crate::peers::message::BadMessage;
+use crate::prefetch::{Learner, Prefetch};
 
-impl Engine {
+impl Prefetch {
     fn is_sharing(&self) -> bool {
-        self.policy.prefetch.is_on && self.policy.prefetch.is_gossiped
+        self.policy.is_on && self.policy.is_gossiped
     }
 
-    /// Works in what became of launches, tells other nodes what was learned here, and asks them what they know, for ever.
-    /// The node spawns it once.
+    /// Counts how launches ended, tells other nodes the lessons of this one, and asks for theirs, for ever. The node spawns it
+    /// once.
     pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
-        if !self.policy.prefetch.is_on {
+        if !self.policy.is_on {
             return pending().await;
         }
         self.teach_by(Arc::clone(&self.learning.feedback) as Arc<dyn Learner>);
@@ -43,7 +43,7 @@ impl Engine {
 
     async fn spread_for_ever(&self) -> Infallible {
         loop {
-            self.ports.clock.sleep(Millis(DELTAS_EVERY_MS)).await;
+            self.context.sleep(Millis(DELTAS_EVERY_MS)).await;
             self.learning.feedback.work_in();
             if self.is_sharing() {
                 self.spread_news();
@@ -51,17 +51,18 @@ impl Engine {
         }
     }
 
-    /// Tells what is new, as much as one round may.
+    /// Tells the news, as much of it as one round may.
     fn spread_news(&self) {
         let budget_bytes = DELTA_PIECES_PER_ROUND * DELTA_PIECE_BYTES_MAX;
-        let pieces = self.learning.model.lock().next_pieces(budget_bytes, self.now());
+        let pieces = self.learning.model.lock().next_pieces(budget_bytes, self.context.now());
         for piece in pieces {
-            let is_spread = self.ports.spread.spread(piece.into());
+            let is_spread = self.spread.spread(piece.into());
             self.note_shared(if is_spread { ShareWord::Spread } else { ShareWord::Unspread }, 1);
         }
     }
 
-    /// Takes in what another node spread. Called by whoever hears it; never blocks for longer than a piece takes to merge.
+    /// Merges a piece that another node spread. Gossip calls it as it hears one; it never blocks for longer than the merge of
+    /// one piece takes.
     pub fn heard_spread(&self, piece: &Bytes) {
         if self.is_sharing() && self.take_lesson(piece).lacks.is_some() {
             self.learning.lacking.notify_one();
@@ -75,14 +76,14 @@ impl Engine {
         let mut has_pulled = false;
         let mut pages = PullPages::default();
         loop {
-            // Whoever has just come has everything to learn, and may not know anybody yet.
+            // A node that has just come has everything to learn, and may not know another node yet.
             let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
-            let due = self.now() + Millis(pause_ms);
-            while self.now() < due {
+            let due = self.context.now() + Millis(pause_ms);
+            while self.context.now() < due {
                 tokio::select! {
                     biased;
-                    () = self.ports.clock.sleep(due.since(self.now()).max(Millis(1))) => {}
-                    () = self.learning.lacking.notified() => self.pull_what_lacks(&mut pages).await,
+                    () = self.context.sleep(due.since(self.context.now()).max(Millis(1))) => {}
+                    () = self.learning.lacking.notified() => self.pull_definitions(&mut pages).await,
                 }
             }
             self.name_members();
@@ -95,8 +96,8 @@ impl Engine {
 
     /// Asks the node that counted a form for its definition, unless that has come in the meantime: the piece behind the one
     /// that named it often has it.
-    async fn pull_what_lacks(&self, pages: &mut PullPages) {
-        self.ports.clock.sleep(Millis(PULL_SOON_MS)).await;
+    async fn pull_definitions(&self, pages: &mut PullPages) {
+        self.context.sleep(Millis(PULL_SOON_MS)).await;
         let (lacks, by) = {
             let mut model = self.learning.model.lock();
             (model.lacks_definitions(), model.take_lacking())
@@ -108,32 +109,33 @@ impl Engine {
     }
 
     fn reachable_origin(&self, by: OriginTag) -> Option<NodeName> {
-        let view = self.ports.routing.view();
-        let mut peers = view.members().iter().filter(|node| **node != self.me.node);
+        let view = self.routing.view();
+        let mut peers = view.members().iter().filter(|node| *node != self.context.node());
         peers.find(|node| OriginTag::of(&self.hasher, node) == by).cloned()
     }
 
-    /// Whose lives give way to nobody's (F14: who invents nodes fills what is free).
+    /// Names the members: their lives are never forgotten for those of other nodes (F14: invented nodes fill only free room).
     fn name_members(&self) {
-        let view = self.ports.routing.view();
+        let view = self.routing.view();
         let tags: Vec<OriginTag> =
             view.members().iter().map(|node| OriginTag::of(&self.hasher, node)).collect();
         self.learning.model.lock().members(&tags);
     }
 
     fn random_peer(&self) -> Option<NodeName> {
-        let view = self.ports.routing.view();
-        let peers: Vec<&NodeName> = view.members().iter().filter(|node| **node != self.me.node).collect();
-        let place = self.ports.dice.u64().checked_rem(peers.len() as u64)?;
+        let view = self.routing.view();
+        let peers: Vec<&NodeName> =
+            view.members().iter().filter(|node| *node != self.context.node()).collect();
+        let place = self.context.random().checked_rem(peers.len() as u64)?;
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has little that is news, or no pages are left; whether it answered.
+    /// Pulls from a node until it has little news, or no pages are left; whether it answered.
     async fn pull_from(&self, node: &NodeName, pages: &mut PullPages) -> bool {
         while pages.take() {
-            let digest = self.learning.model.lock().digest(self.now());
-            let message = encode_pull(&digest.encode());
-            let Ok(page) = self.ask_briefly(node, message, Millis(PULL_MS)).await else {
+            let digest = self.learning.model.lock().digest(self.context.now());
+            let digest = digest.encode();
+            let Ok(page) = self.peers.ask(node, &Pull(&digest), Millis(PULL_MS)).await else {
                 self.note_shared(ShareWord::Unreached, 1);
                 return false;
             };
@@ -152,7 +154,7 @@ impl Engine {
         if !self.is_sharing() {
             return Ok(Bytes::new());
         }
-        Ok(self.learning.model.lock().answer_pull(&digest, self.now()).into())
+        Ok(self.learning.model.lock().answer_pull(&digest, self.context.now()).into())
     }
 
     /// Merges a piece or a page. Empty is a page of a node that does not share.
@@ -161,13 +163,13 @@ impl Engine {
             Ok(lesson) => lesson,
             Err(_) if bytes.is_empty() => return Merged::default(),
             Err(why) => {
-                tracing::debug!(%why, "what another node has learned cannot be read");
+                tracing::debug!(%why, "a lesson of another node cannot be read");
                 self.note_shared(ShareWord::Refused, 1);
                 return Merged::default();
             }
         };
-        let now = self.now();
-        let merged = self.learning.model.lock().merge(&lesson, now, |said| self.is_true(said));
+        let now = self.context.now();
+        let merged = self.learning.model.lock().merge(&lesson, now, |definition| self.is_true(definition));
         self.note_shared(ShareWord::Merged, merged.taken + merged.defined);
         self.note_shared(ShareWord::Known, merged.known);
         let refused = merged.refused_old
@@ -179,9 +181,9 @@ impl Engine {
         merged
     }
 
-    /// Whether a definition is what its id says. A pattern's text is only shown, so it has to be fit for that.
-    fn is_true(&self, said: &Definition) -> bool {
-        match said {
+    /// Whether a definition belongs to its id. A pattern's text is only shown, so it has to be fit for that.
+    fn is_true(&self, definition: &Definition) -> bool {
+        match definition {
             Definition::Form { id, bytes } => *id == FormId::of(&self.hasher, bytes),
             Definition::Pattern { text, .. } => !text.chars().any(char::is_control),
         }
@@ -189,7 +191,7 @@ impl Engine {
 
     fn note_shared(&self, word: ShareWord, count: usize) {
         if count > 0 {
-            self.note(Event::Shared(word, u32::try_from(count).unwrap_or(u32::MAX)));
+            self.context.note(Event::Shared(word, u32::try_from(count).unwrap_or(u32::MAX)));
         }
     }
 }

@@ -1,23 +1,23 @@
-//! What becomes of launched prefetches: each has a ticket that is pending until it is used, late or wasted, once. It
+//! How launched prefetches end: each has a ticket that is pending until it is used, late or wasted, once. This module
 //! launches nothing.
 //!
 //! launched = used + late + wasted + pending, on each node, whatever happens in whatever order:
 //!
-//! - *used*: the first demand hit on the copy that it brought, its own client's or a forwarded one (which is the only way in
-//!   which a near copy is given out), or its hand-over to a new owner, who asks for a request of its own.
-//! - *late*: a demand request joined the flight. What was joined before the run began is late when it begins.
-//! - *wasted*: all else that ends: the run failed or was refused, the copy was dead, evicted, purged, flushed or replaced.
+//! - *used*: the first demand hit on the copy that it brought, a client's of this node or a forwarded one (near copies are
+//!   given out only on forwarded requests), or the hand-over to a new owner, which asks because a client asks it.
+//! - *late*: a demand request joined the flight. If it joined before the run began, the ticket is late when the run begins.
+//! - *wasted*: every other end: the run failed or was refused, the copy was dead, evicted, purged, flushed or replaced.
 //! - A node that ends leaves its tickets pending.
 //!
-//! The copy, the run and nobody else hold the ticket ([`Ticket`] in an `Arc`); the table has it weakly. So whatever way a
-//! copy goes (the memory evicts it · a purge · a newer one takes its place · its task panics), with its last holder
-//! the ticket is dropped, and one that is still pending then is wasted. The state is one atomic word, and whoever moves it
-//! from pending counts it, so two at once cannot both:
+//! Only the copy and the run hold the ticket ([`Ticket`] in an `Arc`); the table holds it weakly. A copy may go in any way
+//! (the memory evicts it · a purge · a newer one takes its place · its task panics). The ticket is dropped with its last
+//! holder, and one that is still pending then is wasted. The state is one atomic word. The thread that moves it from pending
+//! counts the end, so two threads cannot both count it:
 //!   a client hits the copy · the memory evicts it · both settle · one of them finds it settled.
-//! A hit costs one look at a pointer, and on a prefetched copy at one word more; a lock only on its first hit.
+//! A hit costs one look at a pointer, and on a prefetched copy at one word more. Only the first hit takes a lock.
 //!
-//! A memory may keep what is dead for long (a cache evicts when it has to). So tickets know when their copy is dead, and are
-//! swept ([`Tickets::sweep`]) each time the invalidation log is read: that is the bound on the delay.
+//! A memory may keep a dead copy for long (a cache evicts when it has to). So a ticket knows when its copy is dead. Tickets
+//! are swept ([`Tickets::sweep`]) each time the invalidation log is read, which bounds the delay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -30,11 +30,14 @@ use hopcache_core::time::MonoTime;
 use hopcache_learning::budget::Budget;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::precision::Calibration;
+use hopcache_learning::{FormId, SourceId};
 use parking_lot::Mutex;
 
-use super::{FormId, Order, Skip, SourceId};
-use crate::outcome::{Event, PrefetchWord};
-use crate::ports::Observer;
+use crate::cache::Provenance;
+use crate::model::event::{Event, PrefetchWord};
+use crate::model::inspection::PrefetchedView;
+use crate::model::order::{Order, Skip};
+use crate::model::ports::Observer;
 
 /// How a launch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +46,7 @@ pub enum Resolution {
     Used,
     /// A demand request came while it ran, and joined it.
     Late,
-    /// Nobody wanted it while it lasted.
+    /// No demand request came while it lasted.
     Wasted,
 }
 
@@ -58,48 +61,33 @@ impl Resolution {
 /// A launch that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resolved {
-    /// What was asked before.
+    /// The query that was asked before.
     pub source: SourceId,
-    /// By which successor of it.
+    /// The successor of it.
     pub form: FormId,
     /// How the candidate came about.
     pub kind: CandidateKind,
-    /// What was foreseen.
+    /// The probability that was predicted.
     pub p: f64,
     /// How it ended.
     pub resolution: Resolution,
 }
 
-/// Who learns from launches. Called from whatever ends a ticket, a hit and the memory's own housekeeping among them: it takes
-/// note, briefly, and never calls the engine or its memory from there.
+/// Learns from launches. Every end of a ticket calls it, a hit and the memory's own housekeeping among them. So it only
+/// takes a note, and never calls a room of the engine or its memory.
 pub trait Learner: Send + Sync + 'static {
     /// A run of this successor begins.
     fn launched(&self, source: SourceId, form: FormId);
     /// A launch ended.
     fn resolved(&self, resolved: &Resolved);
-    /// The server refuses the statement itself: it is not to be launched again for a while.
+    /// The server refuses the statement itself: the form is not to be launched again for a while.
     fn refused(&self, source: SourceId, form: FormId);
     /// Whether the server refused it not long ago.
     fn is_refused(&self, _form: FormId) -> bool {
         false
     }
-    /// What was asked before, for people; nothing where it is not known any more.
+    /// The query that was asked before, as people read it; nothing where it is not known any more.
     fn text_of(&self, source: SourceId) -> Option<String>;
-}
-
-/// What there is to say of an entry that was prefetched.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PrefetchedView {
-    /// What was asked before: its text, or its tag where the text is not known.
-    pub because: String,
-    /// The node that launched it.
-    pub by: NodeName,
-    /// How the candidate came about.
-    pub kind: CandidateKind,
-    /// What was foreseen.
-    pub p: f64,
-    /// Whether somebody has asked for it since.
-    pub is_used: bool,
 }
 
 const PENDING: u8 = 0;
@@ -108,7 +96,7 @@ const LATE: u8 = 2;
 const WASTED: u8 = 3;
 
 /// One launch.
-pub(crate) struct Ticket {
+pub(super) struct Ticket {
     tickets: Arc<Tickets>,
     number: u64,
     source: SourceId,
@@ -131,13 +119,8 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// A demand request was answered with the copy, or is about to be.
-    pub(crate) fn used(&self) {
-        self.settle(Resolution::Used);
-    }
-
-    /// Ends it, if nothing has; whether this did.
-    pub(crate) fn settle(&self, resolution: Resolution) -> bool {
+    /// Ends it, if nothing has; whether this call did.
+    fn settle(&self, resolution: Resolution) -> bool {
         let word = match resolution {
             Resolution::Used => USED,
             Resolution::Late => LATE,
@@ -154,11 +137,26 @@ impl Ticket {
     }
 
     /// From then on its copy is no answer any more.
-    pub(crate) fn is_dead_at(&self, dead_at: MonoTime) {
+    pub(super) fn is_dead_at(&self, dead_at: MonoTime) {
         self.dead_at.store(dead_at.0, Ordering::Relaxed);
     }
+}
 
-    pub(crate) fn view(&self) -> PrefetchedView {
+/// As the copy that it brought sees it.
+impl Provenance for Ticket {
+    fn used(&self) {
+        self.settle(Resolution::Used);
+    }
+
+    fn joined(&self) {
+        self.settle(Resolution::Late);
+    }
+
+    fn flush(&self) -> bool {
+        self.settle(Resolution::Wasted)
+    }
+
+    fn view(&self) -> PrefetchedView {
         let text = self.tickets.learner.get().and_then(|learner| learner.text_of(self.source));
         let because = text.unwrap_or_else(|| match self.source {
             SourceId::Pattern(tag) => format!("pattern {:016x}", tag.0),
@@ -166,6 +164,10 @@ impl Ticket {
         });
         let is_used = matches!(self.state.load(Ordering::Relaxed), USED | LATE);
         PrefetchedView { because, by: self.by.clone(), kind: self.kind, p: self.p, is_used }
+    }
+
+    fn weight_bytes(&self) -> usize {
+        size_of::<Self>()
     }
 }
 
@@ -175,8 +177,8 @@ impl Drop for Ticket {
     }
 }
 
-/// All of a node's launches, what they cost, and what was learned by them.
-pub(crate) struct Tickets {
+/// All launches of a node, their budget, and how right predictions were.
+pub(super) struct Tickets {
     observer: Arc<dyn Observer>,
     learner: OnceLock<Arc<dyn Learner>>,
     budget: Mutex<Budget>,
@@ -187,7 +189,7 @@ pub(crate) struct Tickets {
     has_ended: AtomicBool,
 }
 
-/// Locked never while a ticket may be dropped, nor anything else is locked.
+/// Never locked while a ticket may be dropped. No other lock is taken under this one.
 #[derive(Default)]
 struct Table {
     last: u64,
@@ -203,15 +205,16 @@ struct Flying {
     is_joined: bool,
 }
 
-/// A flight's place among those that may be under way, and its token. Dropped before a run began, the token goes back.
-pub(crate) struct Place {
+/// A flight's permit: it counts among those that may be under way, and it has a token of the budget. When it is dropped
+/// before a run began, the token goes back.
+pub(super) struct LaunchPermit {
     tickets: Arc<Tickets>,
     key: QueryKey,
-    has_token: bool,
+    has_token: AtomicBool,
 }
 
 impl Tickets {
-    pub(crate) fn new(observer: Arc<dyn Observer>) -> Arc<Self> {
+    pub(super) fn new(observer: Arc<dyn Observer>) -> Arc<Self> {
         Arc::new(Self {
             observer,
             learner: OnceLock::new(),
@@ -223,33 +226,33 @@ impl Tickets {
         })
     }
 
-    pub(crate) fn teach(&self, learner: Arc<dyn Learner>) -> bool {
+    pub(super) fn teach(&self, learner: Arc<dyn Learner>) -> bool {
         self.learner.set(learner).is_ok()
     }
 
     /// A demand miss ran at the origin.
-    pub(crate) fn demand_miss(&self) {
+    pub(super) fn demand_miss(&self) {
         self.budget.lock().demand_miss();
     }
 
-    pub(crate) fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
+    pub(super) fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
         self.calibration.lock().effective(kind, p)
     }
 
-    pub(crate) fn pending(&self) -> usize {
+    pub(super) fn pending(&self) -> usize {
         self.table.lock().pending.len()
     }
 
-    pub(crate) fn flying(&self) -> usize {
+    pub(super) fn flying(&self) -> usize {
         self.flying.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tokens(&self) -> i64 {
+    pub(super) fn tokens(&self) -> i64 {
         self.budget.lock().tokens()
     }
 
-    /// A place among at most `runs_max`, and a token.
-    pub(crate) fn begin(self: &Arc<Self>, key: &QueryKey, runs_max: usize) -> Result<Place, Skip> {
+    /// A permit for one of at most `runs_max` flights, with a token.
+    pub(super) fn begin(self: &Arc<Self>, key: &QueryKey, runs_max: usize) -> Result<LaunchPermit, Skip> {
         {
             let mut table = self.table.lock();
             if table.flying.contains_key(key) {
@@ -265,13 +268,15 @@ impl Tickets {
             self.flying.store(table.flying.len(), Ordering::Release);
         }
         let has_token = self.budget.lock().take();
-        let place = Place { tickets: Arc::clone(self), key: *key, has_token };
-        if has_token { Ok(place) } else { Err(Skip::Budget) }
+        let permit =
+            LaunchPermit { tickets: Arc::clone(self), key: *key, has_token: AtomicBool::new(has_token) };
+        if has_token { Ok(permit) } else { Err(Skip::Budget) }
     }
 
-    /// A demand request joined the flight of a key. It may not be a prefetch's; and its table was asked before this one is,
-    /// so what landed in between is not found here: then the request meets the ticket at the copy that it is given.
-    pub(crate) fn joined(&self, key: &QueryKey) {
+    /// A demand request joined the flight of a key, which may be a miss's. The table of flights was asked before this one
+    /// is. A prefetch that landed in between is not found here: then the request meets the ticket at the copy that it is
+    /// given.
+    pub(super) fn joined(&self, key: &QueryKey) {
         if self.flying.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -287,7 +292,7 @@ impl Tickets {
     }
 
     /// Ends the tickets of copies that are dead.
-    pub(crate) fn sweep(&self, now: MonoTime) {
+    pub(super) fn sweep(&self, now: MonoTime) {
         for ticket in self.all_pending() {
             if ticket.dead_at.load(Ordering::Relaxed) <= now.0 {
                 ticket.settle(Resolution::Wasted);
@@ -296,17 +301,17 @@ impl Tickets {
     }
 
     /// Nothing is settled any more: the node ends.
-    pub(crate) fn end(&self) {
+    pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    pub(crate) fn refused(&self, order: &Order) {
+    pub(super) fn refused(&self, order: &Order) {
         if let Some(learner) = self.learner.get() {
             learner.refused(order.source, order.form);
         }
     }
 
-    pub(crate) fn is_refused(&self, form: FormId) -> bool {
+    pub(super) fn is_refused(&self, form: FormId) -> bool {
         self.learner.get().is_some_and(|learner| learner.is_refused(form))
     }
 
@@ -332,10 +337,10 @@ impl Tickets {
     }
 }
 
-impl Place {
+impl LaunchPermit {
     /// The run begins: from now on there is a ticket for it, and its token is spent.
-    pub(crate) fn open(&mut self, order: &Order) -> Arc<Ticket> {
-        self.has_token = false;
+    pub(super) fn open(&self, order: &Order) -> Arc<Ticket> {
+        self.has_token.store(false, Ordering::Release);
         let tickets = &self.tickets;
         tickets.observer.note(Event::Prefetch(PrefetchWord::Launched(order.kind)));
         tickets.calibration.lock().launched(order.kind, order.p);
@@ -369,14 +374,14 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LaunchPermit {
     fn drop(&mut self) {
         {
             let mut table = self.tickets.table.lock();
             table.flying.remove(&self.key);
             self.tickets.flying.store(table.flying.len(), Ordering::Release);
         }
-        if self.has_token {
+        if *self.has_token.get_mut() {
             self.tickets.budget.lock().give_back();
         }
     }

@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::Query;
+use crate::model::ask::Query;
 
 /// The bounds, and who has which place.
-pub(crate) struct Queue {
+pub(super) struct Queue {
     shared: Arc<Shared>,
     asleep: Arc<AtomicUsize>,
     begun: Arc<AtomicUsize>,
@@ -51,12 +51,12 @@ struct State {
     lines: BTreeMap<PrincipalScope, VecDeque<Waiting>>,
     /// Each principal that waits, once; the next one first.
     circle: VecDeque<PrincipalScope>,
-    tickets: u64,
+    numbers: u64,
     seen: Seen,
 }
 
 struct Waiting {
-    ticket: u64,
+    number: u64,
     caller: oneshot::Sender<Worker>,
 }
 
@@ -70,16 +70,16 @@ struct Seen {
 }
 
 /// The right to run. Dropped, it goes to the next in turn.
-pub(crate) struct Worker {
+pub(super) struct Worker {
     shared: Arc<Shared>,
     scope: PrincipalScope,
 }
 
 /// One of a bounded number. Dropped, it makes room.
-pub(crate) struct Counted(Arc<AtomicUsize>);
+pub(super) struct Counted(Arc<AtomicUsize>);
 
 /// A refresh's place.
-pub(crate) enum Place {
+pub(super) enum QueuePlace {
     /// It may run at once.
     AtWork(Worker),
     /// It waits for a worker.
@@ -87,15 +87,15 @@ pub(crate) enum Place {
 }
 
 /// A place among those who wait. Dropped, it makes room.
-pub(crate) struct InLine {
+pub(super) struct InLine {
     shared: Arc<Shared>,
     scope: PrincipalScope,
-    ticket: u64,
+    number: u64,
     called: oneshot::Receiver<Worker>,
 }
 
 impl Queue {
-    pub(crate) fn new(workers: u32, queue_max: u32) -> Self {
+    pub(super) fn new(workers: u32, queue_max: u32) -> Self {
         let shared = Shared {
             workers_max: usize::try_from(workers.max(1)).unwrap_or(1),
             queue_max: usize::try_from(queue_max).unwrap_or(usize::MAX),
@@ -110,32 +110,32 @@ impl Queue {
     }
 
     /// Takes note of a principal whose entries may come to be refreshed here.
-    pub(crate) fn saw(&self, query: &Query, now: MonoTime) {
+    pub(super) fn saw(&self, query: &Query, now: MonoTime) {
         self.shared.state.lock().seen.note(query.identity.scope, now);
     }
 
     /// A worker, if one is free and nobody waits for it.
-    pub(crate) fn free_worker(&self, query: &Query, now: MonoTime) -> Option<Worker> {
+    pub(super) fn free_worker(&self, query: &Query, now: MonoTime) -> Option<Worker> {
         self.shared.free_worker(query.identity.scope, now)
     }
 
     /// A place, if there is one.
-    pub(crate) fn enter(&self, query: &Query, now: MonoTime) -> Option<Place> {
+    pub(super) fn enter(&self, query: &Query, now: MonoTime) -> Option<QueuePlace> {
         self.shared.enter(query.identity.scope, is_heavy(query), now)
     }
 
     /// Counts a refresh until it ends, wherever it is meanwhile.
-    pub(crate) fn begin(&self) -> Option<Counted> {
+    pub(super) fn begin(&self) -> Option<Counted> {
         Counted::among(&self.begun, usize::MAX)
     }
 
     /// Room among those who sleep before their next try.
-    pub(crate) fn fall_asleep(&self) -> Option<Counted> {
+    pub(super) fn fall_asleep(&self) -> Option<Counted> {
         Counted::among(&self.asleep, REFRESHES_ASLEEP_MAX).filter(|_| !self.is_ended())
     }
 
     /// Nobody gets a worker any more, and those who wait or sleep end.
-    pub(crate) fn end(&self) {
+    pub(super) fn end(&self) {
         let lines = {
             let mut state = self.shared.state.lock();
             state.has_ended = true;
@@ -147,34 +147,34 @@ impl Queue {
         self.ended.cancel();
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
     /// Done when it has ended.
-    pub(crate) async fn ended(&self) {
+    pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    pub(crate) fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.shared.state.lock().waiting
     }
 
-    pub(crate) fn at_work(&self) -> usize {
+    pub(super) fn at_work(&self) -> usize {
         self.shared.state.lock().running
     }
 
-    pub(crate) fn begun(&self) -> usize {
+    pub(super) fn begun(&self) -> usize {
         self.begun.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn asleep(&self) -> usize {
+    pub(super) fn asleep(&self) -> usize {
         self.asleep.load(Ordering::Relaxed)
     }
 }
 
 /// Whether a query takes room that requests to come may need.
-pub(crate) fn is_heavy(query: &Query) -> bool {
+pub(super) fn is_heavy(query: &Query) -> bool {
     query.statement.len() + query.params.len() > BODY_BYTES_UNRESERVED
 }
 
@@ -188,9 +188,9 @@ impl Shared {
         may_run.then(|| self.hire(&mut state, scope))
     }
 
-    fn enter(self: &Arc<Self>, scope: PrincipalScope, is_heavy: bool, now: MonoTime) -> Option<Place> {
+    fn enter(self: &Arc<Self>, scope: PrincipalScope, is_heavy: bool, now: MonoTime) -> Option<QueuePlace> {
         if let Some(worker) = self.free_worker(scope, now) {
-            return Some(Place::AtWork(worker));
+            return Some(QueuePlace::AtWork(worker));
         }
         if is_heavy {
             return None;
@@ -206,20 +206,20 @@ impl Shared {
         let place = self.stand_in_line(&mut state, scope);
         drop(state);
         drop(pushed_out);
-        Some(Place::InLine(place))
+        Some(QueuePlace::InLine(place))
     }
 
     fn stand_in_line(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> InLine {
         let (caller, called) = oneshot::channel();
-        let ticket = state.tickets;
-        state.tickets += 1;
+        let number = state.numbers;
+        state.numbers += 1;
         state.waiting += 1;
         let line = state.lines.entry(scope).or_default();
         if line.is_empty() {
             state.circle.push_back(scope);
         }
-        line.push_back(Waiting { ticket, caller });
-        InLine { shared: Arc::clone(self), scope, ticket, called }
+        line.push_back(Waiting { number, caller });
+        InLine { shared: Arc::clone(self), scope, number, called }
     }
 
     fn hire(self: &Arc<Self>, state: &mut State, scope: PrincipalScope) -> Worker {
@@ -267,13 +267,13 @@ impl State {
         let own = self.lines.get(scope).map_or(0, VecDeque::len);
         let longest = self.lines.iter().max_by_key(|(_, line)| line.len()).map(|(longest, _)| *longest)?;
         // The one that comes stands in line too.
-        let youngest = self.lines.get(&longest).filter(|line| line.len() > own + 1)?.back()?.ticket;
+        let youngest = self.lines.get(&longest).filter(|line| line.len() > own + 1)?.back()?.number;
         self.leave(&longest, youngest)
     }
 
-    fn leave(&mut self, scope: &PrincipalScope, ticket: u64) -> Option<Waiting> {
+    fn leave(&mut self, scope: &PrincipalScope, number: u64) -> Option<Waiting> {
         let line = self.lines.get_mut(scope)?;
-        let place = line.iter().position(|each| each.ticket == ticket)?;
+        let place = line.iter().position(|each| each.number == number)?;
         let left = line.remove(place)?;
         if line.is_empty() {
             self.lines.remove(scope);
@@ -296,9 +296,9 @@ impl Seen {
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// Waits for a worker; none when the queue has ended meanwhile, or the place was given to another principal.
-    pub(crate) async fn worker(self) -> Option<Worker> {
+    pub(super) async fn worker(self) -> Option<Worker> {
         match self {
             Self::AtWork(worker) => Some(worker),
             Self::InLine(mut place) => (&mut place.called).await.ok(),
@@ -309,7 +309,7 @@ impl Place {
 impl Drop for InLine {
     fn drop(&mut self) {
         // A worker that was sent and not taken goes on with the channel, behind this.
-        let left = self.shared.state.lock().leave(&self.scope, self.ticket);
+        let left = self.shared.state.lock().leave(&self.scope, self.number);
         drop(left);
     }
 }
@@ -353,12 +353,12 @@ mod tests {
     const ANN: PrincipalScope = PrincipalScope([2; 32]);
     const NOW: MonoTime = MonoTime(0);
 
-    fn places(queue: &Queue, scope: PrincipalScope, count: usize, now: MonoTime) -> Vec<Place> {
+    fn places(queue: &Queue, scope: PrincipalScope, count: usize, now: MonoTime) -> Vec<QueuePlace> {
         (0..count).filter_map(|_| queue.shared.enter(scope, false, now)).collect()
     }
 
-    fn at_work(places: &[Place]) -> usize {
-        places.iter().filter(|place| matches!(place, Place::AtWork(_))).count()
+    fn at_work(places: &[QueuePlace]) -> usize {
+        places.iter().filter(|place| matches!(place, QueuePlace::AtWork(_))).count()
     }
 
     /// One principal alone has every worker and every place (work-conserving).
@@ -416,7 +416,7 @@ mod tests {
     fn the_heavy_do_not_wait() {
         let queue = Queue::new(1, 10);
         let running = queue.shared.enter(EVE, true, NOW);
-        assert!(matches!(running, Some(Place::AtWork(_))));
+        assert!(matches!(running, Some(QueuePlace::AtWork(_))));
         assert!(queue.shared.enter(EVE, true, NOW).is_none());
         assert!(queue.shared.enter(EVE, false, NOW).is_some());
     }

@@ -1,36 +1,17 @@
-//! What is known of a key's next refresh, at its owner and for whoever asks there (`explain`). It decides nothing:
-//! the rule is [`hopcache_core::refresh`]'s, and whoever serves a hit draws.
+//! The view of a key's next refresh, for `explain`. It decides nothing: the rule is [`hopcache_core::refresh`]'s, and the node
+//! that serves a hit draws.
 
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::QueryKey;
-use hopcache_core::refresh::{self, Cost, KeyFacts, Mode, Plan, Rule};
+use hopcache_core::refresh::{self, KeyFacts, Mode, Plan, Rule};
 use hopcache_core::time::Millis;
-use hopcache_packstream::{Reader, Token, Writer};
 
-use crate::ask::{Hints, Query};
-use crate::copy::Life;
-use crate::degree::{Degree, degree};
-use crate::engine::Engine;
-
-/// What a node knows of a key's refresh.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Outlook {
-    /// Degree that it learned for the key's anchor.
-    pub degree: Option<u64>,
-    /// Of its copy, if it has one.
-    pub copy: Option<CopyOutlook>,
-}
-
-/// When a copy is refreshed, and by what that is decided.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CopyOutlook {
-    /// What is known of the key.
-    pub facts: KeyFacts,
-    /// Freshness left; zero for a stale copy.
-    pub left_ms: Millis,
-    /// The plan in force; [`Plan::default`] for a copy that is not refreshed early.
-    pub plan: Plan,
-}
+use crate::cache::copy::{Life, MemoryCopy};
+use crate::model::ask::{Hints, Query};
+use crate::model::degree::Degree;
+use crate::model::inspection::{CopyRefreshFacts, RefreshFacts};
+use crate::refresh::Refresh;
+use crate::refresh::degree::degree;
 
 /// How the next refresh of a key comes about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +36,7 @@ pub struct RefreshView {
     /// How the next one comes about.
     pub timing: Timing,
     /// The owner's copy, if it has one; the plan is the hinted one where a hint was given.
-    pub copy: Option<CopyOutlook>,
+    pub copy: Option<CopyRefreshFacts>,
     /// Degree of the graph node that the query starts from.
     pub degree: Degree,
     /// That node, where it is sure.
@@ -64,30 +45,30 @@ pub struct RefreshView {
     pub probability: Option<f64>,
 }
 
-impl Engine {
-    pub(crate) fn outlook_here(&self, key: &QueryKey) -> Outlook {
-        let now = self.now();
-        let degree = self.degrees.learned(key, now);
-        let copy = self.own_copy(key).map(|copy| {
-            let facts = self.facts_of(key, &copy, now);
+impl Refresh {
+    /// What this node knows of a key's refresh, with its copy if it has one.
+    pub(crate) fn facts_here(&self, key: &QueryKey, held: Option<&MemoryCopy>) -> RefreshFacts {
+        let (now, pace) = (self.context.now(), self.cache.pace());
+        let copy = held.map(|copy| {
+            let facts = pace.facts_of(key, copy, now);
             let left_ms = match copy.life(now) {
                 Life::Fresh(left) => left,
                 Life::Stale(_) | Life::Dead => Millis::ZERO,
             };
-            let is_early = self.may_refresh_early(&copy);
-            let plan = if is_early { self.policy.refresh.rule.plan(&facts) } else { Plan::default() };
-            CopyOutlook { facts, left_ms, plan }
+            let is_early = pace.may_refresh_early(copy);
+            let plan = if is_early { self.policy.rule.plan(&facts) } else { Plan::default() };
+            CopyRefreshFacts { facts, left_ms, plan }
         });
-        Outlook { degree, copy }
+        RefreshFacts { degree: pace.degrees().learned(key, now), copy }
     }
 
-    /// The owner's outlook in this query's light, with what its caller would hint.
-    pub(crate) fn refresh_view(&self, query: &Query, hints: Hints, seen: Outlook) -> RefreshView {
+    /// What the owner knows, in this query's light and with what its caller would hint.
+    pub(crate) fn refresh_view(&self, query: &Query, hints: Hints, seen: RefreshFacts) -> RefreshView {
         let degree = degree(hints.degree, seen.degree);
-        let copy = seen.copy.map(|copy| hinted(copy, self.policy.refresh.rule, hints));
+        let copy = seen.copy.map(|copy| hinted(copy, self.policy.rule, hints));
         let timing = self.timing(copy);
         RefreshView {
-            mode: self.policy.refresh.rule.mode,
+            mode: self.policy.rule.mode,
             timing,
             copy,
             degree,
@@ -96,12 +77,12 @@ impl Engine {
         }
     }
 
-    fn timing(&self, copy: Option<CopyOutlook>) -> Timing {
-        let refresh = &self.policy.refresh;
+    fn timing(&self, copy: Option<CopyRefreshFacts>) -> Timing {
+        let refresh = &self.policy;
         match copy {
             _ if !refresh.is_early => Timing::Off,
-            _ if self.policy.ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
-            Some(copy) if self.is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
+            _ if self.ttl_ms < refresh.ttl_ms_min => Timing::BelowMinTtl,
+            Some(copy) if self.cache.pace().is_below_ttl_min(copy.facts.ttl_ms) => Timing::BelowMinTtl,
             Some(copy) if copy.plan == Plan::default() => Timing::NotStored,
             Some(copy) => Timing::Planned(copy.plan.timing),
             None => Timing::NoCopy,
@@ -110,7 +91,7 @@ impl Engine {
 }
 
 /// Without hints the owner's plan stands.
-fn hinted(copy: CopyOutlook, rule: Rule, hints: Hints) -> CopyOutlook {
+fn hinted(copy: CopyRefreshFacts, rule: Rule, hints: Hints) -> CopyRefreshFacts {
     if hints.degree.is_none() && hints.volatility.is_none() {
         return copy;
     }
@@ -121,11 +102,11 @@ fn hinted(copy: CopyOutlook, rule: Rule, hints: Hints) -> CopyOutlook {
     };
     // No hint brings about an early refresh of a copy that has none.
     let plan = if copy.plan == Plan::default() { copy.plan } else { rule.plan(&facts) };
-    CopyOutlook { facts, plan, ..copy }
+    CopyRefreshFacts { facts, plan, ..copy }
 }
 
 /// Any hit on a stale copy has it refreshed.
-fn probability(copy: &CopyOutlook, timing: Timing) -> f64 {
+fn probability(copy: &CopyRefreshFacts, timing: Timing) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
     let left_ms = copy.left_ms.0 as f64;
     match timing {
@@ -135,105 +116,23 @@ fn probability(copy: &CopyOutlook, timing: Timing) -> f64 {
     }
 }
 
-/// Written behind what older nodes know: they stop reading before it.
-pub(crate) fn write(seen: &Outlook, writer: &mut Writer) {
-    let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    writer.int(seen.degree.map_or(-1, int));
-    let Some(CopyOutlook { facts, left_ms, plan }) = seen.copy else { return };
-    writer.int(int(facts.ttl_ms.0));
-    writer.int(int(left_ms.0));
-    for number in [
-        facts.cost.mean_ms,
-        facts.cost.tail_ms,
-        facts.rate_per_s.unwrap_or(f64::NAN),
-        facts.volatility,
-        plan.scale_ms,
-        plan.ahead_ms,
-    ] {
-        writer.float(number);
-    }
-    let place = TIMINGS.iter().position(|each| *each == plan.timing);
-    writer.int(place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1));
-}
-
-/// The place of a word is its number: words are added at the end only.
-const TIMINGS: [refresh::Timing; 5] = [
-    refresh::Timing::Formula,
-    refresh::Timing::Prior,
-    refresh::Timing::Fitted,
-    refresh::Timing::RefreshAhead,
-    refresh::Timing::LateAccepted,
-];
-
-/// An older node wrote nothing, and a strange one may have written anything.
-pub(crate) fn read(reader: &mut Reader<'_>) -> Outlook {
-    let Ok(Token::Int(degree)) = reader.token() else { return Outlook::default() };
-    let degree = u64::try_from(degree).ok();
-    Outlook { degree, copy: read_copy(reader, degree) }
-}
-
-fn read_copy(reader: &mut Reader<'_>, degree: Option<u64>) -> Option<CopyOutlook> {
-    let mut span = || match reader.token() {
-        Ok(Token::Int(number)) => u64::try_from(number).ok().map(Millis),
-        _ => None,
-    };
-    let (ttl_ms, left_ms) = (span()?, span()?);
-    let mut number = || match reader.token() {
-        Ok(Token::Float(number)) => Some(number),
-        _ => None,
-    };
-    let cost = Cost { mean_ms: number()?, tail_ms: number()? };
-    let rate_per_s = number()?;
-    let volatility = number()?;
-    let (scale_ms, ahead_ms) = (number()?, number()?);
-    let Ok(Token::Int(place)) = reader.token() else { return None };
-    let timing = *usize::try_from(place).ok().and_then(|place| TIMINGS.get(place))?;
-    let plan = Plan { scale_ms, ahead_ms, timing };
-    let rate_per_s = (!rate_per_s.is_nan()).then_some(rate_per_s);
-    let facts = KeyFacts { ttl_ms, cost, rate_per_s, degree, volatility };
-    Some(CopyOutlook { facts, left_ms, plan })
-}
-
 #[cfg(test)]
 mod tests {
+    use hopcache_core::refresh::Cost;
+
     use super::*;
 
-    fn outlook() -> Outlook {
+    fn copy_facts() -> CopyRefreshFacts {
         let cost = Cost { mean_ms: 20.5, tail_ms: 80.0 };
         let facts =
             KeyFacts { ttl_ms: Millis(60_000), cost, rate_per_s: None, degree: Some(5), volatility: 1.5 };
         let plan = Plan { scale_ms: 30.0, ahead_ms: 7.5, timing: refresh::Timing::Fitted };
-        Outlook { degree: Some(5), copy: Some(CopyOutlook { facts, left_ms: Millis(900), plan }) }
-    }
-
-    fn written(seen: &Outlook) -> Vec<u8> {
-        let mut writer = Writer::new();
-        write(seen, &mut writer);
-        writer.into_bytes()
-    }
-
-    #[test]
-    fn it_comes_back_as_it_went() {
-        let mut rated = outlook();
-        rated.copy.as_mut().unwrap().facts.rate_per_s = Some(12.25);
-        for seen in [outlook(), rated, Outlook { copy: None, ..outlook() }, Outlook::default()] {
-            assert_eq!(read(&mut Reader::new(&written(&seen))), seen);
-        }
-    }
-
-    /// A rolling restart: older nodes write nothing. I13: any cut is read.
-    #[test]
-    fn less_than_all_is_read() {
-        assert_eq!(read(&mut Reader::new(&[])), Outlook::default());
-        let whole = written(&outlook());
-        for len in 0..whole.len() {
-            assert_eq!(read(&mut Reader::new(&whole[..len])).copy, None);
-        }
+        CopyRefreshFacts { facts, left_ms: Millis(900), plan }
     }
 
     #[test]
     fn a_hint_makes_another_plan_and_a_stale_copy_is_refreshed_by_any_hit() {
-        let copy = outlook().copy.unwrap();
+        let copy = copy_facts();
         let rule = Rule { mode: Mode::Plain, beta: 1.0 };
         assert_eq!(hinted(copy, rule, Hints::default()), copy);
         let hints = Hints { volatility: Some(3.0), degree: Some(9), ..Hints::default() };

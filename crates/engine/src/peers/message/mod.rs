@@ -13,6 +13,7 @@
 //!
 //! Authenticity and secrecy are the transport's: these bytes contain credentials.
 
+mod inspection;
 mod learned;
 mod moved;
 mod observed;
@@ -22,18 +23,21 @@ mod reply;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::{DecodeError, Reader, Token, Writer};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
+use hopcache_core::tags::Tag;
 
-use crate::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
-use crate::identity::{Credentials, Identity};
-use crate::ports::{AccessMode, LogCursor, Scope};
+use crate::model::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
+use crate::model::identity::{Credentials, Identity};
+use crate::model::inspection::KeyPlan;
+use crate::model::ports::{AccessMode, LogCursor, Scope};
+use crate::model::rendering::RenderingId;
 
 pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
-pub use moved::{KeyPlan, Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
+pub use inspection::{decode_inspection, encode_inspection};
+pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
 pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
 pub use reply::{Reply, decode_reply, encode_reply};
@@ -118,8 +122,8 @@ pub struct ForwardedAsk {
     pub epoch: RingEpoch,
     /// Time left to the client's deadline.
     pub left_ms: Millis,
-    /// Wanted rendering.
-    pub form: Form,
+    /// Wanted rendering. The asked node may not know it.
+    pub rendering: RenderingId,
     /// Whether the plain freshness rules hold, so that a fresh copy is an answer without reading on.
     pub is_plain: bool,
     /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near
@@ -132,6 +136,7 @@ pub struct ForwardedAsk {
 /// bring a near copy.
 #[must_use]
 pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Option<u32>) -> Bytes {
+    debug_assert!(!ask.is_forwarded, "I8: a forwarded request is written for another hop");
     let is_plain = ask.freshness == Freshness::default();
     let near_hits = near_hits.filter(|_| is_plain);
     let mut head = Vec::with_capacity(256 + ask.query.statement.len() + ask.query.params.len());
@@ -139,7 +144,7 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
     head.extend_from_slice(&ask.query.key.0);
     head.extend_from_slice(&epoch.0.to_be_bytes());
     head.extend_from_slice(&left_ms.0.to_be_bytes());
-    head.push(form_to_byte(ask.form));
+    head.push(ask.rendering.0);
     head.push(match near_hits {
         Some(_) => NEAR_ASK,
         None if is_plain => PLAIN_ASK,
@@ -174,7 +179,7 @@ pub fn encode_purge(scope: &Scope) -> Bytes {
             bytes.push(0);
             bytes.extend_from_slice(&key.0);
         }
-        Scope::Database(tag) => {
+        Scope::Tag(Tag::Database(tag)) => {
             bytes.push(1);
             bytes.extend_from_slice(&tag.0.to_be_bytes());
         }
@@ -205,7 +210,7 @@ pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
             0 => Ok(Question::Purge(Scope::Key(QueryKey(head.take()?)))),
             1 => {
                 let tag = u64::from_be_bytes(head.take()?);
-                Ok(Question::Purge(Scope::Database(hopcache_core::key::DatabaseTag(tag))))
+                Ok(Question::Purge(Scope::Tag(Tag::Database(DatabaseTag(tag)))))
             }
             2 => Ok(Question::Purge(Scope::All)),
             _ => Err(BadMessage::Form("unknown purge scope")),
@@ -226,14 +231,14 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessa
     let key = QueryKey(head.take()?);
     let epoch = RingEpoch(u64::from_be_bytes(head.take()?));
     let left_ms = Millis(u64::from_be_bytes(head.take()?));
-    let form = form_of_byte(head.byte()?)?;
+    let rendering = RenderingId(head.byte()?);
     // A word of a later version is not the plain rules: the rest says what it is.
     let (is_plain, near_hits) = match head.byte()? {
         PLAIN_ASK => (true, None),
         NEAR_ASK => (true, Some(u32::from_be_bytes(head.take_last()?))),
         _ => (false, None),
     };
-    Ok(ForwardedAsk { key, epoch, left_ms, form, is_plain, near_hits, rest: bytes.slice_ref(head.0) })
+    Ok(ForwardedAsk { key, epoch, left_ms, rendering, is_plain, near_hits, rest: bytes.slice_ref(head.0) })
 }
 
 impl ForwardedAsk {
@@ -265,13 +270,14 @@ impl ForwardedAsk {
         }
         Ok(Ask {
             query: Arc::new(query),
-            form: self.form,
+            rendering: self.rendering,
             freshness,
             hints,
             mode: AccessMode::Read,
             bypass: None,
             deadline: now + self.left_ms,
             traceparent,
+            is_forwarded: true,
             session,
         })
     }
@@ -294,7 +300,8 @@ fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
 
 fn write_hints(writer: &mut Writer, hints: Hints) {
     write_millis(writer, hints.ttl_ms);
-    write_millis(writer, hints.cost_ms);
+    // A hint of older versions stood here.
+    writer.null();
     write_millis(writer, hints.degree.map(Millis));
     match hints.volatility {
         None => writer.null(),
@@ -304,14 +311,14 @@ fn write_hints(writer: &mut Writer, hints: Hints) {
 
 fn read_hints(reader: &mut Reader<'_>) -> Result<Hints, BadMessage> {
     let ttl_ms = read_millis(reader)?;
-    let cost_ms = read_millis(reader)?;
+    let _of_older_versions = read_millis(reader)?;
     let degree = read_millis(reader)?.map(|degree| degree.0);
     let volatility = match reader.token()? {
         Token::Null => None,
         Token::Float(volatility) => Some(volatility),
         _ => return Err(BadMessage::Form("volatility")),
     };
-    Ok(Hints { ttl_ms, cost_ms, degree, volatility })
+    Ok(Hints { ttl_ms, degree, volatility })
 }
 
 fn write_identity(writer: &mut Writer, identity: &Identity) {
@@ -380,21 +387,6 @@ fn read_millis(reader: &mut Reader<'_>) -> Result<Option<Millis>, BadMessage> {
         Token::Int(span) => Ok(Some(Millis(u64::try_from(span).map_err(|_| BadMessage::Form("span"))?))),
         _ => Err(BadMessage::Form("span")),
     }
-}
-
-fn form_to_byte(form: Form) -> u8 {
-    let typed = u8::from(form.encoding == Encoding::Typed);
-    let counters = u8::from(form.counters == Counters::Include);
-    typed | counters << 1
-}
-
-fn form_of_byte(byte: u8) -> Result<Form, BadMessage> {
-    if byte > 3 {
-        return Err(BadMessage::Form("unknown rendering"));
-    }
-    let encoding = if byte & 1 == 0 { Encoding::Plain } else { Encoding::Typed };
-    let counters = if byte & 2 == 0 { Counters::Omit } else { Counters::Include };
-    Ok(Form { encoding, counters })
 }
 
 struct Head<'a>(&'a [u8]);

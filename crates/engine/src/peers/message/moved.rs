@@ -8,20 +8,8 @@ use hopcache_core::refresh::Cost;
 use hopcache_core::time::Millis;
 
 use super::{BadMessage, Head, KIND_PLANS, KIND_WANTED, VERSION};
-use crate::ports::LogCursor;
-
-/// What a node knows of a key's runs and requests: what its early refresh is planned by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeyPlan {
-    /// What its runs take.
-    pub cost: Cost,
-    /// Requests per second.
-    pub rate_per_s: Option<f64>,
-    /// Degree of the graph node asked about.
-    pub degree: Option<u64>,
-    /// How fast its answer changes.
-    pub volatility: Option<f64>,
-}
+use crate::model::inspection::KeyPlan;
+use crate::model::ports::LogCursor;
 
 /// A value from a former owner's memory.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,14 +16,12 @@ use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use hopcache_queryapi::render::Form;
-
 use super::{
-    BadMessage, KIND_OBSERVED, VERSION, form_of_byte, form_to_byte, read_identity, read_text, write_identity,
-    write_text,
+    BadMessage, KIND_OBSERVED, VERSION, read_identity, read_text, write_identity, write_text,
 };
-use crate::ask::{Query, QueryParts, SessionTag};
-use crate::identity::Identity;
+use crate::model::ask::{Query, QueryParts, SessionTag};
+use crate::model::identity::{Credentials, Identity};
+use crate::model::rendering::RenderingId;
 
 /// An answered request: what learning sees of it.
 #[derive(Debug, Clone)]
@@ -33,7 +31,7 @@ pub struct Observation {
     /// In which session, if any.
     pub session: Option<SessionTag>,
     /// In which rendering it was answered.
-    pub form: Form,
+    pub rendering: RenderingId,
     /// Whether it took a run, so that the result is a new one.
     pub is_miss: bool,
     /// When it came, by this node's clock.
@@ -68,9 +66,9 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
 /// About what an observation of a query adds to a message, its sender included.
 fn bytes_of(query: &Query) -> usize {
     let credentials = match &query.identity.credentials {
-        crate::identity::Credentials::None => 0,
-        crate::identity::Credentials::Basic { user, password } => user.len() + password.len(),
-        crate::identity::Credentials::Bearer { token } => token.len(),
+        Credentials::None => 0,
+        Credentials::Basic { user, password } => user.len() + password.len(),
+        Credentials::Bearer { token } => token.len(),
     };
     let named = query.impersonated.as_ref().map_or(0, String::len);
     query.statement.len() + query.params.len() + query.database.len() + named + credentials + 256
@@ -100,7 +98,7 @@ impl Page {
             None => writer.null(),
             Some(SessionTag(tag)) => writer.bytes(&tag),
         }
-        writer.int(form_to_byte(seen.form).into());
+        writer.int(seen.rendering.0.into());
         writer.bool(seen.is_miss);
         for at in [seen.began, seen.ended] {
             writer.int(i64::try_from(now.0.saturating_sub(at.0)).unwrap_or(i64::MAX));
@@ -238,8 +236,8 @@ fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Res
         Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
         _ => return Err(BadMessage::Form("session")),
     };
-    let form = u8::try_from(read_number(reader, "rendering")?).unwrap_or(u8::MAX);
-    let form = form_of_byte(form)?;
+    let rendering = u8::try_from(read_number(reader, "rendering")?);
+    let rendering = RenderingId(rendering.map_err(|_| BadMessage::Form("rendering"))?);
     let is_miss = reader.value()?.as_bool().ok_or(BadMessage::Form("miss"))?;
     let (age_began, age_ended) = (read_number(reader, "age")?, read_number(reader, "age")?);
     if age_ended > age_began {
@@ -249,7 +247,7 @@ fn read_one(reader: &mut Reader<'_>, queries: &[Arc<Query>], sent: &Sent) -> Res
     Ok(Observation {
         query,
         session,
-        form,
+        rendering,
         is_miss,
         began: before(sent.at, age_began),
         ended: before(sent.at, age_ended),

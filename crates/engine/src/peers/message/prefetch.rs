@@ -9,14 +9,16 @@ use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::node::NodeName;
 use hopcache_learning::gain::CandidateKind;
+use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 use hopcache_packstream::{Reader, Token, Writer};
 
 use super::{
-    BadMessage, Head, KIND_FLUSH_WASTE, KIND_PREFETCH, VERSION, form_of_byte, form_to_byte, read_identity,
-    read_text, write_identity, write_text,
+    BadMessage, Head, KIND_FLUSH_WASTE, KIND_PREFETCH, VERSION, read_identity, read_text, write_identity,
+    write_text,
 };
-use crate::ask::{Query, QueryParts};
-use crate::prefetch::{FormId, Order, PatternTag, QueryTag, SourceId};
+use crate::model::ask::{Query, QueryParts};
+use crate::model::order::Order;
+use crate::model::rendering::RenderingId;
 
 const SOURCE_PATTERN: u8 = 0;
 const SOURCE_QUERY: u8 = 1;
@@ -26,7 +28,7 @@ const SOURCE_QUERY: u8 = 1;
 pub struct SentOrder {
     /// The candidate's key, by the sender's word.
     pub key: QueryKey,
-    rendering: hopcache_queryapi::render::Form,
+    rendering: RenderingId,
     source: SourceId,
     form: FormId,
     kind: CandidateKind,
@@ -41,7 +43,7 @@ pub fn encode_prefetch(order: &Order) -> Bytes {
     let mut head = Vec::with_capacity(256 + query.statement.len() + query.params.len());
     head.extend_from_slice(&[VERSION, KIND_PREFETCH]);
     head.extend_from_slice(&query.key.0);
-    head.push(form_to_byte(order.rendering));
+    head.push(order.rendering.0);
     let (kind, tag) = match order.source {
         SourceId::Pattern(PatternTag(tag)) => (SOURCE_PATTERN, tag),
         SourceId::Query(QueryTag(tag)) => (SOURCE_QUERY, tag),
@@ -70,7 +72,7 @@ pub fn encode_flush_waste() -> Bytes {
 
 pub(super) fn read_order(head: &mut Head<'_>, bytes: &Bytes) -> Result<SentOrder, BadMessage> {
     let key = QueryKey(head.take()?);
-    let rendering = form_of_byte(head.byte()?)?;
+    let rendering = RenderingId(head.byte()?);
     let (kind, tag) = (head.byte()?, u64::from_be_bytes(head.take()?));
     let source = match kind {
         SOURCE_PATTERN => SourceId::Pattern(PatternTag(tag)),

@@ -6,8 +6,8 @@ use hopcache_core::time::Millis;
 use hopcache_packstream::{Reader, Value, Writer};
 
 use super::{BadMessage, Head, VERSION};
-use crate::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
-use crate::ports::Neo4jFailure;
+use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use crate::model::ports::Neo4jFailure;
 
 /// An answer to a forwarded request.
 #[derive(Debug, Clone)]

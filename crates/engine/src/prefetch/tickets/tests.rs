@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_learning::{FormId, PatternTag, SourceId};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
 
 use super::*;
-use crate::ask::{Query, QueryParts};
-use crate::identity::{Credentials, Identity};
+use crate::model::ask::{Query, QueryParts};
+use crate::model::identity::{Credentials, Identity};
+use crate::model::rendering::RenderingId;
 
 #[derive(Default)]
 struct Counts([AtomicUsize; 4]);
@@ -47,7 +47,7 @@ fn order() -> Order {
     };
     Order {
         query: Arc::new(Query::read(parts, &hasher, &[])),
-        rendering: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+        rendering: RenderingId(0),
         source: SourceId::Pattern(PatternTag(1)),
         form: FormId(2),
         kind: CandidateKind::Exact,
@@ -86,23 +86,23 @@ fn a_full_table_launches_nothing() {
     assert_eq!(counts.words(), [PREFETCH_TICKETS_MAX + 1, 0, 0, PREFETCH_TICKETS_MAX + 1]);
 }
 
-/// A place that comes to no run leaves nothing: no token, no flight, no launch.
+/// A permit that comes to no run leaves nothing: no token, no flight, no launch.
 #[test]
-fn a_place_without_a_run_costs_nothing() {
+fn a_permit_without_a_run_costs_nothing() {
     let (counts, tickets) = tickets();
     (0..4).for_each(|_| tickets.demand_miss());
-    let place = tickets.begin(&key(1), 1).unwrap();
+    let permit = tickets.begin(&key(1), 1).unwrap();
     assert_eq!((tickets.tokens(), tickets.flying()), (0, 1));
     assert_eq!(tickets.begin(&key(1), 1).err(), Some(Skip::InFlight));
     assert_eq!(tickets.begin(&key(2), 1).err(), Some(Skip::OriginBusy));
     tickets.joined(&key(1));
-    drop(place);
+    drop(permit);
     assert_eq!((tickets.tokens(), tickets.flying(), counts.words()), (1, 0, [0; 4]));
 }
 
-/// What is dead is wasted at the next sweep, and not before.
+/// A dead copy's launch is wasted at the next sweep, and not before.
 #[test]
-fn a_sweep_ends_what_is_dead() {
+fn a_sweep_ends_launches_of_dead_copies() {
     let (counts, tickets) = tickets();
     let (flying, landed) = (launched(&tickets, 1).unwrap(), launched(&tickets, 2).unwrap());
     landed.is_dead_at(MonoTime(1_000));
@@ -116,7 +116,7 @@ fn a_sweep_ends_what_is_dead() {
 
 /// A hit, a follower and the memory's housekeeping end one ticket at once: one of them does, and it is counted once.
 #[test]
-fn whoever_is_first_ends_it_once() {
+fn the_first_to_settle_ends_it_once() {
     let (counts, tickets) = tickets();
     let mut settled = 0;
     for number in 0..200 {

@@ -1,5 +1,5 @@
-//! Which sources an operator means. It looks through what was learned a slice at a time: gossip, learning and candidates
-//! wait for the same lock, and there may be hundreds of thousands. Never shows one.
+//! Search for the sources that an operator means. It looks through the sources a slice at a time: gossip, learning and
+//! candidates wait for the same lock, and there may be hundreds of thousands of sources. It never shows one.
 
 use hopcache_core::limits::SUCCESSORS_SOUGHT_AT_A_TIME;
 use hopcache_core::time::MonoTime;
@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 use tokio::task::yield_now;
 
 /// The most seen patterns and behind them the most seen exact queries, at most so many of each.
-pub(super) async fn seek(
+pub(super) async fn find_sources(
     model: &Mutex<Successors>,
     known: &Mutex<LruCache<QueryTag, PatternTag>>,
     sought: &str,
     sources_max: usize,
     now: MonoTime,
 ) -> Vec<SourceId> {
-    let mut sought = Sought::of(sought);
+    let mut term = SearchTerm::of(sought);
     let (mut patterns, mut queries) = (MostSeen::new(sources_max), MostSeen::new(sources_max));
     let mut from = None;
     loop {
-        let slice = sought.slice(model, known, from, now);
+        let slice = term.slice(model, known, from, now);
         let is_pattern = |(source, _): &(SourceId, f64)| source.is_pattern();
         let (of_patterns, of_queries): (Vec<_>, Vec<_>) = slice.wanted.into_iter().partition(is_pattern);
         patterns.take(of_patterns);
@@ -34,14 +34,14 @@ pub(super) async fn seek(
     patterns.sources().into_iter().chain(queries.sources()).collect()
 }
 
-/// What is looked for.
-struct Sought {
+/// The term that is looked for.
+struct SearchTerm {
     packed: String,
-    /// For the text that is looked at, so that none takes memory of its own.
+    /// Buffer for the text that is looked at, so that no text takes memory of its own.
     text: String,
 }
 
-impl Sought {
+impl SearchTerm {
     fn of(sought: &str) -> Self {
         let mut packed = String::with_capacity(sought.len());
         pack(sought, &mut packed);
@@ -67,7 +67,7 @@ impl Sought {
         })
     }
 
-    /// Whether the tag, in 16 hexadecimal digits, begins with it.
+    /// Whether the tag, in 16 hexadecimal digits, begins with the term.
     fn is_named(&self, tag: u64) -> bool {
         let digits = (0..16).rev().map(|place| char::from_digit((tag >> (4 * place) & 0xf) as u32, 16));
         let mut digits = digits.flatten();
@@ -82,10 +82,10 @@ impl Sought {
     }
 }
 
-/// However somebody spaces it: patterns have a space between all tokens.
+/// Removes spaces, so that the operator's spacing does not matter: patterns have a space between all tokens.
 fn pack(text: &str, into: &mut String) {
     if text.is_ascii() {
-        // As nearly all are.
+        // Nearly all texts are.
         into.extend(text.split_ascii_whitespace());
         into.make_ascii_lowercase();
     } else {
@@ -123,11 +123,11 @@ mod tests {
     }
 
     async fn found(model: &Mutex<Successors>, sought: &str, max: usize) -> Vec<SourceId> {
-        seek(model, &known(), sought, max, MonoTime::default()).await
+        find_sources(model, &known(), sought, max, MonoTime::default()).await
     }
 
     #[tokio::test]
-    async fn it_is_found_by_text_and_by_the_beginning_of_an_id() {
+    async fn a_source_is_found_by_text_and_by_the_beginning_of_an_id() {
         let model = learned(1_500);
         let pattern = |tag: u64| SourceId::Pattern(PatternTag(tag << 32));
         let query = SourceId::Query(QueryTag(0xabc << 52));
@@ -149,11 +149,11 @@ mod tests {
     fn nobody_waits_for_more_than_a_slice() {
         let model = learned(4_000);
         let known = known();
-        let mut seeking = pin!(seek(&model, &known, "zzz", 50, MonoTime::default()));
+        let mut seeking = pin!(find_sources(&model, &known, "zzz", 50, MonoTime::default()));
         let mut turns = 1;
         while seeking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             assert!(model.try_lock().is_some() && known.try_lock().is_some(), "locked in a pause");
-            // What is learned or forgotten meanwhile disturbs nothing.
+            // Sources that are learned or forgotten meanwhile disturb nothing.
             model.lock().saw(SourceId::Pattern(PatternTag(turns)), MonoTime::default());
             turns += 1;
         }

@@ -1,0 +1,186 @@
+//! What becomes of a result: committed under the lease, kept briefly, or only handed to those who wait.
+//!
+//! It decides what may be stored and for how long. The store decides whether the token is still the current one (I3).
+
+use std::sync::Arc;
+
+use hopcache_core::lease::{Commit, SlotView, Token};
+use hopcache_core::limits;
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::time::Millis;
+
+use crate::cache::copy::{CopyTimes, MemoryCopy, SharedCopy};
+use crate::fetch::run::{Reading, RunLease, RunUnder};
+use crate::fetch::{Fetch, FetchResult};
+use crate::model::ask::{Hints, Query};
+use crate::model::event::Event;
+use crate::model::job::FetchJob;
+use crate::model::outcome::{Detail, Kept, Reason};
+use crate::model::ports::{Store, StoreError};
+use crate::model::span::{jittered_ttl, scaled};
+
+impl Fetch {
+    /// Decides what becomes of a result.
+    pub(super) async fn settle(
+        &self,
+        job: &FetchJob,
+        under: RunUnder<'_>,
+        result: ResultSet,
+        reading: Reading,
+    ) -> FetchResult {
+        let times = self.times(job.hints, reading);
+        let bookmark = result.bookmark.clone();
+        if let Some(detail) = self.why_not_stored(&job.query, &result, &times) {
+            self.context.note(Event::Commit(Kept::Skipped));
+            let copy = Arc::new(MemoryCopy::passing(result, times, job.query.tags.clone()));
+            let ran = self.ran(job, copy, bookmark.as_deref(), (Kept::Skipped, Some(detail)));
+            return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
+        }
+        let copy = self.copy_of(job, &under, &result, times);
+        drop(result);
+        let (kept, detail) = match under.lease {
+            None => (Kept::Skipped, Some(Detail::Degraded)),
+            Some(lease) => match self.commit(&job.query, lease.token(), &copy).await {
+                // The store cannot say whether somebody newer leads, and this node's own clock says that somebody may:
+                //   we read X · we are stopped, or cut off, past our lease · another leads, and reads Y · we go on without
+                //   the store. Those who waited get X. Kept, it would answer whoever comes now (F2).
+                (_, Some(Detail::Degraded)) if lease.has_ended(self.context.now()) => {
+                    (Kept::Fenced, Some(Detail::Degraded))
+                }
+                ended => ended,
+            },
+        };
+        self.context.note(Event::Commit(kept));
+        let copy = if detail == Some(Detail::Degraded) { self.brief(&copy) } else { copy };
+        self.ran(job, copy, bookmark.as_deref(), (kept, detail))
+    }
+
+    /// The reason for which a result is not stored, if there is one. What it says is remembered.
+    fn why_not_stored(&self, query: &Query, result: &ResultSet, times: &CopyTimes) -> Option<Detail> {
+        if result.kind != Some(StatementKind::Read) || result.has_updates() {
+            // The server vouched for a read and then reported a change: never again by its word (I6).
+            self.classifier.distrust(query);
+            return Some(Detail::Updates);
+        }
+        if result.weight_bytes() > self.policy.entry_bytes_max {
+            self.cache.uncacheable().remember(query.key, self.context.now());
+            return Some(Detail::TooLarge);
+        }
+        (times.soft_ms == Millis::ZERO).then_some(Detail::Off)
+    }
+
+    fn copy_of(
+        &self,
+        job: &FetchJob,
+        under: &RunUnder<'_>,
+        result: &ResultSet,
+        times: CopyTimes,
+    ) -> SharedCopy {
+        let query = &job.query;
+        let token = under.lease.map(RunLease::token);
+        let held = under.held.map(|copy| &**copy);
+        let heat = self.cache.pace().heat_after(held, &query.key, self.context.now());
+        let copy = MemoryCopy::new(result, times, token, query.tags.clone());
+        let copy = copy.of_principal(query.identity.scope).with_heat(heat);
+        Arc::new(copy.with_provenance(under.provenance.clone()))
+    }
+
+    fn ran(
+        &self,
+        job: &FetchJob,
+        copy: SharedCopy,
+        bookmark: Option<&str>,
+        (kept, detail): (Kept, Option<Detail>),
+    ) -> FetchResult {
+        let live = copy.live_rendering(job.rendering, self.cache.renderer(), bookmark).ok();
+        FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }
+    }
+
+    /// The same copy with a short life: no token fences it, so it must not live as if one did (F7).
+    fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
+        let age_ms = self.context.now().since(copy.read_started);
+        // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
+        let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
+        let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
+        Arc::new(copy.with_times(times))
+    }
+
+    async fn commit(&self, query: &Query, token: Token, copy: &MemoryCopy) -> (Kept, Option<Detail>) {
+        debug_assert_eq!(copy.token, Some(token), "I3: a copy is committed with the token that it was read under");
+        let Some(bytes) = self.cache.seal(&query.key, copy, token) else {
+            let _ = self.store.release(&query.key, token).await;
+            return (Kept::Skipped, Some(Detail::TooLarge));
+        };
+        // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent store took
+        // before the second try as well.
+        let left = || copy.fallback_until.since(self.context.now());
+        let left_ms = left();
+        if left_ms == Millis::ZERO {
+            let nothing = FetchResult::NotARead(Reason::Unknown);
+            let _ = self.end_without_result(query, Some(token), nothing).await;
+            return (Kept::Skipped, None);
+        }
+        let mut answer = self.store.commit(&query.key, token, bytes.clone(), left_ms).await;
+        let was_silent = answer == Err(StoreError::TimedOut);
+        if was_silent {
+            answer = self.store.commit(&query.key, token, bytes, left()).await;
+        }
+        match answer {
+            Ok(Commit::Stored) => (Kept::Stored, None),
+            Ok(Commit::Fenced) if was_silent => self.whose_commit(query, token).await,
+            Ok(Commit::Fenced) => (Kept::Fenced, Some(Detail::Fenced)),
+            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        }
+    }
+
+    /// A commit after a silent one was refused: by the first one, which was carried out and ended the lease, or because the
+    /// lease was lost. What is stored tells.
+    async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
+        let asked = self.context.now();
+        match self.store.peek(&query.key).await {
+            Ok(SlotView { entry: Some(stored), .. })
+                if self
+                    .cache
+                    .decode(query, &stored, asked, None)
+                    .is_some_and(|copy| copy.token == Some(token)) =>
+            {
+                (Kept::Stored, None)
+            }
+            Ok(_) => (Kept::Fenced, Some(Detail::Fenced)),
+            Err(_) => (Kept::Skipped, Some(Detail::Degraded)),
+        }
+    }
+
+    fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
+        // A hint may shorten a life, never lengthen it: how old an answer may be is the operator's to say (I4), and a
+        // caller's wish would bind everybody who shares the entry.
+        let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
+        let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.context.unit());
+        // Cut here and not only where it is written: the store's share is what is left of the total, and that of a longer
+        // one would be cut again there, so that the age would lack what the run took.
+        let cut = |span: Millis| Millis(span.0.min(limits::ENTRY_LIFE_MS_MAX));
+        let soft_ms = cut(soft_ms);
+        let physical_ms = cut(scaled(soft_ms, 1.0 + self.policy.grace));
+        CopyTimes {
+            read_started: reading.read_started,
+            soft_ms,
+            physical_ms,
+            total_ms: cut(Millis(physical_ms.0.saturating_add(self.policy.stale_if_error_ms.0))),
+            cost_ms: reading.took_ms,
+        }
+    }
+}
+
+/// The copy of a result that memory keeps, if it keeps one.
+pub(super) fn copy_to_keep(result: &FetchResult) -> Option<&SharedCopy> {
+    match result {
+        FetchResult::Found(copy)
+        | FetchResult::Stale(copy)
+        | FetchResult::Ran { copy, kept: Kept::Stored, .. }
+        | FetchResult::Ran { copy, kept: Kept::Skipped, detail: Some(Detail::Degraded), .. } => Some(copy),
+        FetchResult::Ran { .. }
+        | FetchResult::NotARead(_)
+        | FetchResult::Failed(_)
+        | FetchResult::HeldBack { .. } => None,
+    }
+}

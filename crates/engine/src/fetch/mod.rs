@@ -1,0 +1,224 @@
+//! The only leader: classify, compete for the lease, run, commit. Misses, `no-cache` requests, refreshes and prefetches all
+//! go through [`Fetch::fetch`]; [`Terms`] says what is different between them.
+//!
+//! It decides who runs and what may be stored. It serves nobody, and starts no flight by itself: the rooms above do.
+
+mod classify;
+mod commit;
+mod failure_backoff;
+mod lease_acquire;
+mod leases;
+mod load_shedding;
+mod result;
+mod run;
+mod terms;
+
+use std::sync::Arc;
+
+use hopcache_core::key::QueryKey;
+use hopcache_core::time::Millis;
+
+use crate::cache::copy::SharedCopy;
+use crate::cache::flight::FlightTable;
+use crate::cache::{Cache, WatchedStore};
+use crate::fetch::failure_backoff::FailureBackoff;
+use crate::fetch::lease_acquire::Acquired;
+use crate::fetch::leases::Leases;
+use crate::fetch::load_shedding::LoadShedding;
+use crate::fetch::run::RunUnder;
+use crate::fetch::terms::{BackOffTerms, LeaseTerms, WithoutLease};
+use crate::invalidate::{FormerCopy, Invalidate};
+use crate::model::ask::Query;
+use crate::model::context::Context;
+use crate::model::job::FetchJob;
+use crate::model::policy::Policy;
+use crate::model::ports::{Origin, Routing};
+use crate::peers::PeerCalls;
+
+pub use classify::Verdict;
+pub(crate) use classify::Classifier;
+pub(crate) use leases::HeldLease;
+pub(crate) use result::{FetchResult, Fetched, FlightResult, NotFetched};
+pub(crate) use run::was_sent;
+pub(crate) use terms::{Gate, Terms};
+
+/// The table of flights that lead here, by key.
+pub(crate) type Flights = Arc<FlightTable<QueryKey, Arc<FlightResult>>>;
+
+/// Fetches values: from the store, from a former owner, or from the origin.
+pub struct Fetch {
+    context: Context,
+    cache: Arc<Cache>,
+    store: Arc<WatchedStore>,
+    origin: Arc<dyn Origin>,
+    peers: Arc<PeerCalls>,
+    routing: Arc<dyn Routing>,
+    invalidate: Arc<Invalidate>,
+    flights: Flights,
+    leases: Arc<Leases>,
+    classifier: Classifier,
+    backoff: FailureBackoff,
+    shedding: LoadShedding,
+    policy: FetchPolicy,
+}
+
+/// The operator's settings that decide about runs and lives.
+struct FetchPolicy {
+    ttl_ms: Millis,
+    grace: f64,
+    ttl_jitter: f64,
+    stale_if_error_ms: Millis,
+    entry_bytes_max: usize,
+    run_timeout_ms: Millis,
+}
+
+impl Fetch {
+    pub(crate) fn new(
+        context: &Context,
+        (cache, store, invalidate): (&Arc<Cache>, &Arc<WatchedStore>, &Arc<Invalidate>),
+        (peers, routing, origin): (&Arc<PeerCalls>, &Arc<dyn Routing>, &Arc<dyn Origin>),
+        policy: &Policy,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            cache: Arc::clone(cache),
+            store: Arc::clone(store),
+            origin: Arc::clone(origin),
+            peers: Arc::clone(peers),
+            routing: Arc::clone(routing),
+            invalidate: Arc::clone(invalidate),
+            flights: cache.flight_table(),
+            leases: Leases::new(context, store),
+            classifier: Classifier::new(context, origin, policy.run_timeout_ms),
+            backoff: FailureBackoff::new(),
+            shedding: LoadShedding::default(),
+            policy: FetchPolicy {
+                ttl_ms: policy.ttl_ms,
+                grace: policy.grace,
+                ttl_jitter: policy.ttl_jitter,
+                stale_if_error_ms: policy.stale_if_error_ms,
+                entry_bytes_max: policy.entry_bytes_max,
+                run_timeout_ms: policy.run_timeout_ms,
+            },
+        })
+    }
+
+    /// Competes, asks a former owner, runs: in this order, and no further than it takes. `held` is the copy in memory that
+    /// the value will replace.
+    pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
+        if let Some(result) = self.without_a_run(job, &terms, held).await {
+            return Fetched::new(result);
+        }
+        let acquired = match terms.lease {
+            LeaseTerms::Held(lease) => Acquired::Lease { lease, stale: None },
+            LeaseTerms::Once => self.acquire_at_once(job, held).await,
+            LeaseTerms::WaitUntil(give_up_at) => self.acquire_until(job, held, give_up_at).await,
+        };
+        let (lease, stale) = match acquired {
+            Acquired::Value(copy) => return Fetched::new(FetchResult::Found(copy)),
+            Acquired::BusyStale(copy) => return Fetched::new(FetchResult::Stale(copy)),
+            Acquired::Busy if terms.without_lease == WithoutLease::Run => {
+                return Fetched::unleased(self.run(job, RunUnder::no_lease(held)).await);
+            }
+            Acquired::Busy => return Fetched::nothing(NotFetched::Busy),
+            Acquired::NoStore if terms.without_lease == WithoutLease::GiveUp => {
+                return Fetched::nothing(NotFetched::NoStore);
+            }
+            Acquired::NoStore => return self.fetch_without_store(job, terms.asks_former_owner, held).await,
+            Acquired::Lease { lease, stale } => (lease, stale),
+        };
+        let former = match stale {
+            Some(copy) => Some(FormerCopy::Stale(copy)),
+            None if terms.asks_former_owner => self.invalidate.former_copy(&job.query, &job.bounds).await,
+            None => None,
+        };
+        match former {
+            // The lease is given back: what a former owner gave is not committed (`invalidate::handover`).
+            Some(FormerCopy::Fresh(copy)) => Fetched::new(FetchResult::Found(copy)),
+            Some(FormerCopy::Stale(copy)) => Fetched::stale(copy, lease),
+            None => {
+                let provenance = match terms.gate.map(Gate::open) {
+                    Some(None) => return Fetched::nothing(NotFetched::Closed),
+                    Some(opened) => opened,
+                    None => None,
+                };
+                Fetched::new(self.run_leased(job, lease, provenance, held).await)
+            }
+        }
+    }
+
+    async fn fetch_without_store(
+        &self,
+        job: &FetchJob,
+        asks_former_owner: bool,
+        held: Option<&SharedCopy>,
+    ) -> Fetched {
+        let former = if asks_former_owner {
+            self.invalidate.former_copy(&job.query, &job.bounds).await
+        } else {
+            None
+        };
+        Fetched::unleased(match former {
+            Some(FormerCopy::Fresh(copy)) => FetchResult::Found(copy),
+            Some(FormerCopy::Stale(copy)) => FetchResult::Stale(copy),
+            None => self.run(job, RunUnder::no_lease(held)).await,
+        })
+    }
+
+    /// The end of a fetch that runs nothing, by the key's back-off or for want of a place at the origin.
+    async fn without_a_run(
+        &self,
+        job: &FetchJob,
+        terms: &Terms<'_>,
+        held: Option<&SharedCopy>,
+    ) -> Option<FetchResult> {
+        if terms.back_off != BackOffTerms::Ignore
+            && let Some(left_ms) = self.held_back(&job.query.key)
+        {
+            return Some(match terms.back_off {
+                BackOffTerms::AnswerFromStore => self.answer_held_back(job, left_ms, held).await,
+                BackOffTerms::Stop | BackOffTerms::Ignore => FetchResult::HeldBack { left_ms },
+            });
+        }
+        if terms.sheds_early { self.shed_early(job, held).await } else { None }
+    }
+
+    /// Flights that lead here.
+    pub(crate) fn flights(&self) -> &Flights {
+        &self.flights
+    }
+
+    /// Whether statements read.
+    pub(crate) fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// What is known about a query without asking anybody.
+    #[must_use]
+    pub fn verdict(&self, query: &Query) -> Verdict {
+        self.classifier.verdict(query)
+    }
+
+    /// Leases held by this node.
+    #[must_use]
+    pub fn leases_held(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Releases every lease that this node still holds, so that nobody waits for them to lapse. One that could not be
+    /// released stays among [`Fetch::leases_held`].
+    pub async fn give_back_leases(&self) {
+        self.leases.give_back_all().await;
+    }
+
+    /// Keeps what was fetched in memory, rendered, before anybody is told. The caller holds a seat in a table, and looks
+    /// afterwards whether an invalidation has detached it.
+    pub(crate) fn keep(&self, job: &FetchJob, result: &FetchResult) {
+        let Some(copy) = commit::copy_to_keep(result) else { return };
+        self.note_answer(&job.query.key, copy.read_started);
+        if copy.rendering(job.rendering, self.cache.renderer()).is_err() {
+            return;
+        }
+        self.cache.put(job.query.key, copy, copy.kept_until());
+    }
+}

@@ -1,0 +1,160 @@
+//! How a fetch ends, in one enum: what the leader tells its followers.
+
+use bytes::Bytes;
+use hopcache_core::time::Millis;
+
+use crate::cache::copy::SharedCopy;
+use crate::fetch::leases::HeldLease;
+use crate::model::ask::Query;
+use crate::model::outcome::{Detail, Kept, Reason};
+use crate::model::ports::{OriginError, OriginFault};
+use crate::model::rendering::RenderingId;
+
+/// What a flight tells its leader and its followers alike.
+#[derive(Debug)]
+pub(crate) struct FlightResult {
+    whose: [u8; 32],
+    result: FetchResult,
+}
+
+impl FlightResult {
+    /// The result of a flight that ran with this query's credentials.
+    pub(crate) fn new(query: &Query, result: FetchResult) -> Self {
+        Self { whose: query.identity.fingerprint, result }
+    }
+
+    /// What the flight came to.
+    pub(crate) fn result(&self) -> &FetchResult {
+        &self.result
+    }
+
+    /// Whether Neo4j refused the leader's log-on, and these are other credentials: then nothing is said of these.
+    pub(crate) fn refuses_other_credentials(&self, fingerprint: &[u8; 32]) -> bool {
+        let is_refusal = matches!(
+            &self.result,
+            FetchResult::Failed(OriginError { kind: OriginFault::Unauthorized(_), .. })
+        );
+        is_refusal && self.whose != *fingerprint
+    }
+}
+
+/// How a fetch ends.
+#[derive(Debug)]
+pub(crate) enum FetchResult {
+    /// The store, or a former owner, had a fresh value.
+    Found(SharedCopy),
+    /// There was a stale value; a refresh goes on.
+    Stale(SharedCopy),
+    /// The origin ran.
+    Ran {
+        /// Its result.
+        copy: SharedCopy,
+        /// The answer with this run's bookmark, in the leader's rendering.
+        live: Option<(RenderingId, Bytes)>,
+        /// What became of it.
+        kept: Kept,
+        /// Why it was not kept as usual.
+        detail: Option<Detail>,
+    },
+    /// Nobody vouches that this is a read: each request has to go its own way.
+    NotARead(Reason),
+    /// The run failed. The error is the statement's own where [`OriginFault::Failed`].
+    Failed(OriginError),
+    /// Nothing was run: the key's last runs brought no answer, and it is left alone for so long.
+    HeldBack {
+        /// What is left of the pause.
+        left_ms: Millis,
+    },
+}
+
+impl FetchResult {
+    /// Whether the server would not give an older value any more.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.kind.refuses_statement())
+    }
+
+    /// Whether a statement was sent to the origin for it.
+    pub(crate) fn was_run(&self) -> bool {
+        match self {
+            Self::Ran { .. } => true,
+            Self::Failed(error) => error.was_sent,
+            Self::Found(_) | Self::Stale(_) | Self::NotARead(_) | Self::HeldBack { .. } => false,
+        }
+    }
+
+    /// Whether a failure says something of the leader's circumstances and nothing of the statement.
+    pub(crate) fn is_leaders_luck(&self) -> bool {
+        let Self::Failed(error) = self else { return false };
+        match error.kind {
+            // All who ask for a key are one principal, so its full queue is everybody's.
+            OriginFault::Failed(_)
+            | OriginFault::TooLarge { .. }
+            | OriginFault::TimedOut
+            | OriginFault::TooManyRuns
+            // Of the follower's own credentials: see `refuses_other_credentials`.
+            | OriginFault::Unauthorized(_) => false,
+            OriginFault::Transient(_)
+            | OriginFault::Unreachable(_)
+            | OriginFault::Cut(_)
+            | OriginFault::Overloaded => true,
+        }
+    }
+}
+
+/// Why nothing was fetched, by the terms of the fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotFetched {
+    /// Somebody else holds the lease, for longer than this fetch waits.
+    Busy,
+    /// The store did not answer.
+    NoStore,
+    /// The gate before the run was closed.
+    Closed,
+}
+
+/// What a fetch came to.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    result: Result<FetchResult, NotFetched>,
+    /// The lease that was won, where the result is a stale value that has to be refreshed with it.
+    lease: Option<HeldLease>,
+    is_leased: bool,
+}
+
+impl Fetched {
+    pub(super) fn new(result: FetchResult) -> Self {
+        Self { result: Ok(result), lease: None, is_leased: true }
+    }
+
+    pub(super) fn unleased(result: FetchResult) -> Self {
+        Self { is_leased: false, ..Self::new(result) }
+    }
+
+    pub(super) fn stale(copy: SharedCopy, lease: HeldLease) -> Self {
+        Self { lease: Some(lease), ..Self::new(FetchResult::Stale(copy)) }
+    }
+
+    pub(super) fn nothing(why: NotFetched) -> Self {
+        Self { result: Err(why), lease: None, is_leased: why != NotFetched::NoStore }
+    }
+
+    /// Whether the store said who may run.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.is_leased
+    }
+
+    /// The lease with which a stale value is to be refreshed.
+    pub(crate) fn take_lease(&mut self) -> Option<HeldLease> {
+        self.lease.take()
+    }
+
+    /// The result, or why there is none. A lease that was not taken is given back.
+    pub(crate) fn result(self) -> Result<FetchResult, NotFetched> {
+        self.result
+    }
+
+    /// The result of a fetch for a waiting client: a lease that stays busy is an overload.
+    pub(crate) fn result_for_client(self) -> FetchResult {
+        self.result.unwrap_or_else(|_| FetchResult::Failed(OriginFault::Overloaded.into()))
+    }
+}

@@ -1,0 +1,122 @@
+//! The terms of a fetch: what is different between a miss, a `no-cache` request, a refresh and a prefetch. Everything else
+//! is the same for all of them.
+//!
+//! | | waits for another's lease | without a lease | back-off | former owner | sheds early |
+//! |---|---|---|---|---|---|
+//! | miss | a run and a lease long | runs if the store is silent | answers from the store | asked | yes |
+//! | `no-cache` | no | runs | answers from the store | no | no |
+//! | refresh | until its deadline | gives up | stops | no | no |
+//! | refresh with a lease | – | – | not asked | no | no |
+//! | prefetch | no | gives up | the caller has looked | no: its value would be taken for used | no |
+
+use std::sync::Arc;
+
+use hopcache_core::time::MonoTime;
+
+use crate::cache::Provenance;
+use crate::fetch::leases::HeldLease;
+
+/// The terms of one fetch.
+pub(crate) struct Terms<'a> {
+    pub(super) lease: LeaseTerms,
+    pub(super) without_lease: WithoutLease,
+    pub(super) back_off: BackOffTerms,
+    pub(super) asks_former_owner: bool,
+    pub(super) sheds_early: bool,
+    pub(super) gate: Option<&'a dyn Gate>,
+}
+
+/// How the lease is come by.
+#[derive(Debug)]
+pub(super) enum LeaseTerms {
+    /// Competes, and waits for the holder until then.
+    WaitUntil(MonoTime),
+    /// Asks the store, and does not wait for another holder.
+    Once,
+    /// It is held already.
+    Held(HeldLease),
+}
+
+/// What is done where the store grants no lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WithoutLease {
+    /// Runs where the store is silent; gives up where another node holds the lease.
+    RunIfStoreIsSilent,
+    /// Runs in any case; the result is answered and not stored.
+    Run,
+    /// Runs nothing.
+    GiveUp,
+}
+
+/// What the back-off of the key's failed runs means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BackOffTerms {
+    /// What the store has is the answer, if it is one.
+    AnswerFromStore,
+    /// Nothing is done.
+    Stop,
+    /// The caller has looked, or holds the lease already.
+    Ignore,
+}
+
+/// The last decision before a run under a lease.
+pub(crate) trait Gate: Sync {
+    /// Opens: the run begins now, and its copy comes from this. Or stays closed: the lease is given back.
+    fn open(&self) -> Option<Arc<dyn Provenance>>;
+}
+
+impl<'a> Terms<'a> {
+    /// A miss waits for another's run and for the lapse of its lease.
+    pub(crate) fn miss(give_up_at: MonoTime) -> Self {
+        Self {
+            lease: LeaseTerms::WaitUntil(give_up_at),
+            without_lease: WithoutLease::RunIfStoreIsSilent,
+            back_off: BackOffTerms::AnswerFromStore,
+            asks_former_owner: true,
+            sheds_early: true,
+            gate: None,
+        }
+    }
+
+    /// `no-cache`: a read that begins after the request came.
+    pub(crate) fn no_cache() -> Self {
+        Self {
+            lease: LeaseTerms::Once,
+            without_lease: WithoutLease::Run,
+            asks_former_owner: false,
+            sheds_early: false,
+            ..Self::miss(MonoTime::default())
+        }
+    }
+
+    /// A refresh without a lease yet.
+    pub(crate) fn refresh(until: MonoTime) -> Self {
+        Self {
+            lease: LeaseTerms::WaitUntil(until),
+            without_lease: WithoutLease::GiveUp,
+            back_off: BackOffTerms::Stop,
+            asks_former_owner: false,
+            sheds_early: false,
+            gate: None,
+        }
+    }
+
+    /// A refresh with the lease that a flight won.
+    pub(crate) fn refresh_with(lease: HeldLease) -> Self {
+        Self {
+            lease: LeaseTerms::Held(lease),
+            back_off: BackOffTerms::Ignore,
+            ..Self::refresh(MonoTime::default())
+        }
+    }
+
+    /// A prefetch: launched when the gate opens.
+    pub(crate) fn prefetch(gate: &'a dyn Gate) -> Self {
+        Self {
+            lease: LeaseTerms::Once,
+            back_off: BackOffTerms::Ignore,
+            gate: Some(gate),
+            ..Self::refresh(MonoTime::default())
+        }
+    }
+}

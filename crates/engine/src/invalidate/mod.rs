@@ -1,0 +1,59 @@
+//! Invalidation: purges, the invalidation log, and copies whose key has moved to another owner.
+//!
+//! It decides who has to forget and in which order. It runs nothing at the origin, and serves nobody.
+
+mod handover;
+mod log;
+mod purge;
+
+use std::sync::Arc;
+
+use hopcache_core::limits;
+use hopcache_core::time::Millis;
+use tokio::sync::Semaphore;
+
+use crate::cache::{Cache, WatchedStore};
+use crate::invalidate::handover::HandoverRings;
+use crate::model::context::Context;
+use crate::model::policy::Policy;
+use crate::model::ports::Routing;
+use crate::peers::PeerCalls;
+
+pub(crate) use handover::FormerCopy;
+pub use handover::RingChange;
+pub use purge::Purged;
+
+/// Forgets, here and elsewhere.
+pub struct Invalidate {
+    context: Context,
+    cache: Arc<Cache>,
+    store: Arc<WatchedStore>,
+    peers: Arc<PeerCalls>,
+    routing: Arc<dyn Routing>,
+    rings: HandoverRings,
+    /// Flights that tell other nodes of a refusal at a time.
+    refusals: Semaphore,
+    ttl_ms: Millis,
+    probe_timeout_ms: Millis,
+}
+
+impl Invalidate {
+    pub(crate) fn new(
+        context: &Context,
+        (cache, store): (&Arc<Cache>, &Arc<WatchedStore>),
+        (peers, routing): (&Arc<PeerCalls>, &Arc<dyn Routing>),
+        policy: &Policy,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            cache: Arc::clone(cache),
+            store: Arc::clone(store),
+            peers: Arc::clone(peers),
+            routing: Arc::clone(routing),
+            rings: HandoverRings::new(routing.view()),
+            refusals: Semaphore::new(limits::REFUSALS_TOLD_AT_A_TIME),
+            ttl_ms: policy.ttl_ms,
+            probe_timeout_ms: policy.probe_timeout_ms,
+        })
+    }
+}

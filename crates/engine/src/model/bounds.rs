@@ -1,0 +1,42 @@
+//! Which stored values are an answer without a run.
+
+use hopcache_core::time::Millis;
+
+use crate::model::ask::Freshness;
+
+/// The bounds that a request or a refresh puts on a value of before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueBounds {
+    /// Older values do not count; zero for `no-cache`.
+    pub age_max_ms: Option<Millis>,
+    /// Whether a stale value is an answer.
+    pub stale_use: StaleUse,
+}
+
+/// Whether a stale value is an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StaleUse {
+    /// Somebody waits: serve it, if it is past its soft TTL by no more than this.
+    Serve {
+        /// The request's `max-stale`.
+        past_max_ms: Option<Millis>,
+    },
+    /// It is what is being refreshed, or what the request does not want.
+    Ignore,
+}
+
+impl ValueBounds {
+    /// No value of before is an answer.
+    pub const NOTHING: Self = Self { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore };
+
+    /// The bounds of a request.
+    #[must_use]
+    pub const fn of_request(freshness: Freshness) -> Self {
+        let stale_use = if freshness.no_cache {
+            StaleUse::Ignore
+        } else {
+            StaleUse::Serve { past_max_ms: freshness.stale_max_ms }
+        };
+        Self { age_max_ms: freshness.age_max_ms, stale_use }
+    }
+}

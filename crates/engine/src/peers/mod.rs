@@ -1,0 +1,87 @@
+//! Calls to other nodes: the messages and their codec, one way to ask, and the peers that requests leave out for now.
+//!
+//! It decides how a question travels and how its answer is read. It never decides whom to ask (the ring does), and never
+//! what an answer means.
+
+mod breakers;
+pub mod message;
+mod question;
+
+use std::sync::Arc;
+
+use hopcache_core::breaker::{Admission, CallReport};
+use hopcache_core::node::{Incarnation, NodeName};
+use hopcache_core::time::Millis;
+
+use crate::model::context::Context;
+use crate::model::ports::{PeerError, Peers, Routing};
+use crate::peers::breakers::PeerBreakers;
+
+pub(crate) use question::{
+    FieldsWanted, FlushWaste, Forward, Inspect, ObservedPage, PeerQuestion, Prefetch, Pull, Purge, TellPlans,
+    Wanted,
+};
+
+/// Asks other nodes.
+pub struct PeerCalls {
+    context: Context,
+    peers: Arc<dyn Peers>,
+    routing: Arc<dyn Routing>,
+    breakers: PeerBreakers,
+}
+
+impl PeerCalls {
+    pub(crate) fn new(context: &Context, peers: Arc<dyn Peers>, routing: Arc<dyn Routing>) -> Arc<Self> {
+        Arc::new(Self { context: context.clone(), peers, routing, breakers: PeerBreakers::default() })
+    }
+
+    /// Asks a node once, and waits no longer than `within` for its answer. An answer that cannot be read is a refusal.
+    ///
+    /// The port has a deadline too. An implementation may count it from when it has a connection, so this one counts
+    /// beside it.
+    pub(crate) async fn ask<Q: PeerQuestion>(
+        &self,
+        to: &NodeName,
+        question: &Q,
+        within: Millis,
+    ) -> Result<Q::Answer, PeerError> {
+        let answer = tokio::select! {
+            biased;
+            answer = self.peers.forward(to, question.encode(), within) => answer?,
+            () = self.context.sleep(within) => return Err(PeerError::TimedOut),
+        };
+        question.decode(&answer).map_err(|why| PeerError::Refused(why.to_string()))
+    }
+
+    /// Whether a node lives: its incarnation, or how it could not be reached.
+    pub(crate) async fn probe(&self, node: &NodeName, within: Millis) -> Result<Incarnation, PeerError> {
+        self.peers.probe(node, within).await
+    }
+
+    /// Leave to send a client's request to this node; nothing while it is left out.
+    pub(crate) fn admit(self: &Arc<Self>, to: &NodeName) -> Option<AdmittedCall> {
+        let call = self.may_ask(to)?;
+        Some(AdmittedCall { calls: Arc::clone(self), to: to.clone(), call, report: CallReport::Abandoned })
+    }
+}
+
+/// A request that was admitted. Dropped with its request, it says nothing of the node.
+pub(crate) struct AdmittedCall {
+    calls: Arc<PeerCalls>,
+    to: NodeName,
+    call: Admission,
+    report: CallReport,
+}
+
+impl AdmittedCall {
+    /// The request's answer, as far as the next requests for this node are concerned.
+    pub(crate) fn ended<T>(mut self, answer: &Result<T, PeerError>) {
+        self.report = if answer.is_ok() { CallReport::Answered } else { CallReport::Failed };
+    }
+}
+
+impl Drop for AdmittedCall {
+    fn drop(&mut self) {
+        self.calls.answered(&self.to, self.call, self.report);
+    }
+}

@@ -1,0 +1,198 @@
+//! The questions that nodes ask each other, each with the type of its answer.
+//!
+//! What the bytes mean is `message`'s; when a question is asked is decided by the rooms that ask.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::key::QueryKey;
+use hopcache_core::ring::RingEpoch;
+use hopcache_core::time::Millis;
+use hopcache_learning::fields::Fields;
+use hopcache_packstream::Reader;
+
+use crate::model::ask::Ask;
+use crate::model::inspection::{Inspection, KeyPlan};
+use crate::model::order::{Launch, Order};
+use crate::model::ports::{LogCursor, Scope};
+use crate::peers::message::{
+    BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_moved, decode_reply, encode_ask,
+    encode_fields_wanted, encode_flush_waste, encode_inspect, encode_plans, encode_prefetch, encode_pull,
+    encode_purge, encode_wanted,
+};
+
+/// A question to one node, and how its answer is read.
+pub(crate) trait PeerQuestion: Sync {
+    /// What the node answers.
+    type Answer;
+    /// The question's bytes.
+    fn encode(&self) -> Bytes;
+    /// Reads the answer.
+    fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage>;
+}
+
+/// A client's request, for the owner of its key.
+pub(crate) struct Forward<'a> {
+    pub(crate) ask: &'a Ask,
+    pub(crate) left_ms: Millis,
+    pub(crate) epoch: RingEpoch,
+    /// Hits of this node's near copy that the owner has not heard of; none where no near copy is wanted.
+    pub(crate) near_hits: Option<u32>,
+}
+
+impl PeerQuestion for Forward<'_> {
+    type Answer = Reply;
+
+    fn encode(&self) -> Bytes {
+        encode_ask(self.ask, self.left_ms, self.epoch, self.near_hits)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Reply, BadMessage> {
+        decode_reply(answer)
+    }
+}
+
+/// Forget; how many copies that were.
+pub(crate) struct Purge<'a>(pub(crate) &'a Scope);
+
+impl PeerQuestion for Purge<'_> {
+    type Answer = u64;
+
+    fn encode(&self) -> Bytes {
+        encode_purge(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<u64, BadMessage> {
+        count_of(answer)
+    }
+}
+
+/// Drop what was prefetched and not used; how many copies that were.
+pub(crate) struct FlushWaste;
+
+impl PeerQuestion for FlushWaste {
+    type Answer = u64;
+
+    fn encode(&self) -> Bytes {
+        encode_flush_waste()
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<u64, BadMessage> {
+        count_of(answer)
+    }
+}
+
+/// What memory and flights hold under a key.
+pub(crate) struct Inspect(pub(crate) QueryKey);
+
+impl PeerQuestion for Inspect {
+    type Answer = Inspection;
+
+    fn encode(&self) -> Bytes {
+        encode_inspect(&self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Inspection, BadMessage> {
+        decode_inspection(answer).ok_or(BadMessage::Form("inspection"))
+    }
+}
+
+/// The value of a key that this node owns now and the asked one owned before.
+pub(crate) struct Wanted {
+    pub(crate) key: QueryKey,
+    /// How much of the invalidation log this node has read.
+    pub(crate) log: LogCursor,
+}
+
+impl PeerQuestion for Wanted {
+    type Answer = Option<Moved>;
+
+    fn encode(&self) -> Bytes {
+        encode_wanted(&self.key, self.log)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Option<Moved>, BadMessage> {
+        decode_moved(answer)
+    }
+}
+
+/// What this node knows of keys that the asked one will own.
+pub(crate) struct TellPlans<'a>(pub(crate) &'a [(QueryKey, KeyPlan)]);
+
+impl PeerQuestion for TellPlans<'_> {
+    type Answer = ();
+
+    fn encode(&self) -> Bytes {
+        encode_plans(self.0)
+    }
+
+    fn decode(&self, _: &Bytes) -> Result<(), BadMessage> {
+        Ok(())
+    }
+}
+
+/// Observations of sessions that the asked node owns, already written.
+pub(crate) struct ObservedPage(pub(crate) Bytes);
+
+impl PeerQuestion for ObservedPage {
+    type Answer = ();
+
+    fn encode(&self) -> Bytes {
+        self.0.clone()
+    }
+
+    fn decode(&self, _: &Bytes) -> Result<(), BadMessage> {
+        Ok(())
+    }
+}
+
+/// The fields of the results of these keys.
+pub(crate) struct FieldsWanted<'a>(pub(crate) &'a [QueryKey]);
+
+impl PeerQuestion for FieldsWanted<'_> {
+    type Answer = Vec<Option<Arc<Fields>>>;
+
+    fn encode(&self) -> Bytes {
+        encode_fields_wanted(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage> {
+        let fields = decode_fields(answer, self.0.len())?;
+        Ok(fields.into_iter().map(|each| each.map(Arc::new)).collect())
+    }
+}
+
+/// What differs from this digest of what was learned.
+pub(crate) struct Pull<'a>(pub(crate) &'a [u8]);
+
+impl PeerQuestion for Pull<'_> {
+    type Answer = Bytes;
+
+    fn encode(&self) -> Bytes {
+        encode_pull(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Bytes, BadMessage> {
+        Ok(answer.clone())
+    }
+}
+
+/// A prefetch, for the owner of its key.
+pub(crate) struct Prefetch<'a>(pub(crate) &'a Order);
+
+impl PeerQuestion for Prefetch<'_> {
+    type Answer = Launch;
+
+    fn encode(&self) -> Bytes {
+        encode_prefetch(self.0)
+    }
+
+    fn decode(&self, answer: &Bytes) -> Result<Launch, BadMessage> {
+        answer.first().map(|byte| Launch::of_byte(*byte)).ok_or(BadMessage::Form("cut"))
+    }
+}
+
+fn count_of(answer: &Bytes) -> Result<u64, BadMessage> {
+    let count = Reader::new(answer).value()?.as_int();
+    count.and_then(|count| u64::try_from(count).ok()).ok_or(BadMessage::Form("it did not say how many"))
+}
