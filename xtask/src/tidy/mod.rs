@@ -5,6 +5,7 @@
 mod arrows;
 mod circles;
 mod fields;
+mod forgotten_tests;
 mod modules;
 mod paths;
 mod rooms;
@@ -47,16 +48,21 @@ impl fmt::Display for Finding {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = repository_files(root)?;
     let mut findings = arrows::check(&arrows::read(root)?);
-    let mut sources = Vec::new();
+    let (mut sources, mut manifests) = (Vec::new(), Vec::new());
     for file in files.iter().map(String::as_str) {
         // A file deleted but not yet committed, or not text: nothing to check.
         let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
         findings.extend(check_file(root, file, &content));
         if file.ends_with(".rs") {
             sources.push((file, content));
+        } else if file.ends_with("Cargo.toml") {
+            manifests.push((file, content));
         }
     }
     findings.extend(check_crates(&sources));
+    for (manifest, content) in &manifests {
+        findings.extend(forgotten_tests::check(manifest, content, &sources));
+    }
     for finding in &findings {
         println!("{finding}");
     }
