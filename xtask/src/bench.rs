@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: hopcache and its benchmarks, both built in release mode, then one benchmark.
+//! `cargo xtask bench`: hopcache and its benchmarks, both built as they are published (profile `dist`), then one benchmark.
 //!
 //! It decides what is built and started; the arguments are hopcache-bench's own.
 
@@ -10,7 +10,8 @@ use anyhow::Result;
 use crate::command::finish;
 
 /// Hopcache-bench starts the hopcache beside it, so both are built.
-const PACKAGES: [&str; 6] = ["build", "--release", "--package", "hopcache", "--package", "hopcache-bench"];
+const PACKAGES: [&str; 7] =
+    ["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-bench"];
 
 /// … and the simulator where a benchmark starts that.
 const SIMULATOR: [&str; 2] = ["--package", "hopcache-sim"];
@@ -23,6 +24,6 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     }
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let program = target.join("release/hopcache-bench");
+    let program = target.join("dist/hopcache-bench");
     finish(Command::new(program).current_dir(root).args(args), "hopcache-bench")
 }

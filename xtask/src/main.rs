@@ -14,9 +14,9 @@ mod dashboard;
 mod deny;
 mod fuzz;
 mod images;
+mod lanes;
 mod services;
 mod sim;
-mod test_lane;
 mod tidy;
 
 use std::path::PathBuf;
@@ -58,15 +58,19 @@ enum Task {
     },
     /// Run every query of the Grafana dashboard at a real Prometheus and draw what comes back.
     Dashboard(dashboard::Options),
-    /// The whole gate: fmt, clippy, tidy, cargo-deny, doc, alert rules, simulator, tests.
+    /// Formatting, tidy and clippy.
+    Check,
+    /// The whole gate: what `check` does, cargo-deny, doc, alert rules, simulator, images, compose file, tests, chaos.
     Test {
-        /// Only what needs no services: fmt, clippy, tidy and the unit tests of the libraries.
+        /// Only what needs no services: what `check` does, and every test without a service.
         #[arg(long)]
         quick: bool,
-        /// Passed to `cargo test` after `--`.
+        /// Passed to the test programs.
         #[arg(last = true)]
         args: Vec<String>,
     },
+    /// One step of the gate by itself.
+    Step { which: lanes::Single },
     /// Run the fuzz targets with cargo-fuzz (libFuzzer, address sanitizer); needs a nightly toolchain.
     Fuzz {
         /// One target; all of them when none is named.
@@ -112,10 +116,12 @@ fn run(cli: Cli) -> Result<()> {
             let form = if release { images::Form::Static } else { images::Form::Quick };
             images::run(&root, &which, form)
         }
+        Task::Check => lanes::run(&root, lanes::Scope::Check, &[]),
         Task::Test { quick, args } => {
-            let scope = if quick { test_lane::Scope::Quick } else { test_lane::Scope::Full };
-            test_lane::run(&root, scope, &args)
+            let scope = if quick { lanes::Scope::Quick } else { lanes::Scope::Gate };
+            lanes::run(&root, scope, &args)
         }
+        Task::Step { which } => lanes::single(&root, which),
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }

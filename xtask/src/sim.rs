@@ -2,26 +2,35 @@
 //!
 //! It decides how the simulator is built and started, nothing about what a seed does.
 
-use std::path::Path;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::command::finish;
 
 /// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
-/// fault and no outcome out. With the seeded bugs they took 23 s of each of two cores on a busy machine: 45 s where
-/// cores are half as fast.
+/// fault and no outcome out.
 pub(crate) const GATE_SEEDS: u64 = 2_000;
 
 /// Seeds of the long form, `cargo xtask sim`.
 const LONG_SEEDS: u64 = 10_000;
 
-/// Faster than `dev` and built sooner than `release`.
+/// For thousands of seeds: without the checks of a build for tests.
 const PROFILE: [&str; 2] = ["--profile", "simulation"];
 
-/// Where builds with seeded bugs go: their flags would rebuild everything in the usual folder.
+/// The simulator as the gate's build makes it: with the features of the whole workspace and its tests.
+const GATE_BUILD: [&str; 7] =
+    ["build", "--quiet", "--workspace", "--bin", "hopcache-sim", "--test", "scenes"];
+
+/// Where programs with seeded bugs go. What they are made of lies beside all other builds.
 const SEEDED_TARGET: &str = "target/seeded";
+
+/// Cargo runs it in place of rustc, for crates of this workspace only: so dependencies are not built again. No debug assertions:
+/// the checkers have to see a bug, and an assertion would end the program before.
+const SEEDED_RUSTC: &str = "#!/bin/sh\nexec \"$@\" --cfg hopcache_seeded -C debug-assertions=off\n";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -74,27 +83,32 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     finish(command.arg("--").args(args), "the simulator")
 }
 
-/// The gate's part: the seeds, then the seeded bugs.
+/// The gate's seeds, on the build of its tests: with overflow checks and debug assertions.
 pub(crate) fn gate(root: &Path) -> Result<()> {
-    let options = Options {
-        seed: None,
-        seeds: Some(GATE_SEEDS),
-        from: 0,
-        replay: None,
-        minimise: None,
-        seeded: false,
-        threads: None,
-    };
-    run(root, &options)?;
-    seeded(root)
+    finish(Command::new("cargo").current_dir(root).args(GATE_BUILD), "the build")?;
+    let program = target(root).join("debug/hopcache-sim");
+    let seeds = GATE_SEEDS.to_string();
+    let args = ["--seeds", &seeds, "--from", "0", "--cover", "yes"];
+    finish(Command::new(program).current_dir(root).args(args), "the simulator")
 }
 
-fn seeded(root: &Path) -> Result<()> {
+/// Each seeded bug has to be caught.
+pub(crate) fn seeded(root: &Path) -> Result<()> {
+    let folder = root.join(SEEDED_TARGET);
+    let wrapper = folder.join("rustc");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    std::fs::write(&wrapper, SEEDED_RUSTC)?;
+    std::fs::set_permissions(&wrapper, Permissions::from_mode(0o755))?;
     let mut command = Command::new("cargo");
     command
         .current_dir(root)
-        .env("RUSTFLAGS", "--cfg hopcache_seeded")
-        .args(["test", "--package", "hopcache-sim", "--test", "seeded", "--target-dir", SEEDED_TARGET])
-        .args(PROFILE);
-    finish(command.args(["--", "--nocapture"]), "the simulator")
+        .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
+        .env("CARGO_BUILD_BUILD_DIR", target(root))
+        .env("CARGO_TARGET_DIR", &folder)
+        .args(["test", "--workspace", "--test", "seeded", "--", "--nocapture"]);
+    finish(&mut command, "the simulator")
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
 }

@@ -2,17 +2,15 @@
 //! has that property with that value. The reader may find none; it never finds a wrong one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod origin_suite;
-
 use std::sync::Arc;
 
+use crate::origin_suite::{reading, rows_of, writing};
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::PrincipalScope;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault};
 use hopcache_packstream::decode;
-use origin_suite::{reading, rows_of, writing};
 
 const STATEMENTS: usize = 240;
 

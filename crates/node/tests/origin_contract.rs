@@ -2,11 +2,10 @@
 //! errors in mid-stream and a network can show (F25, F26, F27, F28, I5, I10).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-mod origin_suite;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::origin_suite::{reading, rows_of, writing};
 use futures_util::future::join_all;
 use hopcache::origin::bolt::{BoltOrigin, BoltSettings, Login};
 use hopcache_core::breaker::BreakerState;
@@ -16,7 +15,6 @@ use hopcache_core::time::Millis;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::{Origin, OriginFault, OriginRun};
 use hopcache_packstream::{Value, encode};
-use origin_suite::{reading, rows_of, writing};
 
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run cargo xtask test"))

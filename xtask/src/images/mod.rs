@@ -29,13 +29,9 @@ pub(crate) enum Which {
 }
 
 /// All of them.
-pub(crate) const ALL: &[Which] =
-    &[Which::Node, Which::Redis, Which::Neo4j, Which::Haproxy, Which::Prometheus];
+const ALL: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j, Which::Haproxy, Which::Prometheus];
 
 type Recipe = fn(&Path) -> Result<Image>;
-
-/// What `tests/containers` needs.
-pub(crate) const FOR_TESTS: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j];
 
 /// Makes the images named, all when none is; the engine has to run or is started and then left running.
 pub(crate) fn run(root: &Path, which: &[Which], form: Form) -> Result<()> {

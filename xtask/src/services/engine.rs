@@ -25,6 +25,11 @@ pub(crate) fn up(root: &Path) -> Result<bool> {
     Programs::usual().up(&folder(root).join("docker"))
 }
 
+/// Whether an engine that `up` started runs now.
+pub(crate) fn is_ours(root: &Path) -> bool {
+    process::running(&folder(root).join("docker/pid")).is_some()
+}
+
 /// Stops the engine that `up` started, and with it whatever still runs on it.
 pub(crate) fn down(root: &Path) -> Result<()> {
     stop(&folder(root).join("docker"))

@@ -3,15 +3,24 @@
 //! Decides what breaks a rule and says so as `file:line: rule: what to do`. Changes no file.
 
 mod arrows;
+mod circles;
+mod fields;
+mod forgotten_tests;
+mod modules;
+mod paths;
+mod rooms;
 mod source;
 mod test_code;
 mod text;
+mod tokens;
 
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use modules::SourceFile;
 
 /// One broken rule at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +48,20 @@ impl fmt::Display for Finding {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = repository_files(root)?;
     let mut findings = arrows::check(&arrows::read(root)?);
-    for file in &files {
+    let (mut sources, mut manifests) = (Vec::new(), Vec::new());
+    for file in files.iter().map(String::as_str) {
         // A file deleted but not yet committed, or not text: nothing to check.
         let Ok(content) = std::fs::read_to_string(root.join(file)) else { continue };
         findings.extend(check_file(root, file, &content));
+        if file.ends_with(".rs") {
+            sources.push((file, content));
+        } else if file.ends_with("Cargo.toml") {
+            manifests.push((file, content));
+        }
+    }
+    findings.extend(check_crates(&sources));
+    for (manifest, content) in &manifests {
+        findings.extend(forgotten_tests::check(manifest, content, &sources));
     }
     for finding in &findings {
         println!("{finding}");
@@ -52,6 +71,25 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     println!("tidy: {} files, every rule holds", files.len());
     Ok(())
+}
+
+/// Rules that need all files of a crate at once.
+fn check_crates(sources: &[(&str, String)]) -> Vec<Finding> {
+    let in_folder = |folder: &str| -> Vec<(SourceFile, &str)> {
+        let read = |(file, content): &'_ (&str, String)| SourceFile::read(folder, file, content);
+        sources.iter().filter_map(|source| Some((read(source)?, source.1.as_str()))).collect()
+    };
+    let engine = in_folder(rooms::SOURCE_FOLDER);
+    let has_rooms = rooms::exist(&engine);
+    let mut findings = if has_rooms { rooms::check(&engine) } else { Vec::new() };
+    for (folder, level) in circles::FOLDERS {
+        if *folder == rooms::SOURCE_FOLDER && !has_rooms {
+            continue;
+        }
+        let files: Vec<SourceFile> = in_folder(folder).into_iter().map(|(file, _)| file).collect();
+        findings.extend(circles::check(&files, *level));
+    }
+    findings
 }
 
 fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {

@@ -10,8 +10,8 @@ use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
-use crate::server::RedisServer;
-use crate::words::{
+use super::server::RedisServer;
+use super::words::{
     MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
 };
 

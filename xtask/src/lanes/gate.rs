@@ -1,0 +1,97 @@
+//! The gate: the order of its steps, and which of them run beside others.
+//!
+//! Compiling takes the two cores that a small machine has; most tests wait. So what waits runs beside what compiles, and
+//! what computes runs beside the tests, at the lowest priority.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::beside::{Beside, Priority, Task};
+use super::steps::{Step, step};
+use super::{Single, fmt, programs, single};
+use crate::services::{engine, install};
+use crate::{chaos, images, services, tidy};
+
+/// How libtest is told how many tests of a program run at a time, where no argument says so.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// As many as that, also where there are fewer processors, of which it would else take the number: the longest tests wait for
+/// processes, deadlines and lapses, and use a quarter of one.
+const TESTS_AT_A_TIME_MIN: usize = 4;
+
+/// Everything that tests, chaos and the simulator start: programs and test programs, in one build with one set of features.
+const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
+
+/// Downloads and servers that start: beside the build.
+const PREPARE: &[Task] = &[
+    ("services up", &["services", "up"]),
+    ("programs", &["step", "programs"]),
+    ("docker engine", &["services", "engine"]),
+    ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
+];
+
+/// Containers that start and are scraped: beside the lints.
+const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
+
+/// Beside the tests.
+const COMPUTE: &[Task] = &[
+    ("alert rules", &["step", "alert-rules"]),
+    ("simulator", &["step", "simulator"]),
+    ("seeded bugs", &["step", "seeded"]),
+    ("cargo-deny", &["step", "cargo-deny"]),
+];
+
+pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) {
+    let services_ran = services::any_running(root);
+    let engine_ran = engine::is_ours(root);
+    steps.push(fmt(root));
+    steps.push(step("tidy", || tidy::run(root)));
+
+    let prepare = Beside::start(root, PREPARE, Priority::Usual);
+    let mut built = Vec::new();
+    steps.push(step("build", || {
+        built = programs::build(root, &BUILD.map(str::to_owned))?;
+        Ok(())
+    }));
+    steps.extend(prepare.join());
+    // Without it tests/containers fails and says so; all other tests still tell what they have to tell.
+    steps.push(step("image of the node", || images::make(root, &[images::Which::Node], images::Form::Quick)));
+
+    let compose = Beside::start(root, COMPOSE, Priority::Usual);
+    steps.push(step("clippy", || single(root, Single::Clippy)));
+    steps.push(step("doc", || single(root, Single::Doc)));
+    steps.extend(compose.join());
+
+    let compute = Beside::start(root, COMPUTE, Priority::Lowest);
+    steps.push(step("tests", || tests(root, &built, args)));
+    steps.push(step("chaos", || chaos::gate(root)));
+    steps.extend(compute.join());
+
+    if !engine_ran {
+        steps.push(step("docker engine down", || engine::down(root)));
+    }
+    if !services_ran {
+        steps.push(step("services down", || services::down(root)));
+    }
+}
+
+/// What tests and chaos hurt with, and the balancer before nodes.
+pub(super) fn programs_that_hurt() -> Result<()> {
+    // A Docker Engine brings none of them.
+    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY]))
+}
+
+fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {
+    // They run already: this says where. Without services every test that needs one would fail with the same words.
+    let environment = services::up(root)?;
+    let threads = test_threads().to_string();
+    let mut variables = environment.variables();
+    variables.push((TEST_THREADS, &threads));
+    programs::run(built, args, &variables).map(|_| ())
+}
+
+fn test_threads() -> usize {
+    let told = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    told.unwrap_or_else(|| processors().max(TESTS_AT_A_TIME_MIN))
+}

@@ -1,0 +1,145 @@
+//! The lanes `cargo xtask check`, `test --quick` and `test`, which is the gate that `.ci/run` calls.
+//!
+//! Every step runs even when an earlier one failed, so that one run tells everything. Services that ran before stay; the gate
+//! stops those that it started, also after a failure.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`steps`] | what a step says, and the summary |
+//! | [`beside`] | how a step runs beside others |
+//! | [`programs`] | which test programs there are, and how many tests ran |
+//! | [`gate`] | the gate's order |
+
+mod beside;
+mod gate;
+mod programs;
+mod steps;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::command::finish;
+use crate::{alerts, chaos, compose, deny, sim, tidy};
+use steps::{Step, step};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Formatting, this repository's rules, and lints.
+    Check,
+    /// `Check`, and every test that needs no service.
+    Quick,
+    /// Everything.
+    Gate,
+}
+
+/// A step of the gate that runs by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Single {
+    Clippy,
+    CargoDeny,
+    /// Documentation, and tests in it.
+    Doc,
+    AlertRules,
+    Simulator,
+    /// Seeded bugs: each has to be caught.
+    Seeded,
+    ComposeFile,
+    /// Programs that tests use to hurt with.
+    Programs,
+    Chaos,
+}
+
+/// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
+const WITH_SERVICES: [(&str, &str); 10] = [
+    ("hopcache", "cluster"),
+    ("hopcache", "containers"),
+    ("hopcache", "differential"),
+    ("hopcache", "faults"),
+    ("hopcache", "freshness"),
+    ("hopcache", "living"),
+    ("hopcache", "prefetch"),
+    ("hopcache", "with_services"),
+    ("hopcache-bolt", "contract"),
+    ("hopcache-queryapi", "differential"),
+];
+
+/// `args` go to the test programs.
+pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
+    let start = Instant::now();
+    let mut steps = Vec::new();
+    match scope {
+        Scope::Check => check(root, &mut steps),
+        Scope::Quick => {
+            check(root, &mut steps);
+            quick(root, args, &mut steps);
+        }
+        Scope::Gate => gate::run(root, args, &mut steps),
+    }
+    steps::summary(&steps, start.elapsed())
+}
+
+pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
+    match which {
+        Single::Clippy => clippy(root),
+        Single::CargoDeny => {
+            println!("advisories are not checked: their database is fetched over the network");
+            let program = deny::program(root)?;
+            finish(Command::new(program).current_dir(root).args(deny::CHECKS), "cargo-deny")
+        }
+        Single::Doc => doc(root),
+        Single::AlertRules => alerts::run(root),
+        Single::Simulator => sim::gate(root),
+        Single::Seeded => sim::seeded(root),
+        Single::ComposeFile => compose::validate::validate(root),
+        Single::Programs => gate::programs_that_hurt(),
+        Single::Chaos => chaos::gate(root),
+    }
+}
+
+fn check(root: &Path, steps: &mut Vec<Step>) {
+    steps.push(fmt(root));
+    steps.push(step("tidy", || tidy::run(root)));
+    steps.push(step("clippy", || clippy(root)));
+}
+
+fn quick(root: &Path, args: &[String], steps: &mut Vec<Step>) {
+    let mut built = Vec::new();
+    steps.push(step("build", || {
+        built = programs::build(root, &tests_without_services(root)?)?;
+        Ok(())
+    }));
+    if !built.is_empty() {
+        steps.push(step("tests without services", || programs::run(&built, args, &[]).map(|_| ())));
+    }
+}
+
+/// With the features of the whole workspace, as the gate's build has them: other packages would mean other features, and
+/// most dependencies would be built twice.
+fn tests_without_services(root: &Path) -> Result<Vec<String>> {
+    let mut command: Vec<String> =
+        ["test", "--no-run", "--workspace", "--lib", "--bins"].map(str::to_owned).to_vec();
+    for name in programs::targets_without_services(root, &WITH_SERVICES)? {
+        command.extend(["--test".to_owned(), name]);
+    }
+    Ok(command)
+}
+
+fn fmt(root: &Path) -> Step {
+    step("fmt", || cargo(root, &["fmt", "--all", "--check"], &[]))
+}
+
+fn clippy(root: &Path) -> Result<()> {
+    cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
+}
+
+fn doc(root: &Path) -> Result<()> {
+    cargo(root, &["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    cargo(root, &["test", "--workspace", "--doc"], &[])
+}
+
+fn cargo(root: &Path, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+    finish(Command::new("cargo").current_dir(root).args(args).envs(variables.iter().copied()), "cargo")
+}

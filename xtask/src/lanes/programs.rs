@@ -1,0 +1,217 @@
+//! Test programs: built by cargo once, then run one after another, and their tests counted.
+//!
+//! `cargo test` would take the build's lock again before it runs them, and would wait for whatever else is built then.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// A built test program.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// As a reader knows it: `hopcache-core ring`.
+    name: String,
+    path: PathBuf,
+    /// Where cargo starts a test: the folder of the package's manifest.
+    folder: PathBuf,
+}
+
+/// Tests that ran.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) programs: usize,
+}
+
+/// Builds with cargo and returns the test programs among what it built, in cargo's order.
+pub(super) fn build(root: &Path, args: &[String]) -> Result<Vec<Program>> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root).args(args).arg("--message-format=json-render-diagnostics");
+    let mut child =
+        cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("could not start cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut programs = Vec::new();
+    for line in BufReader::new(output).lines() {
+        programs.extend(program(&line.context("cargo's output cannot be read")?));
+    }
+    let status = child.wait().context("cargo was lost")?;
+    if !status.success() {
+        bail!("cargo ended with {status}");
+    }
+    programs.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(programs)
+}
+
+/// Integration test targets of the workspace that are not among `with_services`, which names package and target.
+pub(super) fn targets_without_services(root: &Path, with_services: &[(&str, &str)]) -> Result<Vec<String>> {
+    let output = Command::new("cargo")
+        .current_dir(root)
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("could not run cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata is not JSON")?;
+    without(&test_targets(&metadata), with_services)
+}
+
+/// Package and name of each integration test target.
+fn test_targets(metadata: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        for target in package["targets"].as_array().into_iter().flatten() {
+            let is_test = target["kind"][0] == "test";
+            if let (true, Some(package), Some(name)) =
+                (is_test, package["name"].as_str(), target["name"].as_str())
+            {
+                found.push((package.to_owned(), name.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Cargo selects targets by name in all packages, so a name is on one side only.
+fn without(targets: &[(String, String)], with_services: &[(&str, &str)]) -> Result<Vec<String>> {
+    let needs_services =
+        |target: &(String, String)| with_services.contains(&(target.0.as_str(), target.1.as_str()));
+    if let Some(gone) = with_services
+        .iter()
+        .find(|(package, name)| !targets.contains(&((*package).to_owned(), (*name).to_owned())))
+    {
+        bail!("{} has no test target {}: take it out of WITH_SERVICES", gone.0, gone.1);
+    }
+    let (with, without): (Vec<_>, Vec<_>) = targets.iter().partition(|target| needs_services(target));
+    if let Some(both) = without.iter().find(|target| with.iter().any(|other| other.1 == target.1)) {
+        bail!("test target {} of {} needs no service, another of that name does: rename one", both.1, both.0);
+    }
+    let mut names: Vec<String> = without.into_iter().map(|target| target.1.clone()).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Nothing for a line about anything but a test program.
+fn program(line: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = folder.file_name()?.to_str()?;
+    let target = message["target"]["name"].as_str()?;
+    let kind = message["target"]["kind"][0].as_str()?;
+    let name = if kind == "test" { format!("{package} {target}") } else { format!("{package} ({kind})") };
+    Some(Program { name, path: message["executable"].as_str()?.into(), folder })
+}
+
+/// Runs every program, also after one that failed.
+pub(super) fn run(programs: &[Program], args: &[String], variables: &[(&str, &str)]) -> Result<Count> {
+    let mut count = Count::default();
+    let mut failed = Vec::new();
+    for program in programs {
+        let start = Instant::now();
+        println!("\n-- {}", program.name);
+        let ran = program.run(args, variables)?;
+        println!(
+            "-- {}: {} tests, {:.1} s",
+            program.name,
+            ran.count.passed + ran.count.failed,
+            start.elapsed().as_secs_f64()
+        );
+        count.passed += ran.count.passed;
+        count.failed += ran.count.failed;
+        count.programs += 1;
+        if !ran.is_success {
+            failed.push(program.name.as_str());
+        }
+    }
+    println!("\n{} tests passed, {} failed, in {} programs", count.passed, count.failed, count.programs);
+    if !failed.is_empty() {
+        bail!("tests failed in: {}", failed.join(", "));
+    }
+    Ok(count)
+}
+
+struct Ran {
+    count: Count,
+    is_success: bool,
+}
+
+impl Program {
+    fn run(&self, args: &[String], variables: &[(&str, &str)]) -> Result<Ran> {
+        let mut command = Command::new(&self.path);
+        command.current_dir(&self.folder).args(args).envs(variables.iter().copied());
+        command.env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child =
+            command.spawn().with_context(|| format!("could not start {}", self.path.display()))?;
+        let output = child.stdout.take().context("a test program has no output")?;
+        let mut count = Count::default();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.context("a test's output cannot be read")?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            if let Some((passed, failed)) = result(&line) {
+                count.passed += passed;
+                count.failed += failed;
+            }
+        }
+        let status = child.wait().context("a test program was lost")?;
+        Ok(Ran { count, is_success: status.success() })
+    }
+}
+
+/// Reads `test result: ok. 12 passed; 0 failed; …`.
+fn result(line: &str) -> Option<(usize, usize)> {
+    let figures = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let figure = |word: &str| {
+        figures
+            .split("; ")
+            .find_map(|part| part.strip_suffix(word))
+            .and_then(|number| number.trim().parse().ok())
+    };
+    Some((figure(" passed")?, figure(" failed")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_libtest_are_counted() {
+        let line =
+            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.27s";
+        assert_eq!(result(line), Some((12, 0)));
+        assert_eq!(result("test result: FAILED. 1 passed; 2 failed; 0 ignored"), Some((1, 2)));
+        assert_eq!(result("test a ... ok"), None);
+    }
+
+    #[test]
+    fn a_target_without_services_is_every_one_that_is_not_listed() {
+        let targets = [("a", "ring"), ("a", "contract"), ("b", "ring")]
+            .map(|(package, name)| (package.to_owned(), name.to_owned()));
+        assert_eq!(without(&targets, &[("a", "contract")]).unwrap(), ["ring"]);
+        assert!(without(&targets, &[("a", "gone")]).unwrap_err().to_string().contains("no test target gone"));
+        assert!(without(&targets, &[("a", "ring")]).unwrap_err().to_string().contains("rename one"));
+    }
+
+    #[test]
+    fn test_programs_are_found_among_cargos_messages() {
+        let artifact = |test: bool, kind: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/core/Cargo.toml","target":{{"kind":["{kind}"],"name":"ring"}},"profile":{{"test":{test}}},"executable":"/w/target/ring-1"}}"#
+            )
+        };
+        let found = program(&artifact(true, "test")).unwrap();
+        assert_eq!((found.name.as_str(), found.folder.to_str()), ("core ring", Some("/w/crates/core")));
+        assert_eq!(program(&artifact(true, "lib")).unwrap().name, "core (lib)");
+        assert_eq!(program(&artifact(false, "bin")), None);
+        assert_eq!(program(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Doors between the rooms of `crates/engine`: which room may import which, and who sees whose fields.
+//!
+//! A room is a folder (or file) under `crates/engine/src`. The rooms stand in an order, and imports run down. Who calls this
+//! asks first whether there are rooms ([`exist`]).
+
+use super::Finding;
+use super::fields;
+use super::modules::{SourceFile, absolute};
+use super::paths::Reference;
+
+pub(super) const SOURCE_FOLDER: &str = "crates/engine/src/";
+
+/// The rooms, bottom up, each with the lower rooms that it may import. Strike out a name to close a door.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("cache", &["model"]),
+    ("peers", &["model", "cache"]),
+    ("invalidate", &["model", "cache", "peers"]),
+    ("fetch", &["model", "cache", "peers", "invalidate"]),
+    ("refresh", &["model", "cache", "peers", "invalidate", "fetch"]),
+    ("prefetch", &["model", "cache", "peers", "invalidate", "fetch", "refresh"]),
+    ("path", &["model", "cache", "peers", "invalidate", "fetch", "refresh", "prefetch"]),
+];
+
+/// Assembles the rooms: imports all of them, and only `lib.rs` imports it.
+const ASSEMBLY: &str = "engine";
+/// Plain types: every field may be seen.
+const MODEL: &str = "model";
+
+/// Whether the engine's files are in rooms yet; the first room is [`MODEL`].
+pub(super) fn exist(files: &[(SourceFile, &str)]) -> bool {
+    files.iter().any(|(file, _)| file.module.first().is_some_and(|name| name == MODEL))
+}
+
+/// `files` are those of the engine, in rooms.
+pub(super) fn check(files: &[(SourceFile, &str)]) -> Vec<Finding> {
+    files.iter().flat_map(|(file, content)| check_file(file, content)).collect()
+}
+
+fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
+    let Some(place) = place(file) else {
+        let advice = "the file is in no room: move it into one, or name a new room in tidy's ROOMS";
+        return vec![Finding::new(&file.name, 1, "rooms", advice)];
+    };
+    let mut findings: Vec<Finding> = match place {
+        Place::Root => Vec::new(),
+        _ => file.named.references.iter().filter_map(|reference| arrow(file, &place, reference)).collect(),
+    };
+    if place != Place::Room(MODEL) {
+        // Deeper than `ROOM/mod.rs`, `pub(super)` ends inside the room.
+        let super_is_room = file.module.len() > 1;
+        let shown = fields::shown(content, super_is_room);
+        findings.extend(
+            shown.into_iter().map(|field| Finding::new(&file.name, field.line, "room-fields", field.advice)),
+        );
+    }
+    findings
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// `lib.rs`.
+    Root,
+    Assembly,
+    Room(&'static str),
+}
+
+fn place(file: &SourceFile) -> Option<Place> {
+    match file.module.as_slice() {
+        [] => Some(Place::Root),
+        [only] if only == ASSEMBLY => Some(Place::Assembly),
+        [first, ..] => ROOMS.iter().find(|(room, _)| room == first).map(|(room, _)| Place::Room(room)),
+    }
+}
+
+/// The finding, if the reference goes through a closed door.
+fn arrow(file: &SourceFile, place: &Place, reference: &Reference) -> Option<Finding> {
+    let scope = [file.module.as_slice(), &reference.inside].concat();
+    let path = absolute(&scope, &reference.segments)?;
+    let to = path.first()?.as_str();
+    let from = file.module[0].as_str();
+    if from == to {
+        return None;
+    }
+    let told = reference.segments.join("::");
+    let advice = match place {
+        _ if to == ASSEMBLY => {
+            format!(
+                "`{from}` → `{to}` (`{told}`): the assembly is for lib.rs alone; take what you need as an argument or port"
+            )
+        }
+        _ if !ROOMS.iter().any(|(room, _)| *room == to) => {
+            format!("`{from}` → `{told}`: this is no room's path; name the room that holds it")
+        }
+        Place::Room(room) => closed_door(room, to, &told)?,
+        Place::Root | Place::Assembly => return None,
+    };
+    Some(Finding::new(&file.name, reference.line, "rooms", advice))
+}
+
+/// What to do, if the room `from` may not import `to`.
+fn closed_door(from: &str, to: &str, told: &str) -> Option<String> {
+    let height = |name: &str| ROOMS.iter().position(|(room, _)| *room == name);
+    let (_, doors) = ROOMS.iter().find(|(room, _)| *room == from)?;
+    if doors.contains(&to) {
+        return None;
+    }
+    let why = if height(to) > height(from) {
+        "the arrow runs up; move what both need into the lower room, or let the upper room pass it in (a value, a closure, \
+         a trait that the lower room owns)"
+    } else {
+        "the door is closed; go through a room between, or open it in tidy's ROOMS and say in ARCHITECTURE why"
+    };
+    Some(format!("`{from}` → `{to}` (`{told}`): {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(sources: &[(&str, &'static str)]) -> Vec<String> {
+        let read = |(name, content): &(&str, &'static str)| {
+            let file = SourceFile::read(SOURCE_FOLDER, &format!("{SOURCE_FOLDER}{name}"), content).unwrap();
+            (file, *content)
+        };
+        let files: Vec<_> = sources.iter().map(read).collect();
+        if !exist(&files) {
+            return Vec::new();
+        }
+        check(&files).iter().map(ToString::to_string).collect()
+    }
+
+    const MODEL_FILE: (&str, &str) = ("model/mod.rs", "pub struct Ask { pub text: u8 }\n");
+
+    #[test]
+    fn doors_of_the_table_run_down() {
+        for (at, (room, doors)) in ROOMS.iter().enumerate() {
+            for door in *doors {
+                let below = ROOMS.iter().position(|(name, _)| name == door);
+                assert!(below.is_some_and(|below| below < at), "{room} → {door}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_arrow_up_is_found_in_every_form() {
+        for source in [
+            "use crate::fetch::Job;\n",
+            "use crate::{model::Ask, fetch::{self, Job}};\n",
+            "fn f() { crate::fetch::run() }\n",
+            "use super::super::fetch::Job;\n",
+        ] {
+            let found = findings(&[MODEL_FILE, ("cache/copy.rs", source)]);
+            assert!(!found.is_empty(), "{source}");
+            let head = "crates/engine/src/cache/copy.rs:1: rooms: `cache` → `fetch` (`";
+            assert!(found[0].starts_with(head), "{}", found[0]);
+            assert!(found[0].contains("the arrow runs up"), "{}", found[0]);
+        }
+    }
+
+    #[test]
+    fn arrows_down_and_inside_a_room_are_allowed() {
+        let cache = "use crate::model::Ask;\nuse super::near::Near;\nuse crate::cache::copy::Copy;\nuse tokio::fetch::X;\n";
+        let engine = "use crate::path::Path;\nuse crate::model::Ask;\n";
+        let lib = "mod engine;\npub use engine::Engine;\npub use crate::fetch::Job;\n";
+        let found = findings(&[MODEL_FILE, ("cache/a.rs", cache), ("engine.rs", engine), ("lib.rs", lib)]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn text_that_looks_like_a_path_is_no_arrow() {
+        let source = "//! See crate::fetch::Job.\n/* use crate::path::X; */\nconst A: &str = \"crate::engine::Engine\";\n";
+        assert!(findings(&[MODEL_FILE, ("cache/a.rs", source)]).is_empty());
+    }
+
+    #[test]
+    fn the_assembly_is_for_lib_rs_alone() {
+        let found = findings(&[MODEL_FILE, ("path/mod.rs", "use crate::engine::Engine;\n")]);
+        assert!(found[0].contains("the assembly is for lib.rs alone"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_path_through_lib_rs_is_found() {
+        let found = findings(&[MODEL_FILE, ("path/mod.rs", "use crate::Engine;\n")]);
+        assert!(found[0].contains("this is no room's path"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_file_outside_rooms_is_found_once_rooms_exist() {
+        let outside = ("lead.rs", "use crate::engine::Engine;\n");
+        assert!(findings(&[outside]).is_empty());
+        let found = findings(&[outside, MODEL_FILE]);
+        assert!(
+            found[0].starts_with("crates/engine/src/lead.rs:1: rooms: the file is in no room"),
+            "{}",
+            found[0]
+        );
+    }
+
+    #[test]
+    fn a_field_that_another_room_could_touch_is_found() {
+        let wide = "pub struct Copy { pub(crate) bytes: u8 }\n";
+        let found = findings(&[MODEL_FILE, ("cache/copy.rs", wide)]);
+        assert!(found[0].contains(": room-fields: `Copy` shows a field"), "{}", found[0]);
+        let room = "pub struct Copies { pub(super) count: u8 }\n";
+        assert!(findings(&[MODEL_FILE, ("cache/copy.rs", room)]).is_empty());
+        assert_eq!(findings(&[MODEL_FILE, ("cache/mod.rs", room)]).len(), 1);
+    }
+}
