@@ -5,13 +5,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hopcache_packstream::Value;
-use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Security};
+use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
-use crate::exchange::{StreamFault, read_message, write_messages};
+use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::transport::{self, Duplex};
 
@@ -27,25 +27,6 @@ const HTTP: [u8; 4] = *b"HTTP";
 const READ_BUFFER_BYTES: usize = 32 << 10;
 /// Largest answer to HELLO, LOGON, LOGOFF and RESET: real ones are some hundred bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
-
-/// What to log on with. `Debug` never shows a secret.
-#[derive(Debug, Clone)]
-pub enum Auth {
-    /// Scheme `none`, for servers without authentication.
-    None,
-    /// Scheme `basic`.
-    Basic {
-        /// User name.
-        user: String,
-        /// Password.
-        password: SecretString,
-    },
-    /// Scheme `bearer`.
-    Bearer {
-        /// Token of the identity provider.
-        token: SecretString,
-    },
-}
 
 /// How a connection behaves.
 #[derive(Debug, Clone)]
@@ -134,7 +115,7 @@ impl Connection {
                 Reply::Success(_) | Reply::Failure(_) => {}
                 Reply::Ignored => return Err(OpenError::Protocol("HELLO was ignored".to_owned())),
             }
-            // The answer is had; a farewell that fails changes nothing.
+            // The answer is had; a GOODBYE that fails changes nothing.
             let _ = write_messages(&mut stream, &[message::goodbye()]).await;
             Ok(())
         };
@@ -260,12 +241,12 @@ impl Connection {
     /// Says GOODBYE where that still makes sense, and closes.
     pub async fn close(mut self) {
         if self.is_ready() {
-            let farewell = async {
+            let goodbye = async {
                 write_messages(&mut self.stream, &[message::goodbye()]).await?;
                 self.stream.shutdown().await.map_err(|error| StreamFault::Cut(error.to_string()))
             };
             // The connection is gone either way.
-            let _ = timeout(self.options.exchange_timeout, farewell).await;
+            let _ = timeout(self.options.exchange_timeout, goodbye).await;
         }
     }
 

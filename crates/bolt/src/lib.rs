@@ -19,14 +19,17 @@
 //! to 5.4), and NEO4J.md for what a real 5.26 does.
 
 mod address;
+mod auth;
 mod connection;
 mod error;
 mod exchange;
+mod framing;
 mod message;
 mod run;
 mod transport;
 
 pub use address::{Address, AddressError, Security};
-pub use connection::{Auth, Connection, Options};
+pub use auth::Auth;
+pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
 pub use run::{Finished, Mode, Room, Run};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hopcache_packstream::{Reader, Token, Value, Writer};
 use secrecy::ExposeSecret;
 
-use crate::connection::Auth;
+use crate::auth::Auth;
 use crate::error::Failure;
 use crate::run::{Mode, Run};
 

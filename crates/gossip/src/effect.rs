@@ -51,7 +51,7 @@ pub struct Timer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Foca(foca::Timer<Identity>),
-    House,
+    Maintenance,
 }
 
 /// Why a datagram was not taken. Nothing changed, unless it says so.

@@ -21,9 +21,9 @@ use crate::identity::Identity;
 /// Before foca's frame.
 pub(crate) const KIND_BYTES: usize = 1;
 /// A frame of foca's follows.
-pub(crate) const TALK: u8 = 1;
+pub(crate) const FOCA_FRAME: u8 = 1;
 /// The sender's identity follows.
-pub(crate) const KNOCK: u8 = 2;
+pub(crate) const ANNOUNCE: u8 = 2;
 /// Longest identity.
 pub(crate) const IDENTITY_BYTES_MAX: usize = CARD_BYTES_MAX + 3;
 

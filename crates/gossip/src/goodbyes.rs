@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use foca::{Header, Member, Message, State};
 use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_GOODBYES_EACH, GOSSIP_MEMBERS_MAX};
 
-use crate::frame::{TALK, put_header, put_member};
+use crate::frame::{FOCA_FRAME, put_header, put_member};
 use crate::identity::{Identity, Key};
 
 /// Members that may not know who has left, and for how many rounds each is still told.
@@ -16,9 +16,9 @@ use crate::identity::{Identity, Key};
 /// Only who missed something gets here: one that came back from the dead, or speaks of somebody's death who said goodbye.
 /// Were everybody told, the goodbyes would go round for ever: one forgets them, and hears them again from another.
 #[derive(Default)]
-pub(crate) struct Untold(BTreeMap<Key, u32>);
+pub(crate) struct Uninformed(BTreeMap<Key, u32>);
 
-impl Untold {
+impl Uninformed {
     pub(crate) fn add(&mut self, member: Key) {
         if self.0.len() < GOSSIP_MEMBERS_MAX || self.0.contains_key(&member) {
             self.0.insert(member, GOSSIP_GOODBYES_EACH);
@@ -36,7 +36,7 @@ impl Untold {
 
 /// A datagram that says of as many of `left` as fit that they have left; how many those are.
 pub(crate) fn goodbyes(src: Identity, dst: Identity, left: &[Identity]) -> (Vec<u8>, usize) {
-    let mut datagram = vec![TALK];
+    let mut datagram = vec![FOCA_FRAME];
     put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
     let (mut count, mut members) = (0_u16, Vec::new());
     for identity in left {

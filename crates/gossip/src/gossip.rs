@@ -22,18 +22,18 @@ use rand::rngs::SmallRng;
 
 use crate::effect::{Effect, Kind, Refused, Timer};
 use crate::frame::{
-    FrameCodec, KNOCK, TALK, put_header, put_identity, take_header, take_identity, take_member,
+    ANNOUNCE, FOCA_FRAME, FrameCodec, put_header, put_identity, take_header, take_identity, take_member,
 };
-use crate::goodbyes::{Untold, goodbyes};
+use crate::goodbyes::{Uninformed, goodbyes};
 use crate::identity::{Identity, Key};
 use crate::settings::Settings;
 use crate::spread::{Spreader, piece};
 
-type Talker = Foca<Identity, FrameCodec, SmallRng, Spreader>;
+type FocaState = Foca<Identity, FrameCodec, SmallRng, Spreader>;
 
 /// One node's part in the gossip.
 pub struct Gossip {
-    foca: Talker,
+    foca: FocaState,
     settings: Settings,
     seed: u64,
     pieces: Receiver<Bytes>,
@@ -44,11 +44,11 @@ pub struct Gossip {
     /// Who of the dead is announced to next.
     announced: usize,
     /// Who may not know who has left.
-    untold: Untold,
+    uninformed: Uninformed,
     /// With whose goodbye the next round begins.
-    retold: usize,
+    next_goodbye: usize,
     /// Addresses that were asked to be let in, and how often they still will be.
-    knocks: BTreeMap<SocketAddr, u32>,
+    announcements: BTreeMap<SocketAddr, u32>,
     awake: bool,
     left: bool,
 }
@@ -57,7 +57,7 @@ impl Gossip {
     /// A node that knows nobody. `seed` draws whom to talk to.
     #[must_use]
     pub fn new(me: Card, settings: Settings, seed: u64) -> Self {
-        let (foca, pieces) = talker(Identity::new(me), settings, seed);
+        let (foca, pieces) = new_foca(Identity::new(me), settings, seed);
         Self {
             foca,
             settings,
@@ -67,9 +67,9 @@ impl Gossip {
             dead: BTreeMap::new(),
             rounds: 0,
             announced: 0,
-            untold: Untold::default(),
-            retold: 0,
-            knocks: BTreeMap::new(),
+            uninformed: Uninformed::default(),
+            next_goodbye: 0,
+            announcements: BTreeMap::new(),
             awake: false,
             left: false,
         }
@@ -106,10 +106,10 @@ impl Gossip {
         if self.left || to == self.me().peer_addr {
             return;
         }
-        if self.knocks.len() < GOSSIP_KNOCKS_MAX || self.knocks.contains_key(&to) {
-            self.knocks.insert(to, GOSSIP_KNOCKS_EACH - 1);
+        if self.announcements.len() < GOSSIP_KNOCKS_MAX || self.announcements.contains_key(&to) {
+            self.announcements.insert(to, GOSSIP_KNOCKS_EACH - 1);
         }
-        self.knock(to, out);
+        self.send_announcement(to, out);
     }
 
     /// A datagram came, and the cluster key opened it.
@@ -125,8 +125,8 @@ impl Gossip {
             return Err(Refused::TooLong);
         }
         let frame = match datagram.split_first() {
-            Some((&TALK, frame)) => self.sieve(frame)?,
-            Some((&KNOCK, knock)) => self.let_in(knock)?,
+            Some((&FOCA_FRAME, frame)) => self.filter_members(frame)?,
+            Some((&ANNOUNCE, identity)) => self.read_announcement(identity)?,
             _ => return Err(Refused::Malformed),
         };
         let outcome = self.with_foca(out, |foca, runtime| foca.handle_data(&frame, runtime));
@@ -149,7 +149,7 @@ impl Gossip {
             return;
         }
         match timer.kind {
-            Kind::House => self.keep_house(out),
+            Kind::Maintenance => self.maintain(out),
             // The only errors are of cycles that another timer ended; foca goes on by itself.
             Kind::Foca(timer) => {
                 let _ = self.with_foca(out, |foca, runtime| foca.handle_timer(timer, runtime));
@@ -188,30 +188,30 @@ impl Gossip {
         !self.left && self.with_foca(out, |foca, _| foca.add_broadcast(&piece)).is_ok()
     }
 
-    fn knock(&self, to: SocketAddr, out: &mut Vec<Effect>) {
-        let mut datagram = vec![KNOCK];
+    fn send_announcement(&self, to: SocketAddr, out: &mut Vec<Effect>) {
+        let mut datagram = vec![ANNOUNCE];
         put_identity(self.foca.identity(), &mut datagram);
         out.push(Effect::Send { to, datagram: datagram.into() });
     }
 
-    fn knock_again(&mut self, out: &mut Vec<Effect>) {
+    fn repeat_announcements(&mut self, out: &mut Vec<Effect>) {
         let known: BTreeSet<SocketAddr> = self.members().map(|card| card.peer_addr).collect();
-        self.knocks.retain(|addr, left| *left > 0 && !known.contains(addr));
-        let again: Vec<SocketAddr> = self.knocks.keys().copied().collect();
-        self.knocks.values_mut().for_each(|left| *left -= 1);
-        again.into_iter().for_each(|addr| self.knock(addr, out));
+        self.announcements.retain(|addr, left| *left > 0 && !known.contains(addr));
+        let again: Vec<SocketAddr> = self.announcements.keys().copied().collect();
+        self.announcements.values_mut().for_each(|left| *left -= 1);
+        again.into_iter().for_each(|addr| self.send_announcement(addr, out));
     }
 
     fn wake(&mut self, out: &mut Vec<Effect>) {
         if !std::mem::replace(&mut self.awake, true) {
-            out.push(house());
+            out.push(maintenance());
         }
     }
 
     fn with_foca<T>(
         &mut self,
         out: &mut Vec<Effect>,
-        act: impl FnOnce(&mut Talker, &mut Driver<'_>) -> T,
+        act: impl FnOnce(&mut FocaState, &mut Driver<'_>) -> T,
     ) -> T {
         let me = self.me().peer_addr;
         let mut driver = Driver { me, out, renamed: None, back: Vec::new() };
@@ -219,16 +219,16 @@ impl Gossip {
         // A changed identity is not connected until it hears something; it is while it knows members.
         let _ = self.foca.apply_many(std::iter::empty(), true, &mut driver);
         let back = driver.back;
-        back.into_iter().for_each(|member| self.untold.add(member));
+        back.into_iter().for_each(|member| self.uninformed.add(member));
         out.extend(self.pieces.try_iter().map(Effect::Spread));
         outcome
     }
 
     /// Announces to some of the dead, so that halves that were cut apart find each other; forgets
     /// who has been dead for long.
-    fn keep_house(&mut self, out: &mut Vec<Effect>) {
-        out.push(house());
-        self.knock_again(out);
+    fn maintain(&mut self, out: &mut Vec<Effect>) {
+        out.push(maintenance());
+        self.repeat_announcements(out);
         self.rounds += 1;
         let dead: Vec<Identity> = self.dead_members().cloned().collect();
         self.dead =
@@ -253,18 +253,18 @@ impl Gossip {
 
     /// Tells those who may not know it who has left: as many as fit a datagram, the others in the rounds that follow.
     fn tell_who_left(&mut self, mut left: Vec<Identity>, out: &mut Vec<Effect>) {
-        let untold = self.untold.next_round();
-        let Some(first) = self.retold.checked_rem(left.len()) else { return };
+        let uninformed = self.uninformed.next_round();
+        let Some(first) = self.next_goodbye.checked_rem(left.len()) else { return };
         left.rotate_left(first);
         let mut told = 0;
-        for member in self.foca.iter_members().filter(|member| untold.contains(&member.id().key())) {
+        for member in self.foca.iter_members().filter(|member| uninformed.contains(&member.id().key())) {
             let (me, to) = (self.foca.identity().clone(), member.id().clone());
             let addr = to.card.peer_addr;
             let (datagram, count) = goodbyes(me, to, &left);
             out.push(Effect::Send { to: addr, datagram: datagram.into() });
             told = count;
         }
-        self.retold = first + told;
+        self.next_goodbye = first + told;
     }
 
     fn has_left(&self, key: &Key) -> bool {
@@ -285,7 +285,7 @@ impl Gossip {
 
     /// The frame without members that may not come in. What foca sees therefore never grows its table
     /// beyond the bound.
-    fn sieve(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
+    fn filter_members(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
         let (header, rest) = take_header(frame).ok_or(Refused::Malformed)?;
         self.admit_sender(&header.src)?;
         let whom = match &header.message {
@@ -311,7 +311,7 @@ impl Gossip {
             rest = after;
             // It missed a goodbye, or said this before it came.
             if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
-                self.untold.add(header.src.key());
+                self.uninformed.add(header.src.key());
             }
             if self.may_enter(member.id(), &mut new) {
                 kept += 1;
@@ -321,9 +321,9 @@ impl Gossip {
         Ok([head, &kept.to_be_bytes(), &members, rest].concat())
     }
 
-    /// A knock, as the announcement that it would be if its sender knew who lives here.
-    fn let_in(&mut self, knock: &[u8]) -> Result<Vec<u8>, Refused> {
-        let Some((src, [])) = take_identity(knock) else { return Err(Refused::Malformed) };
+    /// An announcement of kind 2, as the announcement that it would be if its sender knew who lives here.
+    fn read_announcement(&mut self, announcement: &[u8]) -> Result<Vec<u8>, Refused> {
+        let Some((src, [])) = take_identity(announcement) else { return Err(Refused::Malformed) };
         self.admit_sender(&src)?;
         let dst = self.foca.identity().clone();
         let mut frame = Vec::new();
@@ -365,7 +365,7 @@ impl Gossip {
             // News of the dead, and nobody to tell them: nothing is lost by starting over.
             let me = self.foca.identity().clone();
             self.seed = self.seed.wrapping_add(1);
-            (self.foca, self.pieces) = talker(me, self.settings, self.seed);
+            (self.foca, self.pieces) = new_foca(me, self.settings, self.seed);
             self.dead.clear();
         }
         while self.table_len() + *new >= GOSSIP_MEMBERS_MAX {
@@ -380,14 +380,14 @@ impl Gossip {
     }
 }
 
-fn talker(me: Identity, settings: Settings, seed: u64) -> (Talker, Receiver<Bytes>) {
+fn new_foca(me: Identity, settings: Settings, seed: u64) -> (FocaState, Receiver<Bytes>) {
     let (heard, pieces) = channel();
     let dice = SmallRng::seed_from_u64(seed);
     (Foca::with_custom_broadcast(me, settings.config(), dice, FrameCodec, Spreader::new(heard)), pieces)
 }
 
-const fn house() -> Effect {
-    Effect::Wake { after: Millis(GOSSIP_HOUSE_MS), timer: Timer { kind: Kind::House, put_off: false } }
+const fn maintenance() -> Effect {
+    Effect::Wake { after: Millis(GOSSIP_HOUSE_MS), timer: Timer { kind: Kind::Maintenance, put_off: false } }
 }
 
 /// Turns what foca wants into effects.
@@ -438,7 +438,7 @@ impl foca::Runtime<Identity> for &mut Driver<'_> {
     fn send_to(&mut self, to: Identity, data: &[u8]) {
         let to = to.card.peer_addr;
         if to != self.me {
-            self.out.push(Effect::Send { to, datagram: [&[TALK], data].concat().into() });
+            self.out.push(Effect::Send { to, datagram: [&[FOCA_FRAME], data].concat().into() });
         }
     }
 

@@ -66,7 +66,7 @@ const SLOTS: usize = 5;
 
 const fn slot_of(timer: &Timer) -> Option<u8> {
     match &timer.kind {
-        Kind::House => Some(0),
+        Kind::Maintenance => Some(0),
         Kind::Foca(foca::Timer::ProbeRandomMember(_)) => Some(1),
         Kind::Foca(foca::Timer::SendIndirectProbe { .. }) => Some(2),
         Kind::Foca(foca::Timer::PeriodicGossip(_)) => Some(3),
@@ -102,7 +102,7 @@ mod tests {
             timers.add(Millis(0), Millis(5), suspicion(life));
         }
         let periodic = [
-            Kind::House,
+            Kind::Maintenance,
             Kind::Foca(foca::Timer::ProbeRandomMember(1)),
             Kind::Foca(foca::Timer::PeriodicGossip(1)),
             Kind::Foca(foca::Timer::PeriodicAnnounce(1)),

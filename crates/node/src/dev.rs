@@ -48,21 +48,21 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let told = CancellationToken::new();
     let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, told.clone())).collect();
     tokio::select! {
-        () = stop.told() => {}
+        () = stop.signalled() => {}
         () = all_end(&mut running) => return Ok(()),
     }
     say("\nending");
     told.cancel();
     tokio::select! {
         () = all_end(&mut running) => {}
-        () = stop.told() => {}
+        () = stop.signalled() => {}
     }
     Ok(())
 }
 
 /// A node leaves when all are told to, or when it alone is (`hopcache drain`): then the others go on.
 async fn until_left(node: Node, told: CancellationToken) {
-    let leaving = node.standing().leaving.clone();
+    let leaving = node.state().leaving.clone();
     tokio::select! {
         () = told.cancelled() => {}
         () = leaving.cancelled() => {}
@@ -84,7 +84,7 @@ fn random_key() -> Secret {
 async fn wait_for_rings(nodes: &[Node]) -> anyhow::Result<()> {
     let whole = async {
         for node in nodes {
-            let mut views = node.standing().members.subscribe();
+            let mut views = node.state().members.subscribe();
             let _ = views.wait_for(|view| view.routable.len() == nodes.len()).await;
         }
     };

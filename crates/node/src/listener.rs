@@ -8,15 +8,13 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
-use hopcache_engine::ask::SessionTag;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
@@ -25,15 +23,15 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::client_addr::{ClientAddr, SESSION};
+use crate::connection_slots::ConnectionSlots;
+use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStream};
 use crate::descriptors::{is_shortage, sheds_max};
-use crate::farewell::{Unserved, asked, linger, say};
-use crate::front::ask::SESSION;
-use crate::patience::{Patience, Patient, Turn};
+use crate::refusal_response::{Unserved, asked, linger, send};
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -41,42 +39,18 @@ pub struct ListenerBounds {
     /// Connections at a time; the next one is refused.
     pub connections_max: usize,
     /// How long a connection may keep this node waiting.
-    pub patience: Patience,
+    pub timeouts: ConnectionTimeouts,
     /// Bytes of a request's head at the most.
     pub head_bytes_max: usize,
     /// Whether each request that names no session says on whose connection it came ([`ClientAddr`]).
     pub says_addresses: bool,
 }
 
-/// The address at the other end of a request's connection: the client's, or that of whatever stands before us. No header
-/// changes it. One for all requests of a connection, so that what it stands for is digested once.
-#[derive(Debug, Clone)]
-pub struct ClientAddr(Arc<Connected>);
-
-#[derive(Debug)]
-struct Connected {
-    addr: IpAddr,
-    session: OnceLock<SessionTag>,
-}
-
-impl ClientAddr {
-    /// Of a connection that was just made.
-    #[must_use]
-    pub fn new(addr: IpAddr) -> Self {
-        Self(Arc::new(Connected { addr, session: OnceLock::new() }))
-    }
-
-    /// The session that it stands for, which `digest` makes of it the first time.
-    pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
-        *self.0.session.get_or_init(|| digest(self.0.addr))
-    }
-}
-
 /// What a listener says to those whom no service answers, and who hears of them.
 #[derive(Clone)]
 pub struct Refusals {
     /// The words, in the shape of the listener's other errors; none where nothing is to be said.
-    pub words: fn(Unserved) -> Option<Response<Bytes>>,
+    pub response: fn(Unserved) -> Option<Response<Bytes>>,
     /// Told of each, for the metrics.
     pub noted: Arc<dyn Fn(Unserved) + Send + Sync>,
 }
@@ -101,34 +75,12 @@ impl<S, B> Answers<B> for S where
 {
 }
 
-/// The places of one listener's connections.
-#[derive(Debug, Clone)]
-pub(crate) struct Room {
-    free: Arc<Semaphore>,
-    places: usize,
-}
-
-impl Room {
-    pub(crate) fn new(places: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(places)), places }
-    }
-
-    pub(crate) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.free).try_acquire_owned().ok()
-    }
-
-    /// Whether less than an eighth of the places is free.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.free.available_permits() < self.places.div_ceil(8)
-    }
-}
-
 /// What the connections of one listener have in common.
 #[derive(Debug, Clone)]
-pub(crate) struct House {
+pub(crate) struct ListenerShared {
     pub(crate) bounds: ListenerBounds,
     pub(crate) refusals: Refusals,
-    pub(crate) room: Room,
+    pub(crate) slots: ConnectionSlots,
     pub(crate) stop: CancellationToken,
 }
 
@@ -157,24 +109,25 @@ pub async fn serve<S, B>(
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "the kernel's send buffers keep their size");
     }
-    let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
-    let sheds = Room::new(sheds_max());
+    let shared =
+        ListenerShared { bounds, refusals, slots: ConnectionSlots::new(bounds.connections_max), stop };
+    let sheds = ConnectionSlots::new(sheds_max());
     let mut is_full = false;
     let mut shortage = Shortage::default();
     loop {
         let accepted = tokio::select! {
             biased;
-            () = house.stop.cancelled() => break,
+            () = shared.stop.cancelled() => break,
             accepted = accept(&listener, &mut shortage) => accepted,
         };
         let Some(stream) = accepted else { continue };
-        let (house, service) = (house.clone(), service.clone());
-        let service = of_client(service, house.bounds, &stream);
-        if let Some(place) = house.room.enter() {
-            is_full &= house.room.is_crowded();
+        let (shared, service) = (shared.clone(), service.clone());
+        let service = of_client(service, shared.bounds, &stream);
+        if let Some(place) = shared.slots.enter() {
+            is_full &= shared.slots.is_crowded();
             connections.spawn(async move {
                 let _place = place;
-                converse(stream, service, house).await;
+                serve_connection(stream, service, shared).await;
             });
         } else {
             if !is_full {
@@ -182,17 +135,17 @@ pub async fn serve<S, B>(
                 let places = bounds.connections_max;
                 tracing::warn!(places, "as many connections as there may be: more are refused");
             }
-            (house.refusals.noted)(Unserved::Crowded);
+            (shared.refusals.noted)(Unserved::Crowded);
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
                 let _place = place;
-                shed(stream, house).await;
+                refuse(stream, shared).await;
             });
         }
     }
     for stream in connected(listener) {
-        let service = of_client(service.clone(), house.bounds, &stream);
-        connections.spawn(converse(stream, service, house.clone()));
+        let service = of_client(service.clone(), shared.bounds, &stream);
+        connections.spawn(serve_connection(stream, service, shared.clone()));
     }
 }
 
@@ -265,36 +218,36 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
 }
 
 /// Tells a connection over the limit so, as soon as it asks.
-async fn shed<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, house: House) {
+async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: ListenerShared) {
     let told = async {
         if asked(&mut stream).await
-            && let Some(words) = (house.refusals.words)(Unserved::Crowded)
-            && say(&mut stream, &words).await.is_ok()
+            && let Some(response) = (shared.refusals.response)(Unserved::Crowded)
+            && send(&mut stream, &response).await.is_ok()
         {
             linger(&mut stream).await;
         }
     };
     tokio::select! {
-        () = house.stop.cancelled() => {}
+        () = shared.stop.cancelled() => {}
         () = told => {}
     }
 }
 
-/// Speaks HTTP on one connection until it ends, or until the house stops and its request under way has ended.
-pub(crate) async fn converse<T, S, B>(stream: T, service: S, house: House)
+/// Speaks HTTP on one connection until it ends, or until the shared stops and its request under way has ended.
+pub(crate) async fn serve_connection<T, S, B>(stream: T, service: S, shared: ListenerShared)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send,
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let turn = Turn::default();
-    let mut patient = Patient::new(stream, turn.clone(), house.bounds.patience, house.room.clone());
+    let phase = ConnectionPhase::default();
+    let mut timed = TimedStream::new(stream, phase.clone(), shared.bounds.timeouts, shared.slots.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        turn.handled();
-        let turn = turn.clone();
+        phase.handled();
+        let phase = phase.clone();
         let is_chunked = request.body().size_hint().exact().is_none();
         service.call(request).map(move |mut answered| {
-            turn.answered();
+            phase.answered();
             if is_chunked && let Ok(response) = &mut answered {
                 end_after(response);
             }
@@ -303,9 +256,9 @@ where
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None) // Its timer would close idle connections: see `patience`.
-        .max_buf_size(house.bounds.head_bytes_max)
-        .max_header_size(house.bounds.head_bytes_max)
-        .serve_connection(TokioIo::new(&mut patient), service);
+        .max_buf_size(shared.bounds.head_bytes_max)
+        .max_header_size(shared.bounds.head_bytes_max)
+        .serve_connection(TokioIo::new(&mut timed), service);
     let is_unreadable = {
         tokio::pin!(connection);
         let ended = tokio::select! {
@@ -314,7 +267,7 @@ where
             // answered, has a last call's time to come in. Each answer to a client says `close` by then.
             biased;
             ended = connection.as_mut() => ended,
-            () = house.stop.cancelled() => {
+            () = shared.stop.cancelled() => {
                 match tokio::time::timeout(Duration::from_millis(LAST_CALL_MS), connection.as_mut()).await {
                     Ok(ended) => ended,
                     Err(_) => {
@@ -330,28 +283,28 @@ where
         ended.is_err_and(|error| error.is_parse())
     };
     if is_unreadable {
-        patient.found_unreadable();
+        timed.found_unreadable();
     }
-    if !patient.is_over() || patient.unserved().is_some() {
-        Box::pin(part(patient, house)).await;
+    if !timed.is_over() || timed.unserved().is_some() {
+        Box::pin(close(timed, shared)).await;
     }
 }
 
 /// Says why, where there is something to be said, and closes so that it can be read.
-async fn part<T: AsyncRead + AsyncWrite + Unpin>(patient: Patient<T>, house: House) {
-    let unserved = patient.unserved();
-    let mut stream = patient.into_inner();
+async fn close<T: AsyncRead + AsyncWrite + Unpin>(timed: TimedStream<T>, shared: ListenerShared) {
+    let unserved = timed.unserved();
+    let mut stream = timed.into_inner();
     if let Some(why) = unserved {
-        (house.refusals.noted)(why);
-        let Some(words) = (house.refusals.words)(why) else { return };
-        if say(&mut stream, &words).await.is_err() {
+        (shared.refusals.noted)(why);
+        let Some(response) = (shared.refusals.response)(why) else { return };
+        if send(&mut stream, &response).await.is_err() {
             return;
         }
     } else if stream.shutdown().await.is_err() {
         return;
     }
     tokio::select! {
-        () = house.stop.cancelled() => {}
+        () = shared.stop.cancelled() => {}
         () = linger(&mut stream) => {}
     }
 }

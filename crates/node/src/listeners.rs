@@ -63,7 +63,7 @@ pub(crate) async fn advertised(settings: &Settings, bound: SocketAddr) -> anyhow
     let address = &settings.node.peer_advertise;
     let port = if address.port == 0 { bound.port() } else { address.port };
     let deadline = Instant::now() + Duration::from_millis(ADVERTISE_RESOLVE_MS);
-    let mut said = String::new();
+    let mut last_error = String::new();
     loop {
         let looked_up = timeout_at(deadline, tokio::net::lookup_host((address.host.as_str(), port))).await;
         let why = match looked_up {
@@ -82,9 +82,9 @@ pub(crate) async fn advertised(settings: &Settings, bound: SocketAddr) -> anyhow
                 "node.peer_advertise: others cannot find this node at {address}: {why}; set it to where they can"
             );
         }
-        if why != said {
+        if why != last_error {
             tracing::warn!(%address, why, "node.peer_advertise cannot be resolved; trying again");
-            said = why;
+            last_error = why;
         }
         sleep(Duration::from_millis(SEED_RETRY_MS)).await;
     }

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use serde::{Deserialize, Deserializer};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -99,16 +98,6 @@ fn queue(out: impl std::io::Write + Send + 'static) -> (NonBlocking, Logging) {
 #[must_use]
 pub fn query_text(text: &str) -> &str {
     if QUERIES.load(Ordering::Relaxed) { text } else { "<hidden>" }
-}
-
-/// Reads `log.level`, refusing what the filter would not understand.
-pub(crate) fn deserialize_level<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    let text = String::deserialize(input)?;
-    let known = ["error", "warn", "info", "debug", "trace", "off"];
-    // A word alone that is no level would be taken as a module's name, and silence everything else.
-    let named = |part: &str| part.contains('=') || known.contains(&part.trim().to_lowercase().as_str());
-    let sound = !text.trim().is_empty() && text.split(',').all(named) && EnvFilter::try_new(&text).is_ok();
-    if sound { Ok(text) } else { Err(serde::de::Error::custom("not a level")) }
 }
 
 #[cfg(test)]

@@ -17,5 +17,5 @@ fn main() -> ExitCode {
 /// clients over three nodes. A kernel that cannot be told so, or knows no such pages, changes nothing that a client
 /// sees, so its error is passed over.
 fn without_huge_pages() {
-    let _told = rustix::thread::disable_transparent_huge_pages(true);
+    let _outcome = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -5,7 +5,7 @@
 //! less often than its victims' turn comes is lost to it) and when a copy has outlived itself on its own clock; what
 //! is fresh or stale is decided by the engine from the copy's times.
 
-mod shares;
+mod principal_shares;
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use shares::{Serial, Shares};
+use principal_shares::{PrincipalShares, Serial};
 
 /// Copies in moka.
 pub struct MokaMemory {
     copies: Cache<QueryKey, Kept, KeyBits>,
-    shares: Arc<Mutex<Shares>>,
+    shares: Arc<Mutex<PrincipalShares>>,
 }
 
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl MokaMemory {
     /// Room for `bytes_max` of copies, renderings and overhead included.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
-        let shares = Arc::new(Mutex::new(Shares::new(bytes_max)));
+        let shares = Arc::new(Mutex::new(PrincipalShares::new(bytes_max)));
         let counted = Arc::clone(&shares);
         let copies = Cache::builder()
             .max_capacity(bytes_max)

@@ -57,8 +57,8 @@ impl Members {
         });
         let disagreeing = (!disagreeing.is_empty())
             .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
-        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        let troubles: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!troubles.is_empty()).then(|| troubles.join("; "))
     }
 }
 

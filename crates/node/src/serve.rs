@@ -11,6 +11,7 @@ use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
 use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
+use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
@@ -43,17 +44,17 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         admin = %settings.node.admin_addr,
         "serving"
     );
-    let standing = Arc::clone(node.standing());
+    let state = Arc::clone(node.state());
     tokio::select! {
-        () = stop.told() => {}
-        () = standing.leaving.cancelled() => {}
+        () = stop.signalled() => {}
+        () = state.leaving.cancelled() => {}
     }
     // A second signal means now.
     tokio::select! {
         () = node.leave() => {}
-        () = stop.told() => anyhow::bail!("stopped before everything had ended"),
+        () = stop.signalled() => anyhow::bail!("stopped before everything had ended"),
     }
-    match standing.broken.get() {
+    match state.broken.get() {
         Some(task) => anyhow::bail!("left because a task broke: {task}"),
         None => Ok(()),
     }
@@ -73,30 +74,13 @@ pub fn warn(settings: &Settings) {
 pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Store>> {
     let meters = Arc::clone(meters);
     Ok(match &settings.store {
-        StoreUri::Memory => memory_store(settings),
+        StoreUri::Memory => Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), store_bytes(settings))),
         StoreUri::Redis(uri) => {
             let on_breaker: BreakerHook = Arc::new(move |state| meters.breaker_moved(state));
             let redis = RedisSettings { on_breaker: Some(on_breaker), ..RedisSettings::default() };
             Arc::new(RedisStore::open(uri.expose(), redis)?)
         }
     })
-}
-
-/// A store in this process' memory: what of `node.memory` the copies leave it.
-#[must_use]
-pub fn memory_store(settings: &Settings) -> Arc<dyn Store> {
-    let bytes = usize::try_from(settings.node.memory_bytes - copies_bytes(settings)).unwrap_or(usize::MAX);
-    Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), bytes))
-}
-
-/// What of `node.memory` is for copies: all of it, or half where the store is in this process too, so that
-/// both together keep to it (I9).
-#[must_use]
-pub fn copies_bytes(settings: &Settings) -> u64 {
-    match settings.store {
-        StoreUri::Memory => settings.node.memory_bytes / 2,
-        StoreUri::Redis(_) => settings.node.memory_bytes,
-    }
 }
 
 /// The configured graph database.

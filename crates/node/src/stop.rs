@@ -19,7 +19,7 @@ impl Stop {
     }
 
     /// Done at the next signal; one that came since the last call counts.
-    pub async fn told(&mut self) {
+    pub async fn signalled(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

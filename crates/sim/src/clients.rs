@@ -11,13 +11,13 @@ use hopcache_queryapi::render::{Counters, Encoding, Form};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
-use crate::door::Guest;
-use crate::origin::told_in;
-use crate::profile::{Kind, PATIENCE_MS_MAX, TTL_MS};
+use crate::listeners::ListenerKind;
+use crate::node_handle::NodeHandle;
+use crate::origin::report_in;
+use crate::process::Power;
+use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::record::{KeyId, Record, Served, Want, What};
 use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
-use crate::switch::Power;
-use crate::world::NodeHandle;
 
 /// Clients of a run on one subject.
 const HOT_CLIENTS: u64 = 64;
@@ -41,22 +41,22 @@ struct Client {
     subject: Subject,
     key: KeyId,
     want: Want,
-    patience: Millis,
+    wait_max: Millis,
     by_hit: bool,
 }
 
 impl Client {
-    /// Asks, and is answered, refused at the door, or left with nothing where its node dies.
+    /// Asks, and is answered, refused at the listeners, or left with nothing where its node dies.
     async fn ask(self) {
-        let Self { number, handle, record, ask, subject, key, want, patience, by_hit } = self;
+        let Self { number, handle, record, ask, subject, key, want, wait_max, by_hit } = self;
         // A stopped process takes the request when it goes on.
-        handle.switch.on().await;
+        handle.process.on().await;
         // Refused: the client goes elsewhere.
-        let Some(_inside) = handle.door.enter(Guest::Client) else { return };
+        let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
         let node = handle.life.node;
-        record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, patience });
-        let came = crate::world::sim_now() + handle.apart;
-        let ask = Ask { deadline: came + patience, ..ask };
+        record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, wait_max });
+        let came = crate::clock::sim_now() + handle.apart;
+        let ask = Ask { deadline: came + wait_max, ..ask };
         let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
         // Nobody was asked between the look at the ring and the answer.
         let is_near = hit.is_some() && !owns(&handle, &ask);
@@ -64,7 +64,7 @@ impl Client {
             Some(outcome) => outcome,
             None => handle.engine.answer(&ask).await,
         };
-        handle.switch.on().await;
+        handle.process.on().await;
         record.cover_with(|coverage| coverage.outcome(&outcome));
         record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         // As a node's front does it.
@@ -169,24 +169,24 @@ impl Cluster {
     /// A client of a node, unless that is dead.
     fn client(&mut self, node: usize, subject: Subject, is_plain: bool) -> Option<Client> {
         let handle = self.world.nodes[node].clone();
-        if handle.switch.power() == Power::Off {
+        if handle.process.power() == Power::Off {
             return None;
         }
         self.asks += 1;
         let number = self.asks;
         let want = if is_plain || !self.profile.has(Kind::Clients) { Want::Plain } else { self.want() };
-        let patience = match self.dice.below(10) {
+        let wait_max = match self.dice.below(10) {
             0 if !is_plain && self.profile.has(Kind::Clients) => Millis(self.dice.between(20, 400)),
-            _ => Millis(PATIENCE_MS_MAX),
+            _ => Millis(WAIT_MS_MAX),
         };
-        if patience < Millis(PATIENCE_MS_MAX) {
+        if wait_max < Millis(WAIT_MS_MAX) {
             self.world.record.cover("client impatient");
         }
         let ask = self.ask_of(number, subject, want);
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
-        Some(Client { number, handle, record, ask, subject, key, want, patience, by_hit })
+        Some(Client { number, handle, record, ask, subject, key, want, wait_max, by_hit })
     }
 
     fn want(&self) -> Want {
@@ -260,9 +260,16 @@ fn owns(node: &NodeHandle, ask: &Ask) -> bool {
 }
 
 fn served(outcome: &Outcome, is_near: bool) -> Served {
-    let (told, is_body, failure) = match &outcome.answer {
-        Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
+    let (report, is_body, failure) = match &outcome.answer {
+        Answer::Body(body) => (report_in(&String::from_utf8_lossy(body)), true, None),
         Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
     };
-    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), is_near, failure, how: outcome.how }
+    Served {
+        report,
+        is_body,
+        is_from_afar: outcome.answered_by.is_some(),
+        is_near,
+        failure,
+        how: outcome.how,
+    }
 }

@@ -20,8 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::dice::SimDice;
-use crate::net::PeersPort;
-use crate::switch::Watched;
+use crate::process::Watched;
 
 /// Enough for three or four nodes to share keys; a ring is built often here.
 const VIRTUAL_NODES: u32 = 100;
@@ -242,7 +241,7 @@ impl SimRouting {
     fn publish(&self, change: Change, names: &[NodeName]) {
         if change == Change::Routing {
             self.set(names);
-            // Where nodes come and go a task looks, as in a node (`living.rs`).
+            // Where nodes come and go a task looks, as in a node (`membership_changes.rs`).
             if let Some(engine) = self.engine.lock().upgrade().filter(|_| !self.has_phases) {
                 engine.ring_changed();
             }
@@ -255,7 +254,7 @@ impl SimRouting {
     /// Probes one peer for ever; the caller owns the task. As the node's prober does it.
     pub(crate) async fn probe_for_ever(
         self: Arc<Self>,
-        port: PeersPort,
+        port: impl Peers,
         peer: NodeName,
         addr: SocketAddr,
         dice: Arc<SimDice>,

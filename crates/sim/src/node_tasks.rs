@@ -1,6 +1,6 @@
 //! What a node does when its ring changes, when it comes into a cluster and when it leaves: the steps of `watch_ring`,
 //! `joining.rs` and `node/leaving.rs` of the node, in their order, with the engine's own calls. When a node leaves is
-//! `living.rs`', whom it routes to `talk.rs`'.
+//! `membership_changes.rs`', whom it routes to `gossip_task.rs`'.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use hopcache_core::membership::{MemberInfo, MemberState, Phase};
 use hopcache_core::time::Millis;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::door::{Guest, Open};
+use crate::gossip_command::GossipCommand;
+use crate::listeners::{ListenerKind, Open};
+use crate::names::node_at;
+use crate::node_handle::NodeHandle;
 use crate::record::{Record, What};
-use crate::talk::{Word, node_at};
-use crate::world::NodeHandle;
 
 /// `node.drain`, and its part in which the node serves on: shorter than a run may take, so that some flights do not end
 /// in time.
@@ -40,13 +41,13 @@ pub(crate) async fn watch_ring(node: NodeHandle) {
             biased;
             () = node.routing.other_ring(epoch) => {}
             () = over => {
-                node.switch.on().await;
+                node.process.on().await;
                 over_at = None;
                 engine.forget_left();
                 continue;
             }
         }
-        node.switch.on().await;
+        node.process.on().await;
         let view = engine.view();
         epoch = view.epoch();
         let change = engine.ring_changed();
@@ -66,7 +67,7 @@ pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
         }
     };
     let in_time = timeout_at(deadline, taken_in).await.is_ok();
-    node.switch.on().await;
+    node.process.on().await;
     if node.routing.phase() == Some(Phase::Ready) {
         record.cover(if in_time { "node taken in" } else { "node not waited for" });
         record.note(What::TakenIn { by: node.life, in_time });
@@ -96,39 +97,39 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     let hand_on_ms = SERVES_ON_MS.max(deadline_ms - DRAIN_MS / 4);
     let others = node.routing.ring_of_others();
     let _ = timeout_at(at(SERVES_ON_MS), node.engine.tell_plans(&others)).await;
-    node.switch.on().await;
-    node.say(Word::Drain).await;
+    node.process.on().await;
+    node.command_gossip(GossipCommand::Drain).await;
     record.note(What::Power { node: node.life.node, power: "draining" });
     sleep_until(at(SERVES_ON_MS)).await;
-    node.switch.on().await;
-    node.door.set(Open::Peers);
+    node.process.on().await;
+    node.listeners.set(Open::Peers);
     let in_time = end_requests(&node, (at(hand_on_ms), at(deadline_ms)), &record).await;
-    node.switch.on().await;
-    node.door.set(Open::Nobody);
-    node.say(Word::Leave).await;
+    node.process.on().await;
+    node.listeners.set(Open::Nobody);
+    node.command_gossip(GossipCommand::Leave).await;
     pass(&node, GOODBYE_MS).await;
     let given_back = node.engine.give_back_leases();
     let _ = timeout_at(Instant::now() + Millis(last_words_ms).duration(), given_back).await;
-    node.switch.on().await;
+    node.process.on().await;
     record.note(What::Emptied { by: node.life, leases: node.engine.leases_held(), in_time });
 }
 
 /// Requests, then flights; those that take too long are handed on. Whether all ended in time.
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
-        node.door.empty(Guest::Client).await;
+        node.listeners.empty(ListenerKind::Client).await;
         // The port is open as long as something runs here: whom it refuses takes this node for gone, and its leases.
         node.engine.peers_are_answered().await;
         node.engine.finish().await;
-        node.door.set(Open::Nobody);
-        node.door.empty(Guest::Peer).await;
+        node.listeners.set(Open::Nobody);
+        node.listeners.empty(ListenerKind::Peer).await;
         node.engine.finish().await;
     };
     tokio::pin!(orderly);
     if timeout_at(hand_on, &mut orderly).await.is_ok() {
         return true;
     }
-    node.switch.on().await;
+    node.process.on().await;
     // Alone it goes on leading: there is nobody to hand anything to.
     let has_others = node.engine.view().members().iter().any(|other| *other != node.engine.me().node);
     node.engine.hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await;
@@ -141,5 +142,5 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
 /// Time of a process: it goes on only when the process does.
 async fn pass(node: &NodeHandle, span_ms: u64) {
     tokio::time::sleep(Millis(span_ms).duration()).await;
-    node.switch.on().await;
+    node.process.on().await;
 }

@@ -10,8 +10,8 @@ use hopcache_engine::outcome::How;
 use hopcache_engine::ports::Scope;
 use parking_lot::Mutex;
 
+use crate::clock::sim_now;
 use crate::coverage::Coverage;
-use crate::world::sim_now;
 
 /// One life of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +66,7 @@ pub struct Fact {
 
 /// A value as an answer or an entry shows it: the simulated origin writes this into every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct ResultReport {
     /// Which run read it.
     pub run: u32,
     /// What that run was asked.
@@ -81,7 +81,7 @@ pub struct Told {
 #[derive(Debug, Clone)]
 pub struct Served {
     /// The value, in a body that has one.
-    pub told: Option<Told>,
+    pub report: Option<ResultReport>,
     /// Whether there was a body at all.
     pub is_body: bool,
     /// Whether another node found it.
@@ -138,7 +138,7 @@ pub enum RunEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brought {
     /// What it says, if it could be read.
-    pub told: Option<Told>,
+    pub report: Option<ResultReport>,
     /// Its soft life.
     pub soft: Millis,
     /// Its physical life.
@@ -158,7 +158,7 @@ pub struct Brought {
 #[derive(Debug, Clone)]
 pub enum What {
     /// A client asked a node.
-    Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, patience: Millis },
+    Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, wait_max: Millis },
     /// It got its answer.
     Answered { ask: u32, served: Served },
     /// It left before.
@@ -210,7 +210,7 @@ pub enum What {
     /// The data changed.
     Version { version: u32 },
     /// The origin does otherwise.
-    OriginIs { mood: String },
+    OriginIs { behavior: String },
     /// A node's process.
     Power { node: usize, power: &'static str },
     /// A way between two nodes.
@@ -340,7 +340,7 @@ impl Record {
 
 impl fmt::Display for Fact {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = self.at.0.saturating_sub(crate::world::EPOCH_US) / 1_000;
+        let ms = self.at.0.saturating_sub(crate::clock::EPOCH_US) / 1_000;
         write!(out, "{ms:>7} ms  {:?}", self.what)
     }
 }

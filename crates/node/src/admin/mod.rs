@@ -23,13 +23,13 @@ use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
-use crate::node::Standing;
+use crate::node_state::NodeState;
 use problem::Problem;
 pub use problem::unserved;
 
 /// The admin listener's state.
 pub struct Admin {
-    standing: Arc<Standing>,
+    state: Arc<NodeState>,
     token: Option<Secret>,
     service_user: Option<String>,
     /// Held by the one that looks through what was learned.
@@ -39,14 +39,14 @@ pub struct Admin {
 impl Admin {
     /// An admin listener of a node.
     #[must_use]
-    pub fn new(standing: Arc<Standing>, settings: &Settings) -> Arc<Self> {
+    pub fn new(state: Arc<NodeState>, settings: &Settings) -> Arc<Self> {
         // The embedded graph has no users: there each request keeps its own sender (see `front::ask`).
         let service_user = match (&settings.origin.auth, &settings.origin.uri) {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
             _ => None,
         };
         Arc::new(Self {
-            standing,
+            state,
             token: settings.node.admin_token.clone(),
             service_user,
             seeking: Semaphore::new(1),

@@ -10,7 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use crate::body::within;
-use crate::farewell::Unserved;
+use crate::refusal_response::Unserved;
 
 /// What went wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -49,7 +49,7 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
         Ok(turn) => turn,
         Err(problem) => return problem.into_response(),
     };
-    let engine = &admin.standing.engine;
+    let engine = &admin.state.engine;
     let sizes = engine.learning_sizes();
     let views = engine.successors_sought(&pattern, limit).await;
     let mut sources = Vec::with_capacity(views.len());

@@ -422,7 +422,7 @@ pub enum LogFormat {
 #[serde(default, deny_unknown_fields)]
 pub struct LogSection {
     /// Least severe level that is written, for all or by module: `info`, `warn,hopcache=debug`.
-    #[serde(deserialize_with = "crate::logging::deserialize_level")]
+    #[serde(deserialize_with = "super::log_level::deserialize_level")]
     #[schemars(extend("x-allowed" = "error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\""))]
     pub level: String,
     /// How a line is written.

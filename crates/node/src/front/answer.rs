@@ -1,5 +1,5 @@
 //! From an outcome to a response: the only place that turns how a request ended into a status. What is
-//! refused before it became a query names its status where it is refused ([`Refusal`]).
+//! refused before it became a query names its status where it is refused ([`super::refusal`]).
 //!
 //! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
 //! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
@@ -7,16 +7,13 @@
 use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
-use hopcache_engine::ports::OriginFault;
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
-use hopcache_queryapi::headers::authorization::{AuthorizationError, CHALLENGE};
+use hopcache_queryapi::headers::authorization::CHALLENGE;
 use hopcache_queryapi::headers::cache_status::{self, Collapsed, Detail, Forward, Member, Stored};
-use hopcache_queryapi::headers::media::{self, MediaError};
+use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
-use hopcache_queryapi::request::RequestError;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
@@ -24,9 +21,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
 use crate::body::tied;
-use crate::farewell::Unserved;
-use crate::front::unbelieved;
-use crate::words;
+use crate::labels;
+use crate::refusal_response::Unserved;
 
 /// A response with its whole body, which needs no box around it.
 pub type Reply = http::Response<Full<Bytes>>;
@@ -42,8 +38,8 @@ const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Methods of the query path.
 const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
 const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
-const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
-const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
+pub(super) const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
+pub(super) const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
 /// Headers of most responses, with hyper's `content-length` and `date`.
 const HEADERS_USUAL: usize = 6;
@@ -113,7 +109,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
         Class::Hit => Member::hit(node),
         Class::Bypass(reason) => {
             let mut member = Member::forward(node, Forward::Bypass);
-            member.detail = Some(words::bypass_detail(reason));
+            member.detail = Some(labels::bypass_detail(reason));
             return member;
         }
         Class::Miss { kept, role } => {
@@ -125,7 +121,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     };
     member.ttl_s = how.ttl_ms.map(|ttl| ttl.div_euclid(1_000));
     member.key = Some(key);
-    member.detail = how.detail.and_then(words::answer_detail);
+    member.detail = how.detail.and_then(labels::answer_detail);
     member
 }
 
@@ -164,7 +160,7 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match &failure.kind {
-        FailureKind::Neo4j(said) => of_neo4j(failure, &said.code, &said.message, encoding),
+        FailureKind::Neo4j(error) => of_neo4j(failure, &error.code, &error.message, encoding),
         FailureKind::OriginUnreachable => own(
             unavailable,
             "Hopcache.TransientError.OriginUnreachable",
@@ -214,6 +210,11 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             &format!("The result is over {limit_bytes} bytes. Add a LIMIT, or ask Neo4j directly.{doubt}"),
         ),
     }
+}
+
+/// The words for a request that a leaving node has not read yet.
+pub(super) fn leaving_unread() -> String {
+    leaving(Fate::Harmless)
 }
 
 /// Another node has the key by then, and what the run there brought.
@@ -277,112 +278,10 @@ fn with_records(
 /// When a client should try again, in seconds: by then the origin's breaker has probed again.
 pub(super) const RETRY_AFTER_S: u64 = 1;
 
-fn content_type(encoding: Encoding) -> HeaderValue {
+pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
     match encoding {
         Encoding::Plain => JSON,
         Encoding::Typed => TYPED,
-    }
-}
-
-/// Why a request did not become a query.
-#[derive(Debug)]
-pub enum Refusal {
-    /// In words for the client.
-    Said {
-        /// Status.
-        status: StatusCode,
-        /// Code in the body.
-        code: String,
-        /// Message in the body.
-        message: String,
-        /// Type of the body.
-        content_type: HeaderValue,
-    },
-    /// Its sender was not accepted, or could not be checked.
-    Credentials(OriginFault, Credentials),
-}
-
-impl Refusal {
-    /// In our own words.
-    #[must_use]
-    pub fn own(status: StatusCode, code: &str, message: String) -> Self {
-        Self::Said { status, code: code.to_owned(), message, content_type: JSON }
-    }
-
-    /// The node ends before it has even read what is asked, or who asks.
-    #[must_use]
-    pub fn leaving() -> Self {
-        Self::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, leaving(Fate::Harmless))
-    }
-
-    /// A header that cannot be understood.
-    #[must_use]
-    pub fn header(name: &HeaderName, problem: &str) -> Self {
-        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{name}: {problem}."))
-    }
-
-    /// A header that cannot be understood, in words that name it and its member.
-    #[must_use]
-    pub fn said(problem: &str) -> Self {
-        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{problem}."))
-    }
-
-    /// `impersonatedUser` where all run as one service user.
-    #[must_use]
-    pub fn no_impersonation() -> Self {
-        Self::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.NoImpersonation",
-            "impersonatedUser: this cache runs every statement as its own service user; remove it."
-                .to_owned(),
-        )
-    }
-
-    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2).
-    #[must_use]
-    pub fn host() -> Self {
-        Self::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.BadHeader",
-            "host: exactly one is needed.".to_owned(),
-        )
-    }
-
-    /// As the server refuses media types.
-    #[must_use]
-    pub fn media(error: MediaError) -> Self {
-        Self::server(error.status(), CODE_INVALID, &error.to_string(), JSON)
-    }
-
-    /// As the server refuses a body: what it could not read at all is refused before the server looks at
-    /// `Accept`, a request that it could read is refused in the encoding of its answer.
-    #[must_use]
-    pub fn request(error: &RequestError, encoding: Encoding) -> Self {
-        let was_read = matches!(error, RequestError::NoStatement) || error.code() != CODE_INVALID;
-        let content_type = if was_read { content_type(encoding) } else { JSON };
-        Self::server(error.status(), error.code(), error.message(), content_type)
-    }
-
-    /// As the server refuses an `Authorization` header.
-    #[must_use]
-    pub fn authorization(error: AuthorizationError) -> Self {
-        Self::server(error.status(), error.code(), &error.to_string(), JSON_UTF8)
-    }
-
-    fn server(status: u16, code: &str, message: &str, content_type: HeaderValue) -> Self {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        Self::Said { status, code: code.to_owned(), message: message.to_owned(), content_type }
-    }
-
-    /// The response.
-    #[must_use]
-    pub fn into_response(self) -> Reply {
-        match self {
-            Self::Said { status, code, message, content_type } => {
-                error(status, &code, &message, content_type)
-            }
-            Self::Credentials(fault, presented) => unbelieved::of(&fault, &presented),
-        }
     }
 }
 

@@ -26,15 +26,13 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::body_room::Reserved;
+use crate::body_budget::Reserved;
+use crate::client_addr::{ClientAddr, SESSION};
 use crate::config::{OriginAuth, OriginUri, Settings};
-use crate::front::answer::Refusal;
-use crate::listener::ClientAddr;
+use crate::front::refusal::Refusal;
 
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
-/// `Hopcache-Session`.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -81,7 +79,7 @@ pub struct AskReader {
     /// What an address stands for a session by, where it does. Not [`AskReader::session_key`]: no name that a client
     /// thinks of is another's address.
     fallback_key: Option<[u8; 32]>,
-    patience_ms: Millis,
+    answer_timeout_ms: Millis,
 }
 
 /// As whom requests run.
@@ -108,7 +106,7 @@ impl AskReader {
                 .prefetch
                 .fallback_sessions
                 .then(|| blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())),
-            patience_ms: super::patience_ms(settings.origin.timeout_ms),
+            answer_timeout_ms: answer_timeout_ms(settings.origin.timeout_ms),
         };
         if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
             (&settings.origin.auth, &settings.origin.uri)
@@ -122,8 +120,8 @@ impl AskReader {
 
     /// How long a client is waited for.
     #[must_use]
-    pub const fn patience_ms(&self) -> Millis {
-        self.patience_ms
+    pub const fn answer_timeout_ms(&self) -> Millis {
+        self.answer_timeout_ms
     }
 
     /// Whose credentials a request's head presents: what has to be believed before its body is looked
@@ -188,7 +186,7 @@ impl AskReader {
             hints,
             mode,
             bypass,
-            deadline: now + self.patience_ms,
+            deadline: now + self.answer_timeout_ms,
             traceparent: traceparent(head),
             session: self.session(head)?,
         })
@@ -300,7 +298,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refu
 
 fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
     let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
-    hints_in(&value).map_err(|error| Refusal::said(&error.to_string()))
+    hints_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
 }
 
 /// What the value of a `Hopcache-Hint` says.
@@ -322,7 +320,8 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     let Some(value) = joined(headers, &CACHE_CONTROL)? else {
         return Ok(Control { freshness: Freshness::default(), no_store: false });
     };
-    let control = cache_control::parse(&value).map_err(|error| Refusal::said(&error.to_string()))?;
+    let control =
+        cache_control::parse(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))?;
     let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
     let freshness = Freshness {
         no_cache: control.no_cache,
@@ -363,6 +362,13 @@ fn check_sizes(request: &QueryRequest) -> Result<(), Refusal> {
         return over("bookmarks", BOOKMARKS_MAX, "bookmarks");
     }
     Ok(())
+}
+
+/// How long a client waits at the most: a run's own deadline, and as much again for its wait for a slot, which
+/// is no longer than that, or for the run before it that may have to end first. Who meets more than one of
+/// these at their full length is told that its time is over; the run goes on for those who come later.
+pub(crate) fn answer_timeout_ms(run_timeout_ms: Millis) -> Millis {
+    Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
 }
 
 #[cfg(test)]

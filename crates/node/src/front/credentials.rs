@@ -1,7 +1,7 @@
 //! Whether a client is who it says: by Neo4j's word, believed for 30 seconds.
 //!
 //! From the 20th second on a hit has it checked again in the background: nobody waits for that check, and
-//! its no ends the belief. So a Neo4j that falls silent is found out before a belief ends.
+//! its no ends the acceptance. So a Neo4j that falls silent is found out before a acceptance ends.
 //!
 //! Checked before any hit is served (promise I5). A check is a task of its own: whoever waits for it may
 //! leave, and the next one finds it under way instead of asking Neo4j again. Nothing here runs a
@@ -24,27 +24,27 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::belief::{Belief, Beliefs, Fingerprint, Known};
-use super::strangers::{Seen, StrangersAsked};
+use super::credential_cache::{Acceptance, CredentialCache, Fingerprint, Known};
+use super::lockout_guard::{LockoutGuard, Seen};
 use crate::origin::fault::is_no_to_credentials;
-use crate::origin::turns::{NoSlot, Slots};
+use crate::origin::run_slots::{NoSlot, Slots};
 
-type Check = Result<Arc<Belief>, OriginError>;
+type Check = Result<Arc<Acceptance>, OriginError>;
 
 /// Who is believed, and the checks under way. Dropping it ends them.
 pub struct Credentials {
-    desk: Arc<Desk>,
+    checker: Arc<Checker>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-struct Desk {
-    beliefs: Mutex<Beliefs>,
+struct Checker {
+    cache: Mutex<CredentialCache>,
     /// Questions to Neo4j under way: one for each identity, however many ask.
     checks: Arc<FlightTable<Fingerprint, Check>>,
     /// Those whom Neo4j has not accepted yet share fewer places than there are, by user in turn: neither
     /// do they keep the believed from being checked again, nor one user's guesser another user.
-    strangers: Slots<PrincipalScope>,
-    strangers_asked: Mutex<StrangersAsked>,
+    unknown_slots: Slots<PrincipalScope>,
+    lockout_guard: Mutex<LockoutGuard>,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
@@ -55,26 +55,26 @@ impl Credentials {
     #[must_use]
     pub fn new(unreachable_grace_ms: Millis, origin: Arc<dyn Origin>, clock: Arc<dyn Clock>) -> Self {
         let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
-        let strangers = TurnBounds {
+        let unknown_bounds = TurnBounds {
             slots: STRANGERS_CHECKED_MAX,
             waiting_per_principal: STRANGERS_WAITING_PER_USER_MAX,
             waiting: STRANGERS_WAITING_MAX,
         };
-        let desk = Desk {
-            beliefs: Mutex::new(Beliefs::new(unreachable_grace_ms)),
+        let checker = Checker {
+            cache: Mutex::new(CredentialCache::new(unreachable_grace_ms)),
             checks: FlightTable::new(bounds),
-            strangers: Slots::new(strangers),
-            strangers_asked: Mutex::new(StrangersAsked::new()),
+            unknown_slots: Slots::new(unknown_bounds),
+            lockout_guard: Mutex::new(LockoutGuard::new()),
             origin,
             clock,
         };
-        Self { desk: Arc::new(desk), tasks: Mutex::new(JoinSet::new()) }
+        Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
     }
 
     /// Whether an identity is believed now.
     #[must_use]
-    pub fn is_believed(&self, identity: &Identity) -> bool {
-        matches!(self.desk.known(&identity.fingerprint), Known::Believed(_))
+    pub fn is_accepted(&self, identity: &Identity) -> bool {
+        matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))
     }
 
     /// Makes sure of an identity, asking Neo4j at most once at a time for each.
@@ -84,29 +84,29 @@ impl Credentials {
     /// revoked in a database that is down. One that was never accepted is not served. A refusal is
     /// remembered briefly, and Neo4j is asked about no more than two strangers of one user between its
     /// yeses: at the third wrong password it locks the user out, and neither a client with an old password
-    /// nor one that guesses must do that to the others (`strangers`). That Neo4j has locked the user out is
-    /// remembered as long, and is no word on these credentials: it neither ends a belief nor prolongs one.
+    /// nor one that guesses must do that to the others (`lockout_guard`). That Neo4j has locked the user out is
+    /// remembered as long, and is no word on these credentials: it neither ends a acceptance nor prolongs one.
     ///
     /// # Errors
     /// Neo4j's own word, or that it cannot be asked.
-    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Belief>, OriginError> {
-        let patience = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
+    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, OriginError> {
+        let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
-        timeout(patience, self.compete(identity)).await.unwrap_or_else(late)
+        timeout(check_timeout, self.compete(identity)).await.unwrap_or_else(late)
     }
 
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
         for _ in 0..COMPETE_ROUNDS_MAX {
-            let known = match self.desk.known(&identity.fingerprint) {
-                Known::Believed(belief) => {
-                    self.check_ahead(identity, &belief, self.desk.clock.now());
-                    return Ok(belief);
+            let known = match self.checker.known(&identity.fingerprint) {
+                Known::Accepted(acceptance) => {
+                    self.check_ahead(identity, &acceptance, self.checker.clock.now());
+                    return Ok(acceptance);
                 }
                 Known::Refused(error) => return Err(error),
-                Known::Overdue(belief) => Some(belief),
-                Known::Stranger => None,
+                Known::Overdue(acceptance) => Some(acceptance),
+                Known::Unknown => None,
             };
-            let follower = match self.desk.checks.join(&identity.fingerprint) {
+            let follower = match self.checker.checks.join(&identity.fingerprint) {
                 Seat::Full => break,
                 Seat::Follow(follower) => follower,
                 Seat::Lead(leader) => {
@@ -116,8 +116,8 @@ impl Credentials {
                 }
             };
             let wait = match known {
-                Some(belief) if belief.is_in_grace() => {
-                    match self.desk.wait_briefly(&identity.fingerprint, follower).await {
+                Some(acceptance) if acceptance.is_in_grace() => {
+                    match self.checker.wait_briefly(&identity.fingerprint, follower).await {
                         Ok(served_on) => return Ok(served_on),
                         Err(wait) => wait,
                     }
@@ -132,10 +132,10 @@ impl Credentials {
     }
 
     /// Has an identity that is served checked again when that is due. Nobody waits for it.
-    pub fn check_ahead(&self, identity: &Arc<Identity>, belief: &Belief, now: MonoTime) {
-        if belief.is_due(now)
-            && self.desk.beliefs.lock().take_recheck(&identity.fingerprint, now)
-            && let Seat::Lead(leader) = self.desk.checks.join(&identity.fingerprint)
+    pub fn check_ahead(&self, identity: &Arc<Identity>, acceptance: &Acceptance, now: MonoTime) {
+        if acceptance.is_due(now)
+            && self.checker.cache.lock().take_recheck(&identity.fingerprint, now)
+            && let Seat::Lead(leader) = self.checker.checks.join(&identity.fingerprint)
         {
             self.launch(leader, Arc::clone(identity));
         }
@@ -144,28 +144,28 @@ impl Credentials {
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
     ///
     /// A check may be under way that asked before that refusal, and its yes be on its way still:
-    ///   the check asks, and is told yes · the password is changed · a run is refused and ends the belief ·
-    ///   the check's yes arrives, and begins a belief of 30 s.
-    /// So ending a belief takes the check out of its table, in one step under the lock of the beliefs;
-    /// a check that is no longer there has no say (`Desk::settle`), and who follows it asks anew.
+    ///   the check asks, and is told yes · the password is changed · a run is refused and ends the acceptance ·
+    ///   the check's yes arrives, and begins a acceptance of 30 s.
+    /// So ending a acceptance takes the check out of its table, in one step under the lock of the cache;
+    /// a check that is no longer there has no say (`Checker::settle`), and who follows it asks anew.
     pub fn distrust(&self, identity: &Identity) {
-        let mut beliefs = self.desk.beliefs.lock();
-        beliefs.forget(&identity.fingerprint);
-        self.desk.checks.detach(|whose| *whose == identity.fingerprint);
+        let mut cache = self.checker.cache.lock();
+        cache.forget(&identity.fingerprint);
+        self.checker.checks.detach(|whose| *whose == identity.fingerprint);
     }
 
     fn launch(&self, leader: Leader<Fingerprint, Check>, identity: Arc<Identity>) {
-        let desk = Arc::clone(&self.desk);
+        let checker = Arc::clone(&self.checker);
         let mut tasks = self.tasks.lock();
         // Those that have ended; as many run as there are places in the table of checks.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { desk.settle(leader, &identity).await });
+        tasks.spawn(async move { checker.settle(leader, &identity).await });
     }
 }
 
-impl Desk {
+impl Checker {
     fn known(&self, whose: &Fingerprint) -> Known {
-        self.beliefs.lock().known(whose, self.clock.now())
+        self.cache.lock().known(whose, self.clock.now())
     }
 
     /// Nobody answered the last time: a hit does not wait long to learn that again. The check goes on, and
@@ -174,47 +174,47 @@ impl Desk {
         &self,
         whose: &Fingerprint,
         follower: Follower<Check>,
-    ) -> Result<Arc<Belief>, Wait<Check>> {
+    ) -> Result<Arc<Acceptance>, Wait<Check>> {
         let mut wait = pin!(follower.wait());
         if let Ok(wait) = timeout(Millis(CREDENTIALS_RETRY_WAIT_MS).duration(), &mut wait).await {
             return Err(wait);
         }
-        let served_on = self.beliefs.lock().serve_on(whose, self.clock.now());
+        let served_on = self.cache.lock().serve_on(whose, self.clock.now());
         match served_on {
-            Some(belief) => Ok(belief),
+            Some(acceptance) => Ok(acceptance),
             None => Err(wait.await),
         }
     }
 
     async fn settle(&self, leader: Leader<Fingerprint, Check>, identity: &Identity) {
         let asked_at = self.clock.now();
-        let patience = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
+        let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
-        let verified = timeout(patience, self.ask(identity)).await.unwrap_or_else(late);
+        let verified = timeout(check_timeout, self.ask(identity)).await.unwrap_or_else(late);
         let check = {
-            let mut beliefs = self.beliefs.lock();
+            let mut cache = self.cache.lock();
             if !leader.is_attached() {
                 return;
             }
-            self.take_word(&mut beliefs, &identity.fingerprint, verified, asked_at)
+            self.take_word(&mut cache, &identity.fingerprint, verified, asked_at)
         };
         leader.land(check);
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
         let verified = match self.known(&identity.fingerprint) {
-            Known::Stranger => self.ask_about_stranger(identity).await,
-            Known::Believed(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
+            Known::Unknown => self.ask_about_unknown(identity).await,
+            Known::Accepted(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
         };
         if verified.is_ok() {
-            self.strangers_asked.lock().begin_anew(&identity.scope);
+            self.lockout_guard.lock().begin_anew(&identity.scope);
         }
         verified
     }
 
-    async fn ask_about_stranger(&self, identity: &Identity) -> Result<(), OriginError> {
-        let patience = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
-        let _slot = self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
+    async fn ask_about_unknown(&self, identity: &Identity) -> Result<(), OriginError> {
+        let deadline = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
+        let _slot = self.unknown_slots.take(&identity.scope, deadline).await.map_err(|why| match why {
             NoSlot::PrincipalFull => OriginFault::TooManyRuns,
             NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
         })?;
@@ -222,40 +222,40 @@ impl Desk {
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;
         }
-        let last_no = self.beliefs.lock().last_no(&identity.fingerprint);
+        let last_no = self.cache.lock().last_no(&identity.fingerprint);
         let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
         let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
-        let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
+        let place = self.lockout_guard.lock().take(identity.scope, seen, self.clock.now());
         // Who was refused is told so again, until Neo4j may be asked again.
         let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
         let verified = self.origin.verify(identity).await;
         if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
-            self.strangers_asked.lock().give_back(&identity.scope, place);
+            self.lockout_guard.lock().give_back(&identity.scope, place);
         }
         verified
     }
 
     fn take_word(
         &self,
-        beliefs: &mut Beliefs,
+        cache: &mut CredentialCache,
         whose: &Fingerprint,
         verified: Result<(), OriginError>,
         asked_at: MonoTime,
     ) -> Check {
-        let Err(error) = verified else { return Ok(beliefs.accept(whose, asked_at)) };
+        let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
         let now = self.clock.now();
         match &error.kind {
             // Said of the user, before these credentials are looked at, to whoever sends wrong ones often.
-            OriginFault::Unauthorized(said) if !is_no_to_credentials(said) => {
-                beliefs.put_off(whose, now, error.clone());
+            OriginFault::Unauthorized(failure) if !is_no_to_credentials(failure) => {
+                cache.put_off(whose, now, error.clone());
                 Err(error)
             }
             OriginFault::Unauthorized(_) | OriginFault::Failed(_) => {
-                beliefs.refuse(whose, now, error.clone());
+                cache.refuse(whose, now, error.clone());
                 Err(error)
             }
             OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => {
-                beliefs.serve_on(whose, now).ok_or(error)
+                cache.serve_on(whose, now).ok_or(error)
             }
             // Our own want of room says nothing of Neo4j, and must not prolong a revoked user.
             OriginFault::Transient(_)
@@ -269,7 +269,7 @@ impl Desk {
 /// Whether Neo4j may have counted a wrong password of the user: it counts none while it has locked them out.
 fn may_count_as_wrong(fault: &OriginFault) -> bool {
     match fault {
-        OriginFault::Unauthorized(said) => is_no_to_credentials(said),
+        OriginFault::Unauthorized(error) => is_no_to_credentials(error),
         OriginFault::Failed(_) | OriginFault::Cut(_) | OriginFault::TimedOut => true,
         OriginFault::Unreachable(_)
         | OriginFault::Transient(_)

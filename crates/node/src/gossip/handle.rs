@@ -9,32 +9,16 @@ use hopcache_engine::ports::Spread;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
-use super::socket::Talk;
+use super::order::Order;
+use super::socket::GossipTask;
 use crate::membership::Cluster;
 use crate::meters::Meters;
 use crate::peer::auth::Keyring;
-
-/// An order to the task.
-pub(super) enum Order {
-    /// Say goodbye to every member; told when the datagrams are sent.
-    Leave(oneshot::Sender<()>),
-    /// Spread this to every member.
-    Spread(Bytes),
-}
 
 /// Speaks to the gossip task of this node.
 #[derive(Debug, Clone)]
 pub struct GossipHandle {
     orders: mpsc::Sender<Order>,
-}
-
-impl std::fmt::Debug for Order {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Leave(_) => out.write_str("Leave"),
-            Self::Spread(piece) => write!(out, "Spread({} bytes)", piece.len()),
-        }
-    }
 }
 
 /// The handle, and the task to be spawned and owned by the caller.
@@ -43,9 +27,9 @@ pub fn gossip<R: Send + Sync + 'static>(
     keys: Keyring,
     members: Arc<Cluster<R>>,
     meters: Arc<Meters>,
-) -> (GossipHandle, Talk<R>) {
+) -> (GossipHandle, GossipTask<R>) {
     let (orders, obeyed) = mpsc::channel(GOSSIP_ORDERS_MAX);
-    (GossipHandle { orders }, Talk::new((socket, keys), members, meters, obeyed))
+    (GossipHandle { orders }, GossipTask::new((socket, keys), members, meters, obeyed))
 }
 
 impl GossipHandle {
@@ -53,12 +37,12 @@ impl GossipHandle {
     /// the datagrams are sent, or it takes too long, or the task has ended.
     pub async fn leave(&self) {
         let (done, told) = oneshot::channel();
-        let said = async {
+        let leaving = async {
             if self.orders.send(Order::Leave(done)).await.is_ok() {
                 let _ = told.await;
             }
         };
-        let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), said).await;
+        let _ = tokio::time::timeout(Duration::from_millis(GOSSIP_LEAVE_MS), leaving).await;
     }
 }
 

@@ -5,13 +5,14 @@
 //! | [`seal`] | which datagrams are believed |
 //! | [`refused`] | how those that are not are counted and said |
 //! | [`socket`] | in which order datagrams, timers and orders are handled |
-//! | `knocks` | to whom this node announces itself |
+//! | `schedule` | to whom this node announces itself |
 //! | [`handle`] | what the rest of the node may ask for |
 //!
 //! Never here: what gossip says (crate `hopcache-gossip`), and who is routed to ([`crate::membership`]).
 
+mod announce;
 pub mod handle;
-mod knocks;
+mod order;
 pub mod refused;
 pub mod seal;
 pub mod socket;

@@ -38,7 +38,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// All of them, in the order of [`crate::words::GOSSIP_REFUSALS`].
+    /// All of them, in the order of [`crate::labels::GOSSIP_REFUSALS`].
     pub const ALL: [Self; 11] = [
         Self::Oversized,
         Self::Truncated,
@@ -100,15 +100,15 @@ impl From<hopcache_gossip::Refused> for Refused {
 
 /// What was refused, and what the log has said of it.
 #[derive(Debug, Default)]
-pub struct Complaints {
-    datagrams: [Complaint; Refused::ALL.len()],
-    cards: [Complaint; 5],
+pub struct RefusalLog {
+    datagrams: [ReasonLog; Refused::ALL.len()],
+    cards: [ReasonLog; 5],
 }
 
-impl Complaints {
+impl RefusalLog {
     /// Notes a datagram, and says it if its reason has not been said lately.
     pub fn datagram(&mut self, why: Refused, from: SocketAddr) {
-        let due = self.datagrams.get_mut(why.place()).and_then(|complaint| complaint.due(Instant::now()));
+        let due = self.datagrams.get_mut(why.place()).and_then(|reason| reason.due(Instant::now()));
         if let (Some(datagrams), Some(advice)) = (due, why.advice()) {
             tracing::warn!(%from, datagrams, "gossip not believed: {advice}");
         }
@@ -123,7 +123,7 @@ impl Complaints {
             NotAdmitted::Crowded(_) => 3,
             NotAdmitted::Unreachable { .. } => 4,
         };
-        let due = self.cards.get_mut(place).and_then(|complaint| complaint.due(Instant::now()));
+        let due = self.cards.get_mut(place).and_then(|reason| reason.due(Instant::now()));
         if let Some(times) = due {
             tracing::warn!(times, "a node heard of by gossip stays out: {why}");
         }
@@ -131,21 +131,21 @@ impl Complaints {
 }
 
 #[derive(Debug, Default)]
-struct Complaint {
-    said_at: Option<Instant>,
-    unsaid: u64,
+struct ReasonLog {
+    logged_at: Option<Instant>,
+    unlogged: u64,
 }
 
-impl Complaint {
+impl ReasonLog {
     /// Counts one; how many there were since the log last spoke of it, if it is to speak now.
     fn due(&mut self, now: Instant) -> Option<u64> {
-        self.unsaid = self.unsaid.saturating_add(1);
+        self.unlogged = self.unlogged.saturating_add(1);
         let pause = Duration::from_millis(GOSSIP_SAID_MS);
-        if self.said_at.is_some_and(|said| now.duration_since(said) < pause) {
+        if self.logged_at.is_some_and(|at| now.duration_since(at) < pause) {
             return None;
         }
-        self.said_at = Some(now);
-        Some(std::mem::take(&mut self.unsaid))
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
     }
 }
 
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn a_flood_is_one_line_a_minute_for_each_reason() {
-        let (mut complaint, start) = (Complaint::default(), Instant::now());
+        let (mut reason, start) = (ReasonLog::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
-        assert_eq!(complaint.due(at(0)), Some(1));
+        assert_eq!(reason.due(at(0)), Some(1));
         for ms in 1..1_000 {
-            assert_eq!(complaint.due(at(ms)), None);
+            assert_eq!(reason.due(at(ms)), None);
         }
-        assert_eq!(complaint.due(at(GOSSIP_SAID_MS)), Some(1_000));
+        assert_eq!(reason.due(at(GOSSIP_SAID_MS)), Some(1_000));
         for (place, why) in Refused::ALL.into_iter().enumerate() {
             assert_eq!(why.place(), place);
         }

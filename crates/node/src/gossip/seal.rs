@@ -30,7 +30,7 @@ use ring::aead::{Aad, LessSafeKey};
 use super::refused::Refused;
 use crate::peer::auth::{ClusterKey, Keyring, TAG_BYTES, aead_key, nonce};
 use crate::peer::keys::GOSSIP_TAG_BYTES;
-use crate::window::Window;
+use crate::replay_window::ReplayWindow;
 
 /// Version of this form. Another one is another protocol: such nodes do not understand each other.
 const VERSION: u8 = 1;
@@ -88,7 +88,7 @@ pub struct Opener {
 
 struct Session {
     key: LessSafeKey,
-    window: Window,
+    window: ReplayWindow,
 }
 
 impl Opener {
@@ -115,8 +115,10 @@ impl Opener {
             return if known.window.admit(counter) { Ok(message) } else { Err(Refused::Replayed) };
         }
         let cluster_key = self.keys.at(place).ok_or(Refused::Cluster)?;
-        let mut fresh =
-            Session { key: session_key(cluster_key, &session), window: Window::of(GOSSIP_WINDOW_MESSAGES) };
+        let mut fresh = Session {
+            key: session_key(cluster_key, &session),
+            window: ReplayWindow::of(GOSSIP_WINDOW_MESSAGES),
+        };
         let message = opens(&fresh.key, sealed)?;
         if !fresh.window.admit(counter) {
             return Err(Refused::Replayed);
@@ -146,7 +148,7 @@ impl Opener {
         if sealed.len() < TAG_BYTES {
             return Err(Refused::Truncated);
         }
-        let believed = self.keys.believed().find(|(_, key)| key.gossip_tag() == *tag);
+        let believed = self.keys.accepted().find(|(_, key)| key.gossip_tag() == *tag);
         let (place, _) = believed.ok_or(Refused::Cluster)?;
         if *session == self.own {
             return Err(Refused::Own);

@@ -9,7 +9,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_BURST_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_TIMERS_MAX};
@@ -20,9 +19,9 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::handle::Order;
-use super::knocks::Knocks;
-use super::refused::{Complaints, Refused};
+use super::announce::AnnounceSchedule;
+use super::order::Order;
+use super::refused::{RefusalLog, Refused};
 use super::seal::{Opener, Sealer};
 use crate::membership::Cluster;
 use crate::meters::Meters;
@@ -31,24 +30,24 @@ use crate::peer::auth::Keyring;
 /// Told of what other nodes spread; never blocks.
 pub type HeardSpread = Box<dyn Fn(&Bytes) + Send + Sync>;
 
-/// Gossip over one socket, for as long as [`Talk::run`] is polled.
-pub struct Talk<R> {
+/// Gossip over one socket, for as long as [`GossipTask::run`] is polled.
+pub struct GossipTask<R> {
     socket: UdpSocket,
     sealer: Sealer,
     opener: Opener,
     core: Gossip,
     timers: Timers,
-    knocks: Knocks,
+    announce_schedule: AnnounceSchedule,
     members: Arc<Cluster<R>>,
     meters: Arc<Meters>,
-    complaints: Complaints,
+    refusal_log: RefusalLog,
     orders: mpsc::Receiver<Order>,
     effects: Vec<Effect>,
     started: Instant,
     heard_spread: HeardSpread,
 }
 
-impl<R: Send + Sync + 'static> Talk<R> {
+impl<R: Send + Sync + 'static> GossipTask<R> {
     pub(super) fn new(
         (socket, keys): (UdpSocket, Keyring),
         members: Arc<Cluster<R>>,
@@ -62,10 +61,10 @@ impl<R: Send + Sync + 'static> Talk<R> {
             sealer,
             core: Gossip::new(members.me(), Settings::default(), rand::random()),
             timers: Timers::default(),
-            knocks: Knocks::new(Instant::now()),
+            announce_schedule: AnnounceSchedule::new(Instant::now()),
             members,
             meters,
-            complaints: Complaints::default(),
+            refusal_log: RefusalLog::default(),
             orders,
             effects: Vec::new(),
             started: Instant::now(),
@@ -75,7 +74,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
 
     /// With somebody who is told of what other nodes spread.
     #[must_use]
-    pub fn telling(self, heard_spread: HeardSpread) -> Self {
+    pub fn on_spread(self, heard_spread: HeardSpread) -> Self {
         Self { heard_spread, ..self }
     }
 
@@ -85,27 +84,27 @@ impl<R: Send + Sync + 'static> Talk<R> {
         // Without it the first sends would find the socket not ready yet.
         let _ = self.socket.writable().await;
         loop {
-            self.say_what_is_new();
+            self.publish_own_card();
             let wake_at = self.next_due();
             tokio::select! {
                 biased;
-                Some(order) = self.orders.recv() => self.obey(order),
+                Some(order) = self.orders.recv() => self.execute(order),
                 _ = self.socket.readable() => {}
                 () = tokio::time::sleep_until(wake_at) => {}
                 // An error would mean that the cluster is gone, which this task holds.
-                _ = views.changed() => self.knocks.hurry(Instant::now()),
+                _ = views.changed() => self.announce_schedule.hurry(Instant::now()),
             }
             if self.read_burst() {
                 tokio::task::yield_now().await;
             }
-            self.fire();
-            self.knock();
+            self.run_timers();
+            self.announce();
         }
     }
 
     fn next_due(&self) -> Instant {
         let timer = self.timers.next().map(|at| self.started + at.duration());
-        timer.into_iter().chain([self.knocks.next_due()]).min().unwrap_or_else(Instant::now)
+        timer.into_iter().chain([self.announce_schedule.next_due()]).min().unwrap_or_else(Instant::now)
     }
 
     fn now(&self) -> Millis {
@@ -113,7 +112,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
     }
 
     /// This node's phase is the cluster's to decide; here it is spread.
-    fn say_what_is_new(&mut self) {
+    fn publish_own_card(&mut self) {
         let me = self.members.me();
         if me.supersedes(self.core.me()) {
             self.core.say(me, &mut self.effects);
@@ -121,7 +120,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         match order {
             Order::Leave(done) => {
                 self.core.leave(&mut self.effects);
@@ -147,7 +146,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
             self.meters.received_gossip(len);
             if let Err(why) = self.take(buffer.get_mut(..len).unwrap_or_default()) {
                 self.meters.refused_gossip(why);
-                self.complaints.datagram(why, from);
+                self.refusal_log.datagram(why, from);
             }
             self.carry_out();
         }
@@ -160,7 +159,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
         Ok(())
     }
 
-    fn fire(&mut self) {
+    fn run_timers(&mut self) {
         for _ in 0..GOSSIP_TIMERS_MAX {
             let Some((timer, late)) = self.timers.pop(self.now()) else { return };
             self.core.due(timer, late, &mut self.effects);
@@ -170,16 +169,16 @@ impl<R: Send + Sync + 'static> Talk<R> {
 
     /// Announces this node to whoever should know it and does not, and names to the prober who should be routed to
     /// and is not.
-    fn knock(&mut self) {
+    fn announce(&mut self) {
         let now = Instant::now();
-        if !self.knocks.are_due(now) {
+        if !self.announce_schedule.are_due(now) {
             return;
         }
         let (seeds, view) = (self.members.seeds(), self.members.view());
-        for addr in self.knocks.addresses(now, &seeds, &view.members, &self.core) {
+        for addr in self.announce_schedule.addresses(now, &seeds, &view.members, &self.core) {
             self.core.announce(addr, &mut self.effects);
         }
-        if self.knocks.is_rehearing_due(now) {
+        if self.announce_schedule.is_rehearing_due(now) {
             let known = |card: &Card| {
                 view.members
                     .iter()
@@ -198,7 +197,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
                 Effect::Wake { after, timer } => self.timers.add(self.now(), after, timer),
                 Effect::Heard(card) => {
                     if let Err(why) = self.members.heard(&card) {
-                        self.complaints.card(&why);
+                        self.refusal_log.card(&why);
                     }
                 }
                 Effect::Down(card) => self.ended(&card, Report::GossipDown(card.life)),
@@ -226,9 +225,4 @@ impl<R: Send + Sync + 'static> Talk<R> {
         let sent = self.socket.try_send_to(&sealed, to);
         self.meters.sent_gossip(sealed.len(), sent.is_ok());
     }
-}
-
-/// Pauses of this module's two clocks, as durations.
-pub(super) const fn pause(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }

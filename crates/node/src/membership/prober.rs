@@ -59,7 +59,7 @@ struct Target {
     /// Somebody of this cluster answered there and was not admitted: until then it is looked whether that changes.
     refused_until: Option<Instant>,
     /// What was last logged about it, so that a lasting trouble is one line.
-    said: String,
+    last_error: String,
     /// What its last answer says of this node's own place in the cluster.
     verdict: Verdict,
 }
@@ -236,13 +236,13 @@ impl<R: Send + Sync + 'static> Prober<R> {
         };
         target.probe_at = Instant::now() + pause.duration();
         let text = trouble.unwrap_or_default();
-        if text != target.said {
+        if text != target.last_error {
             let name = target.name.as_ref().map(ToString::to_string);
             match text.as_str() {
                 "" => tracing::info!(%addr, name, "peer answers"),
                 text => tracing::warn!(%addr, name, "peer: {text}"),
             }
-            target.said = text;
+            target.last_error = text;
         }
         self.cluster.set_shut_out(self.shut_out());
     }
@@ -362,7 +362,7 @@ impl Target {
     }
 
     fn new(now: Instant) -> Self {
-        let said = String::from("not probed yet");
+        let last_error = String::from("not probed yet");
         Self {
             probe_at: now,
             in_flight: false,
@@ -374,7 +374,7 @@ impl Target {
             me: false,
             is_seed: false,
             refused_until: None,
-            said,
+            last_error,
             verdict: Verdict::None,
         }
     }

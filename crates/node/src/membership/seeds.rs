@@ -31,7 +31,7 @@ pub(super) struct Seed {
     /// Whether there was an answer, whatever it was, or one is late.
     tried: bool,
     /// What was last logged about it, so that a lasting trouble is one line.
-    said: String,
+    last_error: String,
 }
 
 /// All of them.
@@ -51,7 +51,7 @@ impl Seeds {
                 resolve_at: addr.is_none().then_some(now),
                 late_at: None,
                 tried: addr.is_some(),
-                said: String::new(),
+                last_error: String::new(),
             }
         });
         Self { all: all.collect(), resolver }
@@ -118,12 +118,12 @@ impl Seeds {
 
 impl Seed {
     fn say(&mut self, trouble: String) {
-        if trouble != self.said {
+        if trouble != self.last_error {
             match trouble.as_str() {
                 "" => tracing::info!(seed = self.text, "seed can be resolved"),
                 error => tracing::warn!(seed = self.text, error, "seed cannot be resolved; trying again"),
             }
-            self.said = trouble;
+            self.last_error = trouble;
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::{Node, Standing};
+use super::Node;
 
 impl Node {
     /// Spawns a task that ends with the node, or before by itself.
@@ -28,20 +28,8 @@ impl Node {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let standing = Arc::clone(&self.standing);
-        guard(work, move || standing.broke(what))
-    }
-}
-
-impl Standing {
-    fn broke(&self, what: &'static str) {
-        tracing::error!(
-            task = what,
-            "a task broke, which is a defect of hopcache; the node leaves because of it"
-        );
-        // Of several the first is told.
-        let _ = self.broken.set(what);
-        self.leaving.cancel();
+        let state = Arc::clone(&self.state);
+        guard(work, move || state.broke(what))
     }
 }
 

@@ -9,7 +9,8 @@ use hopcache_core::ring::Ring;
 use hopcache_core::time::Millis;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{Node, Standing};
+use super::Node;
+use crate::node_state::NodeState;
 use crate::routing::ring_of;
 
 /// When each step of an end is over at the latest.
@@ -48,13 +49,13 @@ impl Node {
     /// are given back. All within the configured time (F12). A node that has not joined yet leaves in the same way.
     pub async fn leave(self) {
         let schedule = Schedule::new(self.drain, self.serve_on);
-        let standing = &self.standing;
-        standing.leaving.cancel();
+        let state = &self.state;
+        state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
-        tracing::info!(node = %standing.engine.me().node, "leaving: not ready from now on");
+        tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the others know, or their first requests would be there first.
-        let told = timeout_at(schedule.serve_on, standing.engine.tell_plans(&ring_of_others(standing))).await;
-        standing.joining.say_draining(&standing.members);
+        let told = timeout_at(schedule.serve_on, state.engine.tell_plans(&ring_of_others(state))).await;
+        state.joining.say_draining(&state.members);
         tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
         sleep_until(schedule.serve_on).await;
         self.stop_clients.cancel();
@@ -66,7 +67,7 @@ impl Node {
         self.background.close();
         let _ = timeout(schedule.last_words, self.background.wait()).await;
         // Last, so that no peer's question takes a lease after it.
-        let engine = &self.standing.engine;
+        let engine = &self.state.engine;
         let _ = timeout(schedule.last_words, engine.give_back_leases()).await;
         match engine.leases_held() {
             0 => tracing::info!("left"),
@@ -81,7 +82,7 @@ impl Node {
     ///   another node's request follows a flight here · the port closes · that node's probe is refused, so it takes this one
     ///   for gone and asks the new owner · the new owner finds the lease's holder gone, and runs what runs here still.
     async fn end_requests(&self, schedule: &Schedule) {
-        let engine = &self.standing.engine;
+        let engine = &self.state.engine;
         let orderly = async {
             self.clients.wait().await;
             engine.peers_are_answered().await;
@@ -96,8 +97,8 @@ impl Node {
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
-        let patience_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
-        let flights = engine.hand_on_flights(patience_ms).await;
+        let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
+        let flights = engine.hand_on_flights(give_back_ms).await;
         if flights > 0 {
             tracing::info!(flights, "flights are handed on to the new owners of their keys");
         }
@@ -117,17 +118,17 @@ impl Node {
 }
 
 /// The ring as it will be without this node.
-fn ring_of_others(standing: &Standing) -> Ring {
-    let me = &standing.engine.me().node;
+fn ring_of_others(state: &NodeState) -> Ring {
+    let me = &state.engine.me().node;
     let stays = |member: &MemberInfo| member.is_routable() && member.name != *me;
-    let members: Vec<_> = standing
+    let members: Vec<_> = state
         .members
         .members()
         .into_iter()
         .filter(stays)
         .map(|member| (member.name, member.weight))
         .collect();
-    ring_of(&members, standing.virtual_nodes)
+    ring_of(&members, state.virtual_nodes)
 }
 
 #[cfg(test)]

@@ -84,13 +84,13 @@ mod tests {
         };
         assert_eq!(of(&[]).unwrap(), PrefetchPolicy::DEFAULT);
         let none = Kinds { exact: false, template: false, neighbour: false, overlap: false };
-        for (said, kinds) in [
+        for (text, kinds) in [
             ("exact", Kinds { exact: true, ..none }),
             ("template,neighbour", Kinds { template: true, neighbour: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
             ("", none),
         ] {
-            assert_eq!(of(&[&format!("prefetch.kinds={said}")]).unwrap().kinds, kinds, "{said:?}");
+            assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");

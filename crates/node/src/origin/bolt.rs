@@ -27,9 +27,9 @@ pub use super::gate::BreakerHook;
 use super::gate::{Gate, Ticket};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
-use super::room::ResultRoom;
+use super::result_budget::ResultBudget;
+use super::run_slots::{NoSlot, Slot, Slots};
 pub use super::settings::{BoltSettings, Login};
-use super::turns::{NoSlot, Slot, Slots};
 
 /// A Neo4j server over Bolt. Dropping it closes its idle connections.
 pub struct BoltOrigin {
@@ -41,7 +41,7 @@ pub struct BoltOrigin {
     gate: Arc<Gate>,
     /// Neo4j's refusal of this node's own credentials, if they are refused.
     refusal: Refusal,
-    room: ResultRoom,
+    room: ResultBudget,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
 }
@@ -74,7 +74,7 @@ impl BoltOrigin {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refusal: Refusal::default(),
-            room: ResultRoom::new(settings.wait, settings.max_concurrent),
+            room: ResultBudget::new(settings.wait, settings.max_concurrent),
             settings,
             pools,
             gate,
@@ -149,13 +149,13 @@ impl BoltOrigin {
         class: RunClass,
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
-        let patience = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, class, patience).await.map_err(refused)
+        let deadline = Instant::now() + allowed.min(self.settings.wait);
+        self.slots.take_in_time(whose, class, deadline).await.map_err(refused)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
-        let patience = deadline.min(Instant::now() + self.settings.wait);
-        match timeout_at(patience, self.verifies.acquire()).await {
+        let wait_until = deadline.min(Instant::now() + self.settings.wait);
+        match timeout_at(wait_until, self.verifies.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(OriginFault::Overloaded),
         }
@@ -172,7 +172,7 @@ impl BoltOrigin {
             if self.may_log_on(&run.identity, run.class) {
                 self.pools.lend(&whose, || self.auth(&run.identity), self.settings.wait).await
             } else {
-                self.pools.lend_standing(&whose).await
+                self.pools.lend_idle(&whose).await
             }
         };
         match timeout_at(deadline, lending).await {
@@ -393,8 +393,8 @@ impl Origin for BoltOrigin {
         if !self.may_log_on(identity, class) && !self.pools.has_standing(&whose) {
             return Some(OriginFault::Overloaded);
         }
-        let patience = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
-        self.slots.would_refuse(&whose, class, patience).map(refused)
+        let wait = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
+        self.slots.would_refuse(&whose, class, wait).map(refused)
     }
 
     fn in_flight(&self) -> usize {

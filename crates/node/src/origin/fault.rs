@@ -37,7 +37,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         RunFault::Failed(failure) => of_failure(failure),
         RunFault::Cut(reason) | RunFault::Protocol(reason) => OriginFault::Cut(reason),
         RunFault::TimedOut => OriginFault::TimedOut,
-        RunFault::NoRoom => OriginFault::Overloaded,
+        RunFault::BudgetExhausted => OriginFault::Overloaded,
         RunFault::TooLarge { limit_bytes } => OriginFault::TooLarge { limit_bytes },
         fault @ RunFault::BadParameters => OriginFault::Failed(Neo4jFailure {
             code: "Neo.ClientError.Request.Invalid".to_owned(),
@@ -49,13 +49,13 @@ pub(super) fn of_run(error: RunError) -> OriginError {
 }
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
-pub(crate) fn is_no_to_credentials(said: &Neo4jFailure) -> bool {
-    CREDENTIAL_CODES.contains(&said.code.as_str()) && said.code != RATE_LIMIT_CODE
+pub(crate) fn is_no_to_credentials(error: &Neo4jFailure) -> bool {
+    CREDENTIAL_CODES.contains(&error.code.as_str()) && error.code != RATE_LIMIT_CODE
 }
 
 /// The same of a fault.
 pub(super) fn ends_connections(fault: &OriginFault) -> bool {
-    matches!(fault, OriginFault::Unauthorized(said) if is_no_to_credentials(said))
+    matches!(fault, OriginFault::Unauthorized(error) if is_no_to_credentials(error))
 }
 
 fn of_failure(failure: Failure) -> OriginFault {
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn what_was_sent_is_said() {
         let run = |fault: RunFault| of_run(fault.into());
-        let no_room = run(RunFault::NoRoom);
+        let no_room = run(RunFault::BudgetExhausted);
         assert_eq!((no_room.kind, no_room.was_sent), (OriginFault::Overloaded, true));
         assert!(run(RunFault::TimedOut).was_sent && run(RunFault::Cut(String::new())).was_sent);
         assert!(!run(RunFault::BadParameters).was_sent && !run(RunFault::NotReady).was_sent);
     }
 
-    fn said(code: &str) -> OriginFault {
+    fn fault(code: &str) -> OriginFault {
         of_failure(Failure { code: code.to_owned(), message: String::new() })
     }
 
@@ -99,13 +99,16 @@ mod tests {
 
     #[test]
     fn codes_are_told_apart() {
-        assert!(matches!(said("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
-        assert!(matches!(said("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
-        assert!(matches!(said("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
-        assert!(matches!(said("Neo.TransientError.Transaction.DeadlockDetected"), OriginFault::Transient(_)));
-        assert!(matches!(said("Neo.ClientError.Statement.SyntaxError"), OriginFault::Failed(_)));
-        assert!(matches!(said(""), OriginFault::Failed(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
+        assert!(matches!(
+            fault("Neo.TransientError.Transaction.DeadlockDetected"),
+            OriginFault::Transient(_)
+        ));
+        assert!(matches!(fault("Neo.ClientError.Statement.SyntaxError"), OriginFault::Failed(_)));
+        assert!(matches!(fault(""), OriginFault::Failed(_)));
         let late = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
-        assert_eq!(said(late), OriginFault::TimedOut);
+        assert_eq!(fault(late), OriginFault::TimedOut);
     }
 }

@@ -74,7 +74,7 @@ impl Gate {
     }
 
     /// Leave to use the server, while it is not known to be away.
-    pub(super) fn admit(&self) -> Result<Ticket<'_>, OriginFault> {
+    pub(super) fn admit(&self) -> Result<CallPermit<'_>, OriginFault> {
         let mut breaker = self.breaker.lock();
         // Only a closed breaker is asked: an open one would take this call for its probe.
         let admission = match breaker.state() {
@@ -83,7 +83,7 @@ impl Gate {
         };
         let admission =
             admission.ok_or_else(|| OriginFault::Unreachable("its breaker is open".to_owned()))?;
-        Ok(Ticket { gate: self, admission, met_silence: AtomicBool::new(false) })
+        Ok(CallPermit { gate: self, admission, met_silence: AtomicBool::new(false) })
     }
 
     /// The call's end, with a doubt for each [`ORIGIN_DOUBT_MS`] that it goes on.
@@ -177,13 +177,13 @@ async fn pause() {
 }
 
 /// Leave to use the server. Given back without a word (its holder left) it says nothing.
-pub(super) struct Ticket<'gate> {
+pub(super) struct CallPermit<'gate> {
     gate: &'gate Gate,
     admission: Admission,
     met_silence: AtomicBool,
 }
 
-impl Ticket<'_> {
+impl CallPermit<'_> {
     /// Takes note that a connection was not opened in time: neither refused nor answered.
     pub(super) fn note_silence(&self) {
         self.met_silence.store(true, Ordering::Relaxed);

@@ -6,6 +6,6 @@ pub(crate) mod fault;
 mod gate;
 pub mod own_login;
 mod pools;
-mod room;
+mod result_budget;
+pub(crate) mod run_slots;
 mod settings;
-pub(crate) mod turns;

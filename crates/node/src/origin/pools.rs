@@ -131,12 +131,12 @@ impl Pools {
     }
 
     /// The same, of the connections that are logged on and idle: never with a LOGON.
-    pub(super) async fn lend_standing(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
+    pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
         let pool = self.known_pool(whose).ok_or(LendError::Full)?;
         MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
     }
 
-    /// Whether [`Pools::lend_standing`] would find one, as far as can be seen without touching any.
+    /// Whether [`Pools::lend_idle`] would find one, as far as can be seen without touching any.
     pub(super) fn has_standing(&self, whose: &Fingerprint) -> bool {
         self.by_principal.lock().get(whose).is_some_and(|held| held.pool.status().available > 0)
     }

@@ -116,14 +116,14 @@ impl Keyring {
     }
 
     /// The keys that are believed, by their places: 0, and during a rotation 1.
-    pub fn believed(&self) -> impl Iterator<Item = (u8, &Arc<ClusterKey>)> {
+    pub fn accepted(&self) -> impl Iterator<Item = (u8, &Arc<ClusterKey>)> {
         std::iter::once((0, &self.own)).chain(self.other.as_ref().map(|other| (1, other)))
     }
 
-    /// The key at a place of [`Keyring::believed`].
+    /// The key at a place of [`Keyring::accepted`].
     #[must_use]
     pub fn at(&self, place: u8) -> Option<&Arc<ClusterKey>> {
-        self.believed().find(|(at, _)| *at == place).map(|(_, key)| key)
+        self.accepted().find(|(at, _)| *at == place).map(|(_, key)| key)
     }
 }
 

@@ -7,7 +7,7 @@
 //! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
 //! reason. Believed senders get sealed answers, refusals included.
 //!
-//! A large body is read before anybody has proved anything, so it takes room first (`body_room`); where
+//! A large body is read before anybody has proved anything, so it takes room first (`body_budget`); where
 //! there is none the sender is told so unsealed, and asks the next node.
 
 use std::sync::Arc;
@@ -35,13 +35,13 @@ use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
-use crate::body_room::{BodyRoom, NoRoom};
-use crate::farewell::Unserved;
+use crate::body_budget::{BodyBudget, BudgetExhausted};
 use crate::listener::Answers;
+use crate::refusal_response::Unserved;
 
 /// What a node does for its peers. Every future may be dropped when the peer hangs up.
 #[async_trait]
-pub trait PeerService: Send + Sync + 'static {
+pub trait PeerHandler: Send + Sync + 'static {
     /// Answers here what another node asks, a purge of memory copies included; never forwards it.
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
     /// Who this node is now.
@@ -60,61 +60,61 @@ pub struct PeerRefusal {
 
 /// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
 ///
-/// Forwarded requests, which are nearly all, go straight to the desk; the rest through axum's router.
-pub fn service<S: PeerService>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
-    let bodies = BodyRoom::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
-    let desk = Arc::new(Desk { service, sessions: Sessions::new(keys), bodies });
+/// Forwarded requests, which are nearly all, go straight to the endpoint; the rest through axum's router.
+pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
+    let bodies = BodyBudget::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
+    let endpoint = Arc::new(PeerEndpoint { service, sessions: Sessions::new(keys), bodies });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
         .method_not_allowed_fallback(|| async { problem(StatusCode::FORBIDDEN) })
-        .with_state(Arc::clone(&desk));
-    let served = Arc::new((desk, routes));
+        .with_state(Arc::clone(&endpoint));
+    let served = Arc::new((endpoint, routes));
     service_fn(move |request: http::Request<Incoming>| {
         let served = Arc::clone(&served);
         async move {
-            let (desk, routes) = &*served;
+            let (endpoint, routes) = &*served;
             if request.method() == Method::POST && request.uri().path() == PeerPath::Ask.as_str() {
-                return Ok(ask(desk, request.into_body()).await);
+                return Ok(ask(endpoint, request.into_body()).await);
             }
             Box::pin(routes.clone().oneshot(request)).await
         }
     })
 }
 
-struct Desk<S> {
+struct PeerEndpoint<S> {
     service: Arc<S>,
     sessions: Sessions,
-    bodies: BodyRoom,
+    bodies: BodyBudget,
 }
 
 /// A message and what it is sealed with.
 const BODY_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
 
-async fn probe<S: PeerService>(State(desk): State<Arc<Desk<S>>>, headers: HeaderMap) -> Response {
+async fn probe<S: PeerHandler>(State(endpoint): State<Arc<PeerEndpoint<S>>>, headers: HeaderMap) -> Response {
     let proof = headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match desk.sessions.welcome(proof, &desk.service.identity()) {
+    match endpoint.sessions.welcome(proof, &endpoint.service.identity()) {
         Ok(welcome) => sealed(StatusCode::OK, welcome),
-        Err(error) => refused(&*desk.service, error),
+        Err(error) => refused(&*endpoint.service, error),
     }
 }
 
-async fn ask<S: PeerService>(desk: &Desk<S>, body: Incoming) -> Response {
-    let opened = match desk.open(PeerPath::Ask, body).await {
+async fn ask<S: PeerHandler>(endpoint: &PeerEndpoint<S>, body: Incoming) -> Response {
+    let opened = match endpoint.open(PeerPath::Ask, body).await {
         Ok(opened) => opened,
         Err(response) => return response,
     };
-    let answer = desk.service.ask(&opened.session.sender, opened.message.clone()).await;
+    let answer = endpoint.service.ask(&opened.session.sender, opened.message.clone()).await;
     seal(PeerPath::Ask, &opened, answer)
 }
 
-impl<S: PeerService> Desk<S> {
+impl<S: PeerHandler> PeerEndpoint<S> {
     async fn open<B>(&self, path: PeerPath, body: B) -> Result<Opened, Response>
     where
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
     {
         let room = self.bodies.for_body(&body).await;
-        let room = room.map_err(|NoRoom| problem(StatusCode::SERVICE_UNAVAILABLE))?;
+        let room = room.map_err(|BudgetExhausted| problem(StatusCode::SERVICE_UNAVAILABLE))?;
         let body = read_body(body).await?;
         let room = room.shrunk_to(body.len());
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
@@ -152,7 +152,7 @@ fn sealed(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-fn refused<S: PeerService>(service: &S, error: AuthError) -> Response {
+fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
     service.refused(error);
     tracing::debug!(reason = error.label(), "a message on the peer listener was not believed");
     problem(StatusCode::FORBIDDEN)

@@ -20,7 +20,7 @@ use super::auth::seal_welcome;
 use super::auth::{
     AuthError, ClusterKey, Hello, Keyring, PeerIdentity, SealedRequest, SessionId, SessionKeys,
 };
-use crate::window::Window;
+use crate::replay_window::ReplayWindow;
 
 /// The sessions a receiver has with its senders.
 pub struct Sessions {
@@ -42,7 +42,7 @@ pub struct Session {
     /// Who proved the cluster key as this node.
     pub sender: NodeName,
     keys: SessionKeys,
-    window: Mutex<Window>,
+    window: Mutex<ReplayWindow>,
 }
 
 /// A message that is believed, and what it takes to answer it.
@@ -90,7 +90,7 @@ impl Sessions {
     /// The greeting, and the key that it proves with its place on the ring.
     fn proven(&self, header: &str) -> Result<(u8, &ClusterKey, Hello), AuthError> {
         let mut why = AuthError::Forged;
-        for (place, key) in self.keys.believed() {
+        for (place, key) in self.keys.accepted() {
             match Hello::from_header(header, key) {
                 Ok(hello) => return Ok((place, key, hello)),
                 Err(error) => why = error,
@@ -147,7 +147,7 @@ impl Sessions {
         let key = self.keys.at(place).ok_or(AuthError::UnknownSession)?;
         let id = SessionId { nonce: sealed.nonce, boot: self.boot, serial: sealed.serial };
         let keys = SessionKeys::derive(key, &sealed.sender, &id);
-        let window = Mutex::new(Window::of(PEER_WINDOW_MESSAGES));
+        let window = Mutex::new(ReplayWindow::of(PEER_WINDOW_MESSAGES));
         Ok(Session { sender: sealed.sender.clone(), keys, window })
     }
 

@@ -67,25 +67,25 @@ mod tests {
 
     #[test]
     fn what_servers_say_is_told_apart() {
-        let said = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
+        let trouble = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
         assert_eq!(Trouble::of(&StoreError::TimedOut), Trouble::Absent);
         assert_eq!(Trouble::of(&StoreError::Unreachable("NOAUTH".to_owned())), Trouble::Absent);
         assert_eq!(
-            said("\"WRONGPASS\": invalid username-password pair or user is disabled."),
+            trouble("\"WRONGPASS\": invalid username-password pair or user is disabled."),
             Trouble::LogOn
         );
-        assert_eq!(said("\"NOAUTH\": Authentication required."), Trouble::LogOn);
+        assert_eq!(trouble("\"NOAUTH\": Authentication required."), Trouble::LogOn);
         assert_eq!(
-            said("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
+            trouble("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
             Trouble::Rights
         );
-        assert_eq!(said("ACL failure in script: User weak has no permissions"), Trouble::Rights);
+        assert_eq!(trouble("ACL failure in script: User weak has no permissions"), Trouble::Rights);
         assert_eq!(
-            said("The user executing the script can't run this command or subcommand"),
+            trouble("The user executing the script can't run this command or subcommand"),
             Trouble::Rights
         );
-        assert_eq!(said("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
-        assert_eq!(said("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
-        assert_eq!(said("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
+        assert_eq!(trouble("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
+        assert_eq!(trouble("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
+        assert_eq!(trouble("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
     }
 }

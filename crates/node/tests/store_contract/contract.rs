@@ -11,7 +11,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
 use super::server::RedisServer;
-use super::words::{
+use super::fixtures::{
     MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
 };
 

@@ -16,7 +16,7 @@ use hopcache_engine::ports::{Scope, Store};
 use proptest::prelude::*;
 
 use super::server::RedisServer;
-use super::words::{MOVIES, PEOPLE, ask, entry_of, still_clock};
+use super::fixtures::{MOVIES, PEOPLE, ask, entry_of, still_clock};
 
 const LONG: u64 = 1_000_000;
 
@@ -80,7 +80,7 @@ struct Run {
 
 impl Run {
     fn key(&self, slot: u64) -> QueryKey {
-        super::words::key(self.case * 10 + slot)
+        super::fixtures::key(self.case * 10 + slot)
     }
 
     fn token(&self, named: Named) -> Token {

@@ -2,7 +2,7 @@
 //! way; whatever was tried again in between.
 
 use super::{Check, Seen};
-use crate::switch::Power;
+use crate::process::Power;
 
 pub(super) struct Identities;
 

@@ -49,7 +49,7 @@ struct Running {
 const ROUNDING_MS: u64 = 3;
 
 /// The shortest that a waiter is patient beside a spare.
-const PATIENCE: Millis = Millis(LEASE_MS_MIN);
+const WAIT_MIN: Millis = Millis(LEASE_MS_MIN);
 
 impl Check for Ages {
     fn name(&self) -> &'static str {
@@ -61,7 +61,7 @@ impl Check for Ages {
             self.learn(fact, seen.ground);
             let What::Answered { ask: number, served } = &fact.what else { continue };
             let Some(ask) = seen.ground.asks.get(number) else { continue };
-            let run = served.told.and_then(|told| seen.ground.runs.get(&told.run));
+            let run = served.report.and_then(|report| seen.ground.runs.get(&report.run));
             if let Some(run) = run {
                 judge(fact, seen.ground, ask, run, served)?;
                 self.is_outage((fact, seen.ground), ask, run, served)?;
@@ -74,11 +74,11 @@ impl Check for Ages {
 
 impl Ages {
     fn learn(&mut self, fact: &Fact, ground: &Ground) {
-        for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= PATIENCE) {
+        for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= WAIT_MIN) {
             self.slow.insert(ask.subject, fact.at);
         }
         for run in self.running.values() {
-            if fact.at.since(run.since) >= PATIENCE {
+            if fact.at.since(run.since) >= WAIT_MIN {
                 self.slow.insert(run.subject, fact.at);
             }
         }
@@ -138,7 +138,7 @@ impl Ages {
             || since(&self.failed)
             || self.wordless.get(&text_of(ask.subject)).is_some_and(|at| *at >= began)
             || since(&self.slow)
-            || waited >= PATIENCE
+            || waited >= WAIT_MIN
             || waited >= ask.patience;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
     }

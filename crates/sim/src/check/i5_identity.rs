@@ -25,8 +25,8 @@ impl Check for Identities {
             }
             let What::Answered { ask, served } = &fact.what else { continue };
             let Some(ask) = seen.ground.asks.get(ask) else { continue };
-            if let Some(told) = served.told
-                && told.subject != ask.subject
+            if let Some(report) = served.report
+                && report.subject != ask.subject
             {
                 return Err(format!("asked {} and got another's: {fact}", ask.subject));
             }

@@ -13,8 +13,8 @@ use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, STORE_COMMAND_MS_DEFAULT};
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
+use crate::process::Power;
 use crate::record::{Covers, KeyId, Life, What};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Hops {

@@ -10,8 +10,8 @@ use hopcache_core::limits::{
 use hopcache_learning::Bounds;
 
 use super::{Check, NodeSeen, Seen};
+use crate::process::Power;
 use crate::subject::{DATABASES, STATEMENTS};
-use crate::switch::Power;
 
 pub(super) struct SizesHold;
 

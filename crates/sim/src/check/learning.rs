@@ -13,8 +13,8 @@ use hopcache_core::limits::LIVES_PER_ORIGIN_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, NodeSeen, Seen};
+use crate::process::Power;
 use crate::record::{Life, What};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Convergence {

@@ -29,10 +29,10 @@ use hopcache_engine::Policy;
 use hopcache_engine::sizes::Sizes;
 use hopcache_learning::Sum;
 
+use crate::event_log::Noted;
+use crate::process::Power;
 use crate::record::{Fact, KeyId, Life, Want, What};
 use crate::subject::Subject;
-use crate::switch::Power;
-use crate::world::Noted;
 
 /// A promise that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub struct AskSeen {
     /// How fresh.
     pub want: Want,
     /// For how long its client waits.
-    pub patience: Millis,
+    pub wait_max: Millis,
 }
 
 /// A run.
@@ -140,13 +140,13 @@ impl Ground {
     pub fn learn(&mut self, facts: &[Fact]) {
         for fact in facts {
             match &fact.what {
-                What::Asked { ask, node, subject, key, want, patience } => {
+                What::Asked { ask, node, subject, key, want, wait_max } => {
                     let seen = AskSeen {
                         at: fact.at,
                         node: *node,
                         subject: *subject,
                         want: *want,
-                        patience: *patience,
+                        wait_max: *wait_max,
                     };
                     self.asks.insert(*ask, seen);
                     self.subjects.entry(*key).or_insert(*subject);
@@ -162,7 +162,7 @@ impl Ground {
                     }
                 }
                 What::Committed { entry, .. } => {
-                    if let Some(seen) = entry.told.and_then(|told| self.runs.get_mut(&told.run)) {
+                    if let Some(seen) = entry.report.and_then(|report| self.runs.get_mut(&report.run)) {
                         seen.lives = Some((entry.soft, entry.physical, entry.total));
                         seen.late = seen.late.max(fact.at.since(entry.offered));
                     }

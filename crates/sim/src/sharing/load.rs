@@ -18,7 +18,7 @@ use hopcache_learning::templates::{QuerySeen, templates_of};
 use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId, Successors};
 use hopcache_packstream::{Value, encode_canonical};
 
-use super::Setting;
+use super::setting::Setting;
 use crate::dice::SimDice;
 
 /// Clicks of a session.

@@ -16,9 +16,9 @@ use hopcache_core::time::MonoTime;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
+use crate::clock::sim_now;
 use crate::dice::SimDice;
 use crate::record::{Record, What};
-use crate::world::sim_now;
 
 pub use port::StorePort;
 

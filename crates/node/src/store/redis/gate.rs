@@ -74,7 +74,7 @@ impl Gate {
         let (admission, changed) = self.breaker.lock().admit(self.now());
         self.moved(changed);
         let Some(admission) = admission else { return Err(self.turned_away()) };
-        let mut ticket = Ticket { gate: self, admission, report: CallReport::Abandoned };
+        let mut ticket = StoreCallPermit { gate: self, admission, report: CallReport::Abandoned };
         match call.await {
             Ok(answer) => {
                 ticket.report = CallReport::Answered;
@@ -154,13 +154,13 @@ impl Gate {
 }
 
 /// Reports when it goes, however it goes.
-struct Ticket<'gate> {
+struct StoreCallPermit<'gate> {
     gate: &'gate Gate,
     admission: Admission,
     report: CallReport,
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for StoreCallPermit<'_> {
     fn drop(&mut self) {
         let changed = self.gate.breaker.lock().report(self.gate.now(), self.admission, self.report);
         self.gate.moved(changed);

@@ -1,0 +1,146 @@
+//! Room for large bodies of requests: how many bytes of them a listener reads and answers at a time
+//! (promise I9). Reads nothing itself, and says nothing to those for whom there is no room.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hopcache_core::limits::{BODY_BYTES_UNRESERVED, BODY_ROOM_WAIT_MS};
+use hyper::body::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::body::tied;
+
+/// A listener's room.
+pub(crate) struct BodyBudget {
+    bytes: Arc<Semaphore>,
+    body_bytes_max: usize,
+}
+
+/// What one body takes of it; nothing if the body is small.
+#[derive(Default)]
+pub(crate) struct Reserved(Option<OwnedSemaphorePermit>);
+
+/// None came free in a moment.
+#[derive(Debug)]
+pub(crate) struct BudgetExhausted;
+
+impl BodyBudget {
+    /// Room for `bytes` of bodies, each of `body_bytes_max` at the most.
+    pub(crate) fn new(bytes: usize, body_bytes_max: usize) -> Self {
+        Self { bytes: Arc::new(Semaphore::new(bytes)), body_bytes_max }
+    }
+
+    /// Room for a body of the length that its head claims, or of the largest where it claims none. Small ones
+    /// need none.
+    ///
+    /// # Errors
+    /// [`BudgetExhausted`] after a bounded wait.
+    pub(crate) async fn for_body<B: Body>(&self, body: &B) -> Result<Reserved, BudgetExhausted> {
+        let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = claimed.unwrap_or(self.body_bytes_max).min(self.body_bytes_max);
+        if bytes <= BODY_BYTES_UNRESERVED {
+            return Ok(Reserved(None));
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let wait = Duration::from_millis(BODY_ROOM_WAIT_MS);
+        let asked = Arc::clone(&self.bytes).acquire_many_owned(bytes);
+        match tokio::time::timeout(wait, asked).await {
+            Ok(Ok(permit)) => Ok(Reserved(Some(permit))),
+            _ => Err(BudgetExhausted),
+        }
+    }
+
+    /// How much of it is free.
+    #[cfg(test)]
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.bytes.available_permits()
+    }
+}
+
+impl Reserved {
+    /// What a body needs that is here and has `len` bytes, whatever was claimed.
+    #[must_use]
+    pub(crate) fn shrunk_to(self, len: usize) -> Self {
+        if len <= BODY_BYTES_UNRESERVED {
+            return Self(None);
+        }
+        Self(
+            self.0
+                .and_then(|mut whole| if len < whole.num_permits() { whole.split(len) } else { Some(whole) }),
+        )
+    }
+
+    /// The bytes, which hold the room until nobody has them any more: a run outlives the request for which it
+    /// was begun, and what is asked is as large as the body.
+    #[must_use]
+    pub(crate) fn kept_by(self, bytes: Bytes) -> Bytes {
+        match self.0 {
+            None => bytes,
+            Some(room) => tied(bytes, room),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+    use hopcache_core::limits::{BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX};
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame;
+
+    use super::*;
+
+    fn body(len: usize) -> Full<Bytes> {
+        Full::from(vec![0; len])
+    }
+
+    fn room() -> BodyBudget {
+        BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)
+    }
+
+    /// I9: a thousand senders of 4 MiB hold 64 MiB, and those of small bodies are not in their way.
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_share_the_room_and_small_ones_need_none() {
+        let room = room();
+        let mut held = Vec::new();
+        while let Ok(Reserved(Some(permit))) = room.for_body(&body(REQUEST_BODY_BYTES_MAX)).await {
+            held.push(permit);
+        }
+        assert_eq!(held.len(), BODY_ROOM_BYTES / REQUEST_BODY_BYTES_MAX);
+        assert!(matches!(room.for_body(&body(BODY_BYTES_UNRESERVED)).await, Ok(Reserved(None))));
+        held.pop();
+        assert!(matches!(room.for_body(&body(REQUEST_BODY_BYTES_MAX)).await, Ok(Reserved(Some(_)))));
+    }
+
+    /// I9: who claims no length takes room for the largest until the body is here, and then for what it is.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_here_holds_room_for_what_it_is() {
+        let room = room();
+        let chunked = StreamBody::new(stream::empty::<Result<Frame<Bytes>, Infallible>>());
+        let mut held = Vec::new();
+        for len in [0, BODY_BYTES_UNRESERVED, BODY_BYTES_UNRESERVED + 1, REQUEST_BODY_BYTES_MAX] {
+            let before = room.free_bytes();
+            let reserved = room.for_body(&chunked).await.unwrap();
+            assert_eq!(before - room.free_bytes(), REQUEST_BODY_BYTES_MAX);
+            held.push(reserved.shrunk_to(len));
+            let kept = if len <= BODY_BYTES_UNRESERVED { 0 } else { len };
+            assert_eq!(before - room.free_bytes(), kept, "a body of {len} bytes");
+        }
+    }
+
+    /// I9: room is held by whoever still has the bytes, or a part of them.
+    #[tokio::test(start_paused = true)]
+    async fn room_is_held_for_as_long_as_the_bytes_are() {
+        let room = room();
+        let reserved = room.for_body(&body(REQUEST_BODY_BYTES_MAX)).await.unwrap();
+        let bytes = reserved.kept_by(Bytes::from_static(b"parameters"));
+        let part = bytes.slice(1..3);
+        drop(bytes);
+        assert_eq!(BODY_ROOM_BYTES - room.free_bytes(), REQUEST_BODY_BYTES_MAX);
+        drop(part);
+        assert_eq!(room.free_bytes(), BODY_ROOM_BYTES);
+    }
+}

@@ -1,0 +1,138 @@
+//! Room for answers on their way out: how many bytes of large bodies are being written to clients at a time
+//! (promise I9). Writes nothing itself, and never waits: who waited would hold the body meanwhile.
+//!
+//! Memory counts a copy until it is evicted, and the origin's room a result until it is rendered; from then on
+//! only its readers hold a body. So each body is counted here from the answer to the last byte that the kernel
+//! took, once however many read it. Its address tells which it is: nothing else can be there while it is counted.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::limits::{ANSWER_BYTES_UNRESERVED, ANSWER_ROOM_BYTES};
+use hopcache_engine::outcome::Answer;
+use parking_lot::Mutex;
+
+/// The room.
+#[derive(Default)]
+pub(super) struct AnswerBudget {
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    bytes: usize,
+    readers: HashMap<BodyId, usize>,
+}
+
+/// Where a body is in memory, and how long it is.
+type BodyId = (usize, usize);
+
+impl AnswerBudget {
+    /// Whether there is room for this answer, which takes it until its last byte is written. One that somebody
+    /// else reads already takes none.
+    pub(super) fn admit(&self, answer: &mut Answer) -> bool {
+        let Answer::Body(body) = answer else { return true };
+        if body.len() <= ANSWER_BYTES_UNRESERVED {
+            return true;
+        }
+        if !self.ledger.lock().enter(id_of(body)) {
+            return false;
+        }
+        let ledger = Arc::clone(&self.ledger);
+        *body = Bytes::from_owner(Counted { body: std::mem::take(body), ledger });
+        true
+    }
+}
+
+impl Ledger {
+    fn enter(&mut self, id: BodyId) -> bool {
+        match self.readers.entry(id) {
+            Entry::Occupied(mut readers) => *readers.get_mut() += 1,
+            Entry::Vacant(_) if self.bytes + id.1 > ANSWER_ROOM_BYTES => return false,
+            Entry::Vacant(new) => {
+                new.insert(1);
+                self.bytes += id.1;
+            }
+        }
+        true
+    }
+
+    fn leave(&mut self, id: BodyId) {
+        let Entry::Occupied(mut readers) = self.readers.entry(id) else { return };
+        *readers.get_mut() -= 1;
+        if *readers.get() == 0 {
+            readers.remove();
+            self.bytes -= id.1;
+        }
+    }
+}
+
+fn id_of(body: &Bytes) -> BodyId {
+    (body.as_ptr().addr(), body.len())
+}
+
+/// A body that is counted for as long as somebody has it.
+struct Counted {
+    body: Bytes,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Drop for Counted {
+    /// Before the body itself goes, so that its id cannot be another's yet.
+    fn drop(&mut self) {
+        self.ledger.lock().leave(id_of(&self.body));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = 16 << 20;
+
+    fn admitted(room: &AnswerBudget, body: &Bytes) -> Option<Bytes> {
+        let mut answer = Answer::Body(body.clone());
+        match (room.admit(&mut answer), answer) {
+            (true, Answer::Body(counted)) => Some(counted),
+            _ => None,
+        }
+    }
+
+    fn held(room: &AnswerBudget) -> (usize, usize) {
+        let ledger = room.ledger.lock();
+        (ledger.bytes, ledger.readers.len())
+    }
+
+    /// I9: bodies that only slow readers hold are bounded; small ones and those that are read already pass.
+    #[test]
+    fn large_answers_share_the_room_each_counted_once() {
+        let room = AnswerBudget::default();
+        let bodies: Vec<Bytes> = (0..=ANSWER_ROOM_BYTES / LARGE).map(|_| vec![7; LARGE].into()).collect();
+        let mut reading: Vec<Bytes> = bodies.iter().map_while(|body| admitted(&room, body)).collect();
+        assert_eq!(reading.len(), ANSWER_ROOM_BYTES / LARGE);
+        assert_eq!(held(&room), (ANSWER_ROOM_BYTES, reading.len()));
+        assert!(admitted(&room, &bodies[reading.len()]).is_none(), "no room for another");
+        let small = Bytes::from(vec![7; ANSWER_BYTES_UNRESERVED]);
+        assert_eq!(admitted(&room, &small).unwrap().as_ptr(), small.as_ptr(), "a small one is left alone");
+        let joined = admitted(&room, &bodies[0]).unwrap();
+        assert_eq!((joined.as_ptr(), joined.len()), (bodies[0].as_ptr(), LARGE), "shared, not copied");
+        drop(reading.remove(0));
+        assert_eq!(held(&room).0, ANSWER_ROOM_BYTES, "somebody still reads it");
+        let part = joined.slice(LARGE - 1..);
+        drop(joined);
+        assert_eq!(held(&room).0, ANSWER_ROOM_BYTES, "and its last byte");
+        drop(part);
+        assert_eq!(held(&room).0, ANSWER_ROOM_BYTES - LARGE);
+        assert!(admitted(&room, &bodies[bodies.len() - 1]).is_some(), "there is room again");
+        reading.clear();
+        assert_eq!(held(&room), (0, 0));
+    }
+}

@@ -1,0 +1,68 @@
+//! What a client is told whose credentials were refused, or could not be checked. Decides nothing but status
+//! and words; no statement was looked at by then, so none is spoken of.
+
+use hopcache_engine::identity::Credentials;
+use hopcache_engine::outcome::{Failure, FailureKind};
+use hopcache_engine::ports::OriginFault;
+use hopcache_queryapi::failure;
+use hopcache_queryapi::render::Encoding;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
+
+use super::answer::{JSON, JSON_UTF8, RETRY_AFTER_S, Reply, error, of_neo4j, plain};
+
+/// The response to who presented these credentials.
+pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
+    match (fault, presented) {
+        // Over HTTP the server says other words than over Bolt.
+        (OriginFault::Unauthorized(neo4j), _) if neo4j.code == "Neo.ClientError.Security.Unauthorized" => {
+            error(StatusCode::UNAUTHORIZED, &neo4j.code, "Invalid credential.", JSON_UTF8)
+        }
+        (OriginFault::Unauthorized(neo4j), _) if neo4j.code.ends_with(".AuthenticationRateLimit") => {
+            let message = "Too many failed authentication requests. Please wait 5 seconds and try again.";
+            error(StatusCode::TOO_MANY_REQUESTS, &neo4j.code, message, JSON_UTF8)
+        }
+        (fault, _) => of_unchecked(fault),
+    }
+}
+
+/// Nobody knows whether to believe the sender.
+fn of_unchecked(fault: &OriginFault) -> Reply {
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    let (status, code, message) = match fault {
+        OriginFault::Failed(neo4j) | OriginFault::Unauthorized(neo4j) | OriginFault::Transient(neo4j) => {
+            let failure = Failure::from(FailureKind::Neo4j(neo4j.clone()));
+            let (status, content_type, body, _) =
+                of_neo4j(&failure, &neo4j.code, &neo4j.message, Encoding::Plain);
+            return plain(status, content_type, body);
+        }
+        OriginFault::Unreachable(_) => (
+            unavailable,
+            "Hopcache.TransientError.OriginUnreachable",
+            "Neo4j cannot be reached, and these credentials have to be checked there. Try again shortly.",
+        ),
+        OriginFault::Cut(_) => (
+            unavailable,
+            "Hopcache.TransientError.OriginConnectionLost",
+            "The connection to Neo4j broke before it had checked these credentials. Try again shortly.",
+        ),
+        OriginFault::TimedOut => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "Hopcache.TransientError.OriginTimedOut",
+            "Neo4j did not check these credentials in time. Try again shortly.",
+        ),
+        OriginFault::TooManyRuns => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "Hopcache.ClientError.TooManyRequests",
+            "Too many credentials of this user wait to be checked. Try again shortly.",
+        ),
+        OriginFault::Overloaded | OriginFault::TooLarge { .. } => (
+            unavailable,
+            "Hopcache.TransientError.Overloaded",
+            "Too many credentials wait to be checked. Try again shortly.",
+        ),
+    };
+    let mut response = plain(status, JSON, failure::body(code, message).into());
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    response
+}

@@ -1,0 +1,133 @@
+//! Requests seen before: the shortest way from raw bytes to a query key.
+//!
+//! A client sends the same bytes again and again. A request whose target, credentials, relevant headers
+//! and body are byte for byte those of one that was read before is that request, so its parsing,
+//! normal form and key need not be computed again. The bytes themselves are compared, so a hash
+//! collision can cost time and never an answer (promise I5).
+//!
+//! Those bytes hold credentials, so a request is forgotten soon after its sender is not believed any more.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use hopcache_core::limits::{CREDENTIALS_SWEEP_MS, PARSED_REQUEST_BYTES_MAX, PARSED_REQUESTS_MAX};
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_engine::ask::Ask;
+use hopcache_engine::ports::Clock;
+
+use crate::front::credential_cache::Acceptance;
+
+/// A request as it was read.
+pub struct CachedRequest {
+    raw: Box<[u8]>,
+    /// What it asks; its deadline is the old one's.
+    pub ask: Ask,
+    /// Whether its sender is still believed.
+    pub acceptance: Arc<Acceptance>,
+}
+
+/// A bounded, direct-mapped memory of requests: each has one place by its hash, and takes it.
+pub struct RequestCache {
+    places: Box<[ArcSwapOption<CachedRequest>]>,
+    seed: u64,
+}
+
+impl RequestCache {
+    /// Nothing remembered. `seed` is random, so that nobody outside can aim requests at one place.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let places = PARSED_REQUESTS_MAX.next_power_of_two();
+        Self { places: (0..places).map(|_| ArcSwapOption::empty()).collect(), seed }
+    }
+
+    /// The request with these very bytes, if it is remembered.
+    #[must_use]
+    pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest>> {
+        let found = self.place(raw).load();
+        let remembered = found.as_ref()?;
+        (*remembered.raw == *raw).then(|| Arc::clone(remembered))
+    }
+
+    /// Remembers a request, unless it is too long to be worth it.
+    pub fn remember(&self, raw: &[u8], ask: Ask, acceptance: Arc<Acceptance>) {
+        if raw.len() <= PARSED_REQUEST_BYTES_MAX {
+            self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), ask, acceptance })));
+        }
+    }
+
+    /// Forgets requests of senders who are not believed now; how many.
+    pub fn sweep(&self, now: MonoTime) -> usize {
+        let is_over = |place: &&ArcSwapOption<CachedRequest>| {
+            place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
+        };
+        // One that was remembered between look and removal is read again by its next request.
+        self.places.iter().filter(is_over).map(|place| place.store(None)).count()
+    }
+
+    fn place(&self, raw: &[u8]) -> &ArcSwapOption<CachedRequest> {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
+        let mask = self.places.len() - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
+        let place = hash as usize & mask;
+        &self.places[place]
+    }
+}
+
+/// Sweeps until it is dropped.
+pub(super) async fn sweep_for_ever(requests: Arc<RequestCache>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.sleep(Millis(CREDENTIALS_SWEEP_MS)).await;
+        requests.sweep(clock.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hopcache_core::key::{KeyHasher, PrincipalScope};
+    use hopcache_core::limits::CREDENTIALS_TTL_MS;
+    use hopcache_engine::ask::{Freshness, Hints, Query, QueryParts};
+    use hopcache_engine::identity::{Credentials, Identity};
+    use hopcache_engine::ports::AccessMode;
+    use hopcache_queryapi::render::{Counters, Encoding, Form};
+
+    use super::*;
+    use crate::front::credential_cache::CredentialCache;
+
+    fn ask(identity: Arc<Identity>) -> Ask {
+        let parts = QueryParts {
+            database: "neo4j".into(),
+            statement: "RETURN 1".into(),
+            params: Bytes::from_static(&[0xA0]),
+            impersonated: None,
+            identity,
+        };
+        Ask {
+            query: Arc::new(Query::read(parts, &KeyHasher::new(b""), &[])),
+            form: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+            freshness: Freshness::default(),
+            hints: Hints::default(),
+            mode: AccessMode::Write,
+            bypass: None,
+            deadline: MonoTime(0),
+            traceparent: None,
+            session: None,
+        }
+    }
+
+    /// Credentials in the clear live as long as the acceptance in them, and no longer.
+    #[test]
+    fn requests_of_those_who_are_not_believed_any_more_are_forgotten() {
+        let (start, requests) = (MonoTime(3_600_000_000), RequestCache::new(7));
+        let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
+        let identity = Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None });
+        let acceptance = CredentialCache::new(Millis::ZERO).accept(&identity.fingerprint, start);
+        requests.remember(b"the bytes", ask(Arc::clone(&identity)), acceptance);
+        let end = start + Millis(CREDENTIALS_TTL_MS);
+        assert_eq!(requests.sweep(MonoTime(end.0 - 1)), 0);
+        assert!(requests.find(b"the bytes").is_some());
+        assert_eq!(requests.sweep(end), 1);
+        assert!(requests.find(b"the bytes").is_none());
+        assert_eq!(Arc::strong_count(&identity), 1, "nothing holds the credentials");
+    }
+}

@@ -1,0 +1,219 @@
+//! The closed lists of words that operators see: metric labels and `Cache-Status` details, each in
+//! one place, each reached from the engine's enums by an exhaustive match.
+
+use hopcache_core::cypher::verdict::BypassReason;
+use hopcache_core::refresh::{self, Mode};
+use hopcache_engine::degree::DegreeSource;
+use hopcache_engine::outcome::{Detail, Reason};
+use hopcache_engine::outlook::Timing;
+use hopcache_engine::prefetch::Skip;
+use hopcache_queryapi::headers::cache_status;
+
+use crate::refusal_response::Unserved;
+
+/// Classes of requests, by [`hopcache_engine::outcome::Class`].
+pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
+/// Labels of `hopcache_origin_runs_total`.
+pub const CAUSES: [&str; 5] = ["miss", "refresh", "write", "bypass", "prefetch"];
+/// Labels of `hopcache_origin_errors_total`.
+pub const FAULTS: [&str; 9] = [
+    "failed",
+    "unauthorized",
+    "transient",
+    "unreachable",
+    "cut",
+    "timed_out",
+    "overloaded",
+    "too_large",
+    "too_many_runs",
+];
+/// Labels of `hopcache_forwards_total`.
+pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
+/// Labels of `hopcache_shed_total`, in the order in which they are shed least.
+pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
+/// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
+pub const PARTS: [&str; 6] = ["store", "origin", "members", "peer", "load", "retries"];
+/// Labels of `hopcache_handover_total`.
+pub const HANDOVERS: [&str; 7] =
+    ["fetched", "absent", "unreached", "given", "plans_told", "plans_learned", "handed_on"];
+/// Labels of `hopcache_commits_total`.
+pub const KEPT: [&str; 3] = ["stored", "fenced", "skipped"];
+/// Labels of `hopcache_lease_grants_total`.
+pub const GRANTS: [&str; 3] = ["free", "expired", "stolen"];
+/// Labels of `hopcache_degree_queries_total`.
+pub const DEGREES: [&str; 2] = ["known", "unknown"];
+/// Labels of `hopcache_prefetch_kinds_total`: the launch, and how it ended.
+pub const PREFETCH_ENDS: [&str; 4] = ["launched", "used", "late", "wasted"];
+/// Labels of `prefetch_skipped_total`, in the order of [`Skip::ALL`].
+pub const SKIPS: [&str; Skip::ALL.len()] = {
+    let mut words = [""; Skip::ALL.len()];
+    let mut place = 0;
+    while place < words.len() {
+        words[place] = Skip::ALL[place].as_str();
+        place += 1;
+    }
+    words
+};
+/// Labels of `hopcache_peer_unauthenticated_total`.
+pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
+/// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].
+pub const GOSSIP_REFUSALS: [&str; 11] = [
+    "oversized",
+    "truncated",
+    "version",
+    "cluster",
+    "forged",
+    "replayed",
+    "unreadable",
+    "own",
+    "unreachable",
+    "full",
+    "left",
+];
+/// Labels of `hopcache_gossip_bytes_total`.
+pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
+/// Labels `listener` of `hopcache_connections_refused_total`.
+pub const LISTENERS: [&str; 3] = ["client", "peer", "admin"];
+/// Labels `reason` of `hopcache_connections_refused_total`.
+pub const UNSERVED: [&str; 6] =
+    ["crowded", "head_too_slow", "head_too_large", "head_unreadable", "silent", "reader_too_slow"];
+/// Labels `to` of `hopcache_breaker_transitions_total`.
+pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
+/// Statuses that are counted apart; others count as 500.
+pub const STATUSES: [&str; 15] =
+    ["202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
+
+/// Place of a status in [`STATUSES`].
+#[must_use]
+pub fn status_place(status: u16) -> usize {
+    const PLACES: [u16; 15] = [202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
+    PLACES.iter().position(|each| *each == status).unwrap_or(11)
+}
+
+/// Place of a refusal in [`UNSERVED`].
+#[must_use]
+pub const fn unserved_place(why: Unserved) -> usize {
+    match why {
+        Unserved::Crowded => 0,
+        Unserved::HeadTooSlow => 1,
+        Unserved::HeadTooLarge => 2,
+        Unserved::HeadUnreadable => 3,
+        Unserved::Silent => 4,
+        Unserved::ReaderTooSlow => 5,
+    }
+}
+
+/// Labels of `cache_bypass_total`.
+pub const REASONS: [&str; 21] = [
+    "write",
+    "unknown",
+    "no-store",
+    "bookmarks",
+    "too-large",
+    "rejected",
+    "schema",
+    "administration",
+    "plan",
+    "prefix",
+    "use",
+    "load-csv",
+    "in-transactions",
+    "volatile-function",
+    "unknown-function",
+    "procedure",
+    "unterminated",
+    "unicode-escape",
+    "unreadable",
+    "many-statements",
+    "unknown-start",
+];
+
+/// Place of a reason in [`REASONS`].
+#[must_use]
+pub fn reason_place(reason: Reason) -> usize {
+    let word = reason_label(reason);
+    REASONS.iter().position(|each| *each == word).unwrap_or(1)
+}
+
+/// A reason as operators read it.
+#[must_use]
+pub fn reason_label(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Write => "write",
+        Reason::Unknown => "unknown",
+        Reason::NoStore => "no-store",
+        Reason::Bookmarks => "bookmarks",
+        Reason::TooLarge => "too-large",
+        Reason::Rejected => "rejected",
+        Reason::Text(reason) => reason.as_str(),
+    }
+}
+
+/// A bypass as clients read it in `Cache-Status`: fewer words than the metrics have.
+#[must_use]
+pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
+    match reason {
+        Reason::Write | Reason::Unknown => cache_status::Detail::Write,
+        Reason::NoStore => cache_status::Detail::NoStore,
+        Reason::Bookmarks => cache_status::Detail::Bookmark,
+        Reason::TooLarge => cache_status::Detail::TooLarge,
+        Reason::Text(BypassReason::VolatileFunction | BypassReason::UnknownFunction) => {
+            cache_status::Detail::Volatile
+        }
+        Reason::Text(_) | Reason::Rejected => cache_status::Detail::Uncacheable,
+    }
+}
+
+/// An answer's detail as clients read it.
+#[must_use]
+pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
+    match detail {
+        Detail::Stale => Some(cache_status::Detail::Stale),
+        Detail::StaleIfError => Some(cache_status::Detail::StaleIfError),
+        Detail::Degraded => Some(cache_status::Detail::Degraded),
+        Detail::TooLarge => Some(cache_status::Detail::TooLarge),
+        Detail::Fenced => Some(cache_status::Detail::Fenced),
+        Detail::Updates => Some(cache_status::Detail::Updates),
+        Detail::Off => Some(cache_status::Detail::Disabled),
+        Detail::NotCached => Some(cache_status::Detail::NotCached),
+        Detail::Failed => None,
+    }
+}
+
+/// How β is chosen, as in `refresh.mode`.
+#[must_use]
+pub const fn refresh_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Plain => "plain",
+        Mode::TopologySensitive => "topology_sensitive",
+        Mode::Adaptive => "adaptive",
+    }
+}
+
+/// How the next refresh of a key comes about.
+#[must_use]
+pub const fn refresh_timing(timing: Timing) -> &'static str {
+    match timing {
+        Timing::Off => "off",
+        Timing::BelowMinTtl => "off: the TTL is below refresh.min_ttl",
+        Timing::NotStored => "off: the store has never taken this copy",
+        Timing::NoCopy => "no copy at the owner",
+        Timing::Planned(refresh::Timing::Formula) => "by chance, by the mode's formula",
+        Timing::Planned(refresh::Timing::Prior) => "by chance, by degree: no history yet",
+        Timing::Planned(refresh::Timing::Fitted) => "by chance, fitted to rate and cost",
+        Timing::Planned(refresh::Timing::RefreshAhead) => "ahead of the end, on the first hit in the window",
+        Timing::Planned(refresh::Timing::LateAccepted) => {
+            "by chance, often late: asked too rarely, or too costly for its TTL"
+        }
+    }
+}
+
+/// Who said a degree.
+#[must_use]
+pub const fn degree_source(source: DegreeSource) -> &'static str {
+    match source {
+        DegreeSource::Hint => "hint",
+        DegreeSource::Learned => "learned",
+        DegreeSource::Unknown => "unknown",
+    }
+}

@@ -1,0 +1,242 @@
+//! Counters and histograms for what happens on every request.
+//!
+//! Two workers that add to one cache line wait for each other longer than the addition takes, and a
+//! hit adds to five of them. So each of these is kept in stripes, one for each of a few threads, and
+//! summed when somebody asks. Histograms count into fixed buckets at once: the exporter's own keep every
+//! sample until they are folded.
+//!
+//! Never here: names and labels of metrics.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use metrics::Counter;
+
+/// Threads that add without meeting; more threads share. A power of two.
+const STRIPES: usize = 8;
+
+/// Two lines: processors fetch them in pairs.
+#[repr(align(128))]
+struct Stripe<T>(T);
+
+/// The stripe of this thread.
+fn stripe() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    MINE.with(|mine| {
+        mine.get().unwrap_or_else(|| {
+            let next = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES;
+            mine.set(Some(next));
+            next
+        })
+    })
+}
+
+/// A counter that the exporter shows, and that is added to elsewhere.
+pub(super) struct BusyCounter {
+    stripes: [Stripe<AtomicU64>; STRIPES],
+    shown: Counter,
+}
+
+impl BusyCounter {
+    /// Counts for `shown`, which nobody else adds to.
+    pub(super) fn new(shown: Counter) -> Self {
+        Self { stripes: std::array::from_fn(|_| Stripe(AtomicU64::new(0))), shown }
+    }
+
+    /// One more.
+    pub(super) fn add(&self) {
+        if let Some(stripe) = self.stripes.get(stripe()) {
+            stripe.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the exporter see the sum.
+    pub(super) fn show(&self) {
+        self.shown.absolute(self.stripes.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum());
+    }
+}
+
+/// Buckets of a histogram, and in what it adds up.
+#[derive(Debug)]
+pub(super) struct Scale {
+    /// Upper bounds in its own unit.
+    bounds: [u64; BUCKETS],
+    /// The same in seconds, as the exposition format writes them.
+    text: [&'static str; BUCKETS],
+    /// Units in a second.
+    per_second: u64,
+}
+
+const BUCKETS: usize = 18;
+
+/// How long something took, in µs: from a memory hit (10 µs) to the longest wait (a minute), about ×2.5 a step. The last two
+/// are the default of `origin.timeout` and what a client waits then at the most, and a little: what ends by a deadline lies
+/// below its bound, and is not shown somewhere in the bucket above.
+pub(super) static TAKEN: Scale = Scale {
+    bounds: [
+        10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 2_500_000,
+        5_000_000, 15_000_000, 31_000_000, 61_000_000,
+    ],
+    text: [
+        "0.00001", "0.000025", "0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.01", "0.025",
+        "0.1", "0.25", "1", "2.5", "5", "15", "31", "61",
+    ],
+    per_second: 1_000_000,
+};
+
+/// How old something is or what it has left, in ms: the first bucket has what is nothing, the last bound is a day.
+/// In µs, a hundred thousand hits a second on entries an hour old would run over the sum within a day.
+pub(super) static LIVED: Scale = Scale {
+    bounds: [
+        0, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 90_000, 120_000, 300_000, 600_000,
+        1_200_000, 3_600_000, 7_200_000, 21_600_000, 86_400_000,
+    ],
+    text: [
+        "0", "0.1", "1", "2", "5", "10", "15", "30", "60", "90", "120", "300", "600", "1200", "3600", "7200",
+        "21600", "86400",
+    ],
+    per_second: 1_000,
+};
+
+impl Scale {
+    fn units(&self, span: Duration) -> u64 {
+        let units = if self.per_second == 1_000 { span.as_millis() } else { span.as_micros() };
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Default)]
+struct Buckets {
+    /// The last one has no upper bound.
+    counts: [AtomicU64; BUCKETS + 1],
+    sum: AtomicU64,
+}
+
+/// A histogram of durations.
+pub(super) struct Histogram {
+    name: &'static str,
+    labels: &'static str,
+    scale: &'static Scale,
+    stripes: [Stripe<Buckets>; STRIPES],
+}
+
+impl Histogram {
+    /// An empty one; `labels` as they stand in the exposition, such as `class="read"`, or empty.
+    pub(super) fn new(name: &'static str, labels: &'static str, scale: &'static Scale) -> Self {
+        Self { name, labels, scale, stripes: std::array::from_fn(|_| Stripe(Buckets::default())) }
+    }
+
+    /// Counts a duration.
+    pub(super) fn record(&self, span: Duration) {
+        let units = self.scale.units(span);
+        let bucket = self.scale.bounds.partition_point(|bound| *bound < units);
+        let Some(Stripe(mine)) = self.stripes.get(stripe()) else { return };
+        mine.sum.fetch_add(units, Ordering::Relaxed);
+        if let Some(count) = mine.counts.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends its lines. Those of one name follow each other, so the first of them says what they are: `help`.
+    pub(super) fn write(&self, out: &mut String, help: Option<&str>) {
+        let Self { name, labels, scale, .. } = self;
+        if let Some(help) = help {
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+        }
+        let separator = if labels.is_empty() { "" } else { "," };
+        let mut below = 0;
+        for (bucket, bound) in scale.text.iter().chain(&["+Inf"]).enumerate() {
+            below += self.sum(|buckets| buckets.counts.get(bucket));
+            let _ = writeln!(out, "{name}_bucket{{{labels}{separator}le=\"{bound}\"}} {below}");
+        }
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let sum = self.sum(|buckets| Some(&buckets.sum));
+        let (seconds, rest) = (sum / scale.per_second, sum % scale.per_second);
+        let digits = if scale.per_second == 1_000 { 3 } else { 6 };
+        let _ = writeln!(out, "{name}_sum{braced} {seconds}.{rest:0digits$}");
+        let _ = writeln!(out, "{name}_count{braced} {below}\n");
+    }
+
+    fn sum(&self, part: impl Fn(&Buckets) -> Option<&AtomicU64>) -> u64 {
+        self.stripes
+            .iter()
+            .filter_map(|stripe| part(&stripe.0))
+            .map(|part| part.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_each_duration_once_and_cumulates() {
+        let histogram = Histogram::new("t_seconds", "class=\"read\"", &TAKEN);
+        for us in [10, 11, 70_000_000] {
+            histogram.record(Duration::from_micros(us));
+        }
+        let mut text = String::new();
+        histogram.write(&mut text, Some("What."));
+        assert!(text.starts_with("# HELP t_seconds What.\n# TYPE t_seconds histogram\n"), "{text}");
+        for line in [
+            "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
+            "t_seconds_bucket{class=\"read\",le=\"0.000025\"} 2",
+            "t_seconds_bucket{class=\"read\",le=\"61\"} 2",
+            "t_seconds_bucket{class=\"read\",le=\"+Inf\"} 3",
+            "t_seconds_sum{class=\"read\"} 70.000021",
+            "t_seconds_count{class=\"read\"} 3",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn bounds_and_their_text_are_the_same_numbers() {
+        for scale in [&TAKEN, &LIVED] {
+            assert!(scale.bounds.is_sorted());
+            for (bound, text) in scale.bounds.iter().zip(scale.text) {
+                let seconds: f64 = text.parse().unwrap();
+                assert_eq!((seconds * scale.per_second as f64).round() as u64, *bound);
+            }
+        }
+    }
+
+    /// What has nothing left is told apart, and ten years do not run over.
+    #[test]
+    fn ages_are_counted_from_nothing_to_years() {
+        let histogram = Histogram::new("t_seconds", "", &LIVED);
+        for seconds in [0, 61, 10 * 365 * 86_400] {
+            histogram.record(Duration::from_secs(seconds));
+        }
+        let mut text = String::new();
+        histogram.write(&mut text, None);
+        for line in [
+            "t_seconds_bucket{le=\"0\"} 1",
+            "t_seconds_bucket{le=\"90\"} 2",
+            "t_seconds_bucket{le=\"86400\"} 2",
+            "t_seconds_sum 315360061.000",
+            "t_seconds_count 3",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn threads_add_up() {
+        let histogram = Histogram::new("t_seconds", "", &TAKEN);
+        std::thread::scope(|scope| {
+            for _ in 0..2 * STRIPES {
+                scope.spawn(|| (0..100).for_each(|_| histogram.record(Duration::from_millis(1))));
+            }
+        });
+        let mut text = String::new();
+        histogram.write(&mut text, None);
+        assert!(text.contains("t_seconds_count 1600"), "{text}");
+    }
+}

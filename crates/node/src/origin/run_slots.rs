@@ -1,0 +1,236 @@
+//! Slots that principals share in turn: the waiting side of [`hopcache_core::turns`], which decides who is
+//! next. Decides how long somebody waits; knows nothing of what a slot is for.
+//!
+//! The race that the drop of a waiting future has to survive:
+//!   a run ends and calls ticket 7 · the slot is 7's · 7's future is dropped before it was polled again.
+//! Nobody else knows of that slot. So who waits holds a guard whose drop gives the place up under the
+//! lock, and is told there whether it had been called: then the slot goes on to the next in turn.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+/// Slots, and who waits for one.
+pub(crate) struct Slots<P: Ord + Clone> {
+    state: Mutex<State<P>>,
+    started: Instant,
+}
+
+struct State<P> {
+    turns: Turns<P>,
+    /// Of each waiting run, how it is called.
+    callers: HashMap<Ticket, oneshot::Sender<()>>,
+}
+
+/// Why there is no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSlot {
+    /// As many runs of this principal wait as may.
+    PrincipalFull,
+    /// As many runs wait altogether as may.
+    Full,
+    /// None became free in time, or would.
+    Late,
+}
+
+/// A slot, free again when this is dropped.
+pub(crate) struct Slot<'a, P: Ord + Clone> {
+    slots: &'a Slots<P>,
+    since: Instant,
+}
+
+impl<P: Ord + Clone> Slots<P> {
+    /// All free.
+    pub(crate) fn new(bounds: TurnBounds) -> Self {
+        let state = State { turns: Turns::new(bounds), callers: HashMap::new() };
+        Self { state: Mutex::new(state), started: Instant::now() }
+    }
+
+    /// A slot for a run of `principal`, at the latest at `deadline`.
+    pub(crate) async fn take(&self, principal: &P, deadline: Instant) -> Result<Slot<'_, P>, NoSlot> {
+        self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
+    }
+
+    /// The same for a run of this class; at once refused where it would not come to its turn by then.
+    pub(crate) async fn take_in_time(
+        &self,
+        principal: &P,
+        class: RunClass,
+        deadline: Instant,
+    ) -> Result<Slot<'_, P>, NoSlot> {
+        let span = Millis::from(deadline.saturating_duration_since(Instant::now()));
+        self.take_as(principal, deadline, |turns, now| turns.ask_within(principal, class, now, span)).await
+    }
+
+    /// Why [`Slots::take_in_time`] would refuse such a run at once; nothing where it would run or wait.
+    pub(crate) fn would_refuse(&self, principal: &P, class: RunClass, wait: Duration) -> Option<NoSlot> {
+        let mut state = self.state.lock();
+        let refusal = state.turns.would_refuse(principal, class, self.now(), wait.into())?;
+        match refusal {
+            Asked::PrincipalFull => Some(NoSlot::PrincipalFull),
+            Asked::Full => Some(NoSlot::Full),
+            Asked::WouldBeLate => Some(NoSlot::Late),
+            Asked::Runs | Asked::Waits(_) => None,
+        }
+    }
+
+    async fn take_as(
+        &self,
+        principal: &P,
+        deadline: Instant,
+        ask: impl FnOnce(&mut Turns<P>, MonoTime) -> Asked,
+    ) -> Result<Slot<'_, P>, NoSlot> {
+        let mut place = {
+            let mut state = self.state.lock();
+            match ask(&mut state.turns, self.now()) {
+                Asked::Runs => return Ok(self.slot()),
+                Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
+                Asked::Full => return Err(NoSlot::Full),
+                Asked::WouldBeLate => return Err(NoSlot::Late),
+                Asked::Waits(ticket) => {
+                    let (caller, called) = oneshot::channel();
+                    state.callers.insert(ticket, caller);
+                    QueuePlace { slots: self, principal, ticket, called, has_ended: false }
+                }
+            }
+        };
+        match timeout_at(deadline, &mut place.called).await {
+            Ok(Ok(())) => Ok(place.into_slot()),
+            _ => Err(NoSlot::Late),
+        }
+    }
+
+    fn now(&self) -> MonoTime {
+        MonoTime(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn slot(&self) -> Slot<'_, P> {
+        Slot { slots: self, since: Instant::now() }
+    }
+
+    /// Slots in use.
+    pub(crate) fn running(&self) -> usize {
+        self.state.lock().turns.running()
+    }
+
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
+        self.state.lock().turns.waiting()
+    }
+}
+
+impl<P> State<P> {
+    /// Who is called and gone already gives the slot on when its guard is dropped.
+    fn call(&mut self, next: Option<Ticket>) {
+        if let Some(caller) = next.and_then(|ticket| self.callers.remove(&ticket)) {
+            let _ = caller.send(());
+        }
+    }
+}
+
+impl<P: Ord + Clone> Drop for Slot<'_, P> {
+    fn drop(&mut self) {
+        let mut state = self.slots.state.lock();
+        let next = state.turns.done_after(self.since.elapsed().into());
+        state.call(next);
+    }
+}
+
+/// A place in the queue.
+struct QueuePlace<'a, 'p, P: Ord + Clone> {
+    slots: &'a Slots<P>,
+    principal: &'p P,
+    ticket: Ticket,
+    called: oneshot::Receiver<()>,
+    has_ended: bool,
+}
+
+impl<'a, P: Ord + Clone> QueuePlace<'a, '_, P> {
+    fn into_slot(mut self) -> Slot<'a, P> {
+        self.has_ended = true;
+        self.slots.slot()
+    }
+}
+
+impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let mut state = self.slots.state.lock();
+        state.callers.remove(&self.ticket);
+        if let Left::Slot(next) = state.turns.leave(self.principal, self.ticket) {
+            state.call(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    const BOUNDS: TurnBounds = TurnBounds { slots: 1, waiting_per_principal: 2, waiting: 3 };
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// The schedule in the module's head: called, and dropped before it knew.
+    #[tokio::test]
+    async fn a_called_run_that_is_dropped_gives_its_slot_on() {
+        let slots = Slots::new(BOUNDS);
+        let running = slots.take(&'a', soon()).await.unwrap();
+        let mut next = Box::pin(slots.take(&'a', soon()));
+        let mut last = pin!(slots.take(&'b', soon()));
+        assert!(poll(next.as_mut()).is_pending() && poll(last.as_mut()).is_pending());
+        drop(running);
+        drop(next);
+        let slot = last.await.expect("the slot went on");
+        assert_eq!((slots.running(), slots.waiting()), (1, 0));
+        drop(slot);
+        assert_eq!(slots.running(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_waiting_run_that_is_dropped_holds_nothing() {
+        let slots = Slots::new(BOUNDS);
+        let running = slots.take(&'a', soon()).await.unwrap();
+        {
+            let mut waits = pin!(slots.take(&'a', soon()));
+            assert!(poll(waits.as_mut()).is_pending());
+            assert_eq!(slots.waiting(), 1);
+        }
+        assert_eq!(slots.waiting(), 0);
+        drop(running);
+        assert_eq!(slots.running(), 0);
+        assert!(slots.state.lock().callers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_bounded_in_number_and_time() {
+        let slots = Slots::new(BOUNDS);
+        let _running = slots.take(&'a', soon()).await.unwrap();
+        let mut waiting: Vec<_> = "aab".chars().collect();
+        let mut futures: Vec<_> =
+            waiting.iter_mut().map(|principal| Box::pin(slots.take(principal, soon()))).collect();
+        assert!(futures.iter_mut().all(|future| poll(future.as_mut()).is_pending()));
+        assert_eq!(slots.take(&'a', soon()).await.err(), Some(NoSlot::PrincipalFull));
+        assert_eq!(slots.take(&'c', soon()).await.err(), Some(NoSlot::Full));
+        for late in futures {
+            assert_eq!(late.await.err(), Some(NoSlot::Late));
+        }
+        assert_eq!((slots.running(), slots.waiting()), (1, 0));
+    }
+}

@@ -1,0 +1,58 @@
+//! What a test can tell the simulated origin to do with runs and with questions for degrees, and what becomes of one run.
+
+use hopcache_engine::ports::OriginFault;
+
+/// How runs end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OriginBehavior {
+    /// With the version that stood when they began.
+    Well,
+    /// With this fault.
+    Fault(OriginFault),
+    /// With a panic in the caller's task, so many times.
+    Panic(u32),
+    /// With a summary that shows an update.
+    Update,
+    /// In their own time, whatever their deadline.
+    Deaf,
+}
+
+/// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DegreeBehavior {
+    /// So many relationships, after so many milliseconds.
+    Says(i64, u64),
+    /// There is no such graph node.
+    NoNode,
+    /// A panic in the caller's task.
+    Panic,
+}
+
+/// What happens to single runs while the behavior is well, each in a thousand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// The connection breaks behind the first record.
+    pub cut: u64,
+    /// A transient error.
+    pub transient: u64,
+    /// A stall of some seconds.
+    pub stall: u64,
+    /// A panic in the caller's task.
+    pub panic: u64,
+    /// A no to whoever asks: no slot, too many of this principal's, credentials that are not taken.
+    pub refusal: u64,
+    /// No word on a statement; for what runs ahead of any request, which seldom asks, every second time.
+    pub wordless: u64,
+    /// A type error for what runs ahead of any request: a template was bound to what does not fit.
+    pub type_error: u64,
+    /// Runs take up to so much longer than the usual delay.
+    pub spread_ms: u64,
+}
+
+/// How one run will go.
+pub(super) struct Fate {
+    pub(super) run: u32,
+    pub(super) version: i64,
+    pub(super) delay_ms: u64,
+    pub(super) behavior: OriginBehavior,
+}

@@ -1,0 +1,88 @@
+//! Whether a simulated process runs, is stopped, or is gone.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// What a process can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Power {
+    /// It runs.
+    On,
+    /// It is stopped (SIGSTOP): whatever it waits for comes only after it goes on.
+    Paused,
+    /// It is killed: nothing it waits for ever comes.
+    Off,
+}
+
+/// The power of one process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    power: Arc<Watched<Power>>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self { power: Arc::new(Watched::new(Power::On)) }
+    }
+}
+
+impl Process {
+    /// Sets it.
+    pub fn set(&self, power: Power) {
+        self.power.set(power);
+    }
+
+    /// Reads it.
+    #[must_use]
+    pub fn power(&self) -> Power {
+        self.power.get()
+    }
+
+    /// Passes when the process runs.
+    pub async fn on(&self) {
+        self.power.until(|power| power == Power::On).await;
+    }
+
+    /// Passes when the process is gone.
+    pub async fn off(&self) {
+        self.power.until(|power| power == Power::Off).await;
+    }
+}
+
+/// A value that can be waited on. Wakes its waiters in the order in which they came: tokio's watch
+/// channel wakes in random order, and no schedule could be repeated.
+#[derive(Debug)]
+pub(crate) struct Watched<T> {
+    value: Mutex<T>,
+    changed: Notify,
+}
+
+impl<T: Copy> Watched<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), changed: Notify::new() }
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        *self.value.lock() = value;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn get(&self) -> T {
+        *self.value.lock()
+    }
+
+    pub(crate) async fn until(&self, holds: impl Fn(T) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // In line before the look, or a change between look and wait would wake nobody.
+            changed.as_mut().enable();
+            if holds(self.get()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the facts of a seed come to: answers, runs, and the faults that really occurred.
+
+use std::collections::BTreeMap;
+
+use hopcache_engine::outcome::Detail;
+
+use crate::record::{Fact, Record, RunEnd, What};
+
+/// Sums over one seed.
+#[derive(Default)]
+pub(crate) struct SeedCounters {
+    pub(crate) answers: u64,
+    pub(crate) near: u64,
+    pub(crate) runs: u64,
+    pub(crate) faults: BTreeMap<&'static str, u64>,
+    cut: std::collections::BTreeSet<(usize, usize)>,
+    /// Ways cut since the last look.
+    just_cut: Vec<(usize, usize)>,
+    /// The latest forward that each node began to serve.
+    hops: BTreeMap<usize, u32>,
+}
+
+impl SeedCounters {
+    /// Counts facts, for the summary and for the coverage.
+    pub(crate) fn count(&mut self, facts: &[Fact], record: &Record) {
+        for fact in facts {
+            if let Some(word) = self.covered(&fact.what) {
+                record.cover(word);
+            }
+            let word = match &fact.what {
+                What::Answered { served, .. } => {
+                    self.answers += 1;
+                    self.near += u64::from(served.is_near);
+                    if served.how.detail != Some(Detail::StaleIfError) {
+                        continue;
+                    }
+                    "stale-if-error served"
+                }
+                What::RunBegan { .. } => {
+                    self.runs += 1;
+                    continue;
+                }
+                What::Left { .. } => "client left",
+                What::StoreSaid { silent: true, .. } => "store command unanswered",
+                What::StoreSaid { .. } => "store command refused",
+                What::StoreLost { .. } => "store lost everything",
+                What::StoreFellBack { .. } => "store fell back",
+                What::StoreJumped { .. } => "store clock jumped",
+                What::StoreIs { mode: "up" } | What::StoreLink { is_cut: false, .. } => continue,
+                What::StoreIs { .. } => "store out",
+                What::StoreLink { .. } => "node cut from store",
+                What::RunEnded { end, .. } if *end != RunEnd::Whole => "run failed",
+                What::Power { power: "paused", .. } => "node paused",
+                What::Power { power: "killed", .. } => "node killed",
+                What::Power { power: "restarted", .. } => "node restarted",
+                What::Power { power: "joined", .. } => "node joined",
+                What::Power { power: "left", .. } => "node left",
+                What::Link { is_cut: true, .. } => "way cut",
+                What::PurgeBegan { .. } => "purge",
+                What::MemoryForgotten { .. } => "memory forgotten",
+                _ => continue,
+            };
+            *self.faults.entry(word).or_default() += 1;
+        }
+        // Only now: an act that cuts both ways cuts one after the other.
+        for (from, to) in std::mem::take(&mut self.just_cut) {
+            let both = self.cut.contains(&(from, to)) && self.cut.contains(&(to, from));
+            record.cover(if both { "way cut both" } else { "way cut one" });
+        }
+    }
+
+    /// The coverage's word for a fact.
+    fn covered(&mut self, what: &What) -> Option<&'static str> {
+        Some(match what {
+            What::Left { .. } => "client left",
+            What::StoreSaid { silent: true, .. } => "store command unanswered",
+            What::StoreSaid { .. } => "store command refused",
+            What::StoreLost { .. } => "store lost everything",
+            What::StoreFellBack { .. } => "store fell back",
+            What::StoreJumped { by_ms, .. } if *by_ms > 0 => "store clock ahead",
+            What::StoreJumped { .. } => "store clock back",
+            What::StoreIs { mode: "up" } | What::StoreLink { is_cut: false, .. } => return None,
+            What::StoreIs { .. } => "store out",
+            What::StoreLink { .. } => "node cut from store",
+            What::RunEnded { end: RunEnd::Cut, .. } => "run cut",
+            What::RunEnded { end: RunEnd::Panic, .. } => "run panicked",
+            What::RunEnded { end: RunEnd::Failed, .. } => "run failed",
+            What::Power { power: "paused", .. } => "node paused",
+            What::Power { power: "killed", .. } => "node killed",
+            What::Power { power: "restarted", .. } => "node restarted",
+            What::Power { power: "joined", .. } => "node joined",
+            What::Power { power: "draining", .. } => "node drained",
+            What::Power { power: "left", .. } => "node left",
+            What::GossipLink { is_cut: true, .. } => "gossip only cut",
+            What::MajorityHealed { .. } => "majority healed",
+            What::Link { from, to, is_cut } => {
+                self.link((*from, *to), *is_cut);
+                return None;
+            }
+            What::ServeBegan { hop, by, .. } => {
+                let latest = self.hops.entry(by.node).or_default();
+                let is_late = *hop < *latest;
+                *latest = (*latest).max(*hop);
+                return is_late.then_some("message overtaken");
+            }
+            What::PurgeBegan { .. } => "purge",
+            What::MemoryForgotten { .. } => "memory forgotten",
+            What::Wordless { .. } => "no word on a statement",
+            _ => return None,
+        })
+    }
+
+    fn link(&mut self, way: (usize, usize), is_cut: bool) {
+        if is_cut {
+            self.cut.insert(way);
+            self.just_cut.push(way);
+        } else {
+            self.cut.remove(&way);
+        }
+    }
+}
