@@ -85,7 +85,7 @@ struct Ranked {
 }
 
 impl Prefetch {
-    /// Considers what may follow each of these, and orders what pays.
+    /// Considers the queries that may follow each of these, and orders those that pay.
     pub(super) async fn consider_all(self: &Arc<Self>, antecedents: Vec<Antecedent>) {
         if self.policy.queries_max == 0 {
             return;
@@ -241,7 +241,7 @@ impl Prefetch {
     /// all of them. Of the candidates that only experience speaks against, one is tried now and then.
     fn chosen(&self, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
-        // The threshold does not depend on what a run takes, which costs a look at the statement.
+        // The threshold does not depend on the time of a run. That costs a look at the statement.
         let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
         let mut ranked: Vec<Ranked> =
             candidates.into_iter().filter(pays).map(|each| self.ranked(each, load)).collect();

@@ -180,7 +180,7 @@ mod tests {
         node.work_in();
     }
 
-    /// What gossip or a pull brings.
+    /// Merges as after gossip or a pull.
     fn hear(to: &Feedback, from: &Feedback) {
         let digest = to.model.lock().digest(Still.now());
         let page = from.model.lock().answer_pull(&digest, Still.now());
@@ -217,7 +217,7 @@ mod tests {
         all(Resolution::Used, FormId(9), 3);
         all(Resolution::Late, FormId(9), 4);
         all(Resolution::Wasted, FormId(9), 2);
-        // Neighbours and overlaps have no form, and count all the same.
+        // Neighbours and overlaps have no form, and count too.
         all(Resolution::Wasted, FormId::ANY, 1);
         for owner in &owners {
             assert!(owner.model.lock().predictions(SOURCE, Still.now()).is_empty(), "no sighting");

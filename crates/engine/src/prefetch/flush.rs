@@ -9,6 +9,7 @@ use hopcache_core::limits::PEERS_TOLD_AT_A_TIME;
 use hopcache_core::node::NodeName;
 use hopcache_packstream::Writer;
 
+use crate::cache::Provenance;
 use crate::model::ports::Scope;
 use crate::peers::FlushWaste;
 use crate::prefetch::Prefetch;
@@ -40,7 +41,7 @@ impl Prefetch {
     /// Flushes on this node; how many copies. A request may be answered with a copy in the same moment: then the copy is
     /// used, or it is flushed, and the ticket says which. Flights under way are not touched.
     fn flush_waste_here(&self) -> u64 {
-        self.cache.remove_where(&|_, copy| copy.provenance().is_some_and(|from| from.flush()))
+        self.cache.remove_where(&|_, copy| copy.provenance().is_some_and(Provenance::flush))
     }
 
     /// Answers another node's order to flush.

@@ -279,7 +279,7 @@ impl Prefetch {
         self.note_observed(ObservationWord::Learned, learned);
     }
 
-    /// Counts what a step taught, under one lock.
+    /// Counts the lessons of a step, under one lock.
     fn write_down(&self, next: &ObservedQuery, learned: &[(SourceId, RealmTag, Form)], now: MonoTime) {
         let model = &mut *self.learning.model.lock();
         model.saw(SourceId::Pattern(next.pattern), now);

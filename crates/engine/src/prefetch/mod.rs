@@ -1,17 +1,17 @@
-//! Prefetch: what sessions teach, and what is warmed by it (DESIGN "Prefetch").
+//! Prefetch: lessons from sessions, and the entries that are read ahead by them (DESIGN "Prefetch").
 //!
 //! | file | decides |
 //! |---|---|
 //! | `observe` | which answered requests are observed, and which node is told of them |
-//! | `lessons` | steps and counts: what the owner of a session learns from them |
+//! | `lessons` | which steps and counts the owner of a session learns from them |
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | which queries may come next, in which order |
 //! | `anchors` | which recent queries started from the same graph node |
 //! | `launch` | at the owner of a candidate's key: whether an order is carried out, and the flight that carries it out |
 //! | `tickets` | how each launch ended; it tells the [`Learner`] |
-//! | `feedback` | what is learned from the ends of launches |
-//! | `share` | when nodes tell each other what they have learned |
-//! | `learned`, `search`, `flush` | what operators see, and may drop |
+//! | `feedback` | how many launches a source has, by how the last ones ended |
+//! | `share` | when nodes tell each other their lessons |
+//! | `learned`, `search`, `flush` | which lessons operators see, and which copies they may drop |
 //!
 //! No client ever waits for anything here, and nothing here is shown to one. A prefetch that comes to nothing leaves the
 //! requests that joined it as if it had not been there. A prefetch is no request: it is not observed, so no prefetch brings
@@ -64,7 +64,7 @@ pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 pub use learned::{LearningSizes, PatternView, SuccessorView};
 pub use tickets::{Learner, Resolution, Resolved};
 
-/// Learns what sessions ask next, and reads it before it is asked.
+/// Learns which queries sessions ask next, and runs them before they are asked.
 pub struct Prefetch {
     context: Context,
     cache: Arc<Cache>,
@@ -87,7 +87,7 @@ pub struct Prefetch {
     tickets: Arc<Tickets>,
 }
 
-/// The rooms below, as prefetch uses them.
+/// The rooms below that prefetch uses.
 type RoomsBelow<'a> = (
     &'a Arc<Cache>,
     &'a Arc<WatchedStore>,
@@ -97,11 +97,14 @@ type RoomsBelow<'a> = (
     &'a Arc<Refresh>,
 );
 
+/// The ports that prefetch uses itself.
+type OwnPorts<'a> = (&'a Arc<dyn Routing>, &'a Arc<dyn Origin>, Arc<dyn Spread>);
+
 impl Prefetch {
     pub(crate) fn new(
         context: &Context,
         (cache, store, peers, invalidate, fetch, refresh): RoomsBelow<'_>,
-        (routing, origin, spread): (&Arc<dyn Routing>, &Arc<dyn Origin>, Arc<dyn Spread>),
+        (routing, origin, spread): OwnPorts<'_>,
         hasher: &KeyHasher,
         policy: &Policy,
     ) -> Arc<Self> {
@@ -182,7 +185,7 @@ impl Prefetch {
     }
 }
 
-/// What a node has seen, and what it knows.
+/// Observations and lessons of a node.
 struct Learning {
     /// This node, as the owners of sessions know it.
     me: Teller,
@@ -191,7 +194,7 @@ struct Learning {
     considering: Considering,
     /// How launches ended.
     feedback: Arc<Feedback>,
-    /// What follows what. Locked for single calls.
+    /// Which query follows which. Locked for single calls.
     model: Arc<Mutex<Successors>>,
     /// Woken when a form was named that cannot be run here.
     lacking: Notify,

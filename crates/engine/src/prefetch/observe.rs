@@ -100,7 +100,8 @@ impl Prefetch {
         }
     }
 
-    /// Tells the owners of sessions of the requests that were observed here, for ever. The node spawns it once; a second call does nothing.
+    /// Tells the owners of sessions of the requests that were observed here, for ever. The node spawns it once; a second
+    /// call does nothing.
     pub async fn tell_observations(self: &Arc<Self>) -> Infallible {
         let drained = self.learning.observing.drained.lock().take();
         let Some(mut drained) = drained else { return pending().await };

@@ -1,5 +1,5 @@
 //! Sharing lessons: telling them to other nodes, and hearing theirs. This module decides when, and which node is asked.
-//! `hopcache_learning` decides what is told and what a count means.
+//! `hopcache_learning` decides which lessons are told and how counts merge.
 //!
 //! News go out at once, in pieces that gossip passes on as well as it can. Pieces that are lost on the way are made up for
 //! by pulls: each node asks a random one every [`PULL_EVERY_MS`] for the differences, and a node that has just come asks page
