@@ -2,7 +2,7 @@
 
 use secrecy::SecretString;
 
-/// What to log on with. `Debug` never shows a secret.
+/// Credentials for a login. `Debug` never shows a secret.
 #[derive(Debug, Clone)]
 pub enum Auth {
     /// Scheme `none`, for servers without authentication.

@@ -1,5 +1,5 @@
-//! RUN and PULL to the end of a result. This is where a connection's
-//! readiness changes: first to "in exchange", before the first await; back only at a clean end.
+//! RUN and PULL to the end of a result. This file changes a connection's readiness: to "in exchange" before the first
+//! await, and back only at a clean end.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl Connection {
     /// Runs one statement to its end. RUN and the first PULL leave in one write.
     ///
-    /// Afterwards the connection is ready, or (error other than the server's, or future dropped) it is
-    /// not and should be closed; closing it ends the statement on the server within a second.
+    /// Afterwards the connection is ready. After a dropped future, or an error other than the server's, it is not ready and
+    /// should be closed. Closing it ends the statement on the server within a second.
     ///
     /// # Errors
     /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure
@@ -35,8 +35,8 @@ impl Connection {
         self.run_in(run, &Unbounded).await
     }
 
-    /// The same, asking for room as the records come. While it waits for some nothing is read, so the
-    /// server waits too.
+    /// The same, with a request for room as the records come. While it waits for room it reads nothing, so the server waits
+    /// too.
     ///
     /// # Errors
     /// As [`Connection::run`], and [`RunFault::NoRoom`].
@@ -137,12 +137,12 @@ struct Records {
     rows: u64,
     columns: usize,
     bytes_max: usize,
-    /// Up to here the room that was asked for so far is enough.
+    /// The size up to which the granted room is enough.
     allowed_bytes: usize,
 }
 
 impl Records {
-    /// The largest next message that can be of any use: what is left for records, or metadata.
+    /// The largest next message: what is left for records, or metadata.
     fn message_bytes_max(&self) -> usize {
         let left = self.bytes_max.saturating_sub(self.bytes.len());
         left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
@@ -180,7 +180,7 @@ fn finish(
     first: Value,
     last: Value,
 ) -> Result<Finished, RunFault> {
-    // Without the room to grow: it would be kept as long as the records.
+    // Without spare capacity, which would be kept as long as the records.
     let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
     let mut finished = Finished {
         fields,

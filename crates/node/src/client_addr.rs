@@ -9,8 +9,8 @@ use http::HeaderName;
 /// `Hopcache-Session`.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
 
-/// The address at the other end of a request's connection: the client's, or that of whatever stands before us. No header
-/// changes it. One for all requests of a connection, so that what it stands for is digested once.
+/// The address at the other end of a request's connection: the client's, or that of a proxy before this node. No header
+/// changes it. All requests of a connection share it, so that its session is computed once.
 #[derive(Debug, Clone)]
 pub struct ClientAddr(Arc<Connected>);
 
@@ -21,13 +21,13 @@ struct Connected {
 }
 
 impl ClientAddr {
-    /// Of a connection that was just made.
+    /// The address of a new connection.
     #[must_use]
     pub fn new(addr: IpAddr) -> Self {
         Self(Arc::new(Connected { addr, session: OnceLock::new() }))
     }
 
-    /// The session that it stands for, which `digest` makes of it the first time.
+    /// The session of this address. `digest` computes it the first time.
     pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
         *self.0.session.get_or_init(|| digest(self.0.addr))
     }

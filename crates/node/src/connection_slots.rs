@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of one listener's connections.
+/// The slots of one listener's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionSlots {
     free: Arc<Semaphore>,
@@ -20,7 +20,7 @@ impl ConnectionSlots {
         Arc::clone(&self.free).try_acquire_owned().ok()
     }
 
-    /// Whether less than an eighth of the places is free.
+    /// Whether less than an eighth of the slots is free.
     pub(crate) fn is_crowded(&self) -> bool {
         self.free.available_permits() < self.places.div_ceil(8)
     }

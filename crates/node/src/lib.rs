@@ -1,9 +1,9 @@
-//! A hopcache node: the engine's ports on real parts (axum, reqwest, redis, Bolt, the embedded store and
-//! graph), and the program around them.
+//! A hopcache node: adapters for the ports of the engine (axum, redis, Bolt, the embedded store and graph), and the
+//! program around them.
 //!
-//! Data comes in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators), goes through
-//! `hopcache-engine`, and leaves through [`store`], [`origin`] and [`peer`] again. [`node`] puts the parts
-//! together. Nothing here decides what is cached, for how long or by whom.
+//! Requests come in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators). They go through
+//! `hopcache-engine` and leave through [`store`], [`origin`] and [`peer`]. [`node`] puts the parts together. This crate
+//! does not decide what is cached, for how long, or by which node.
 
 pub mod admin;
 pub mod body;

@@ -1,4 +1,5 @@
-//! How `node.memory` is split between the copies and a store in the same process (I9).
+//! How `node.memory` is split between the copies and a store in the same process, so that both together stay within it
+//! (I9).
 
 use crate::config::{Settings, StoreUri};
 

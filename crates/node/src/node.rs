@@ -1,7 +1,7 @@
-//! One node: its parts put together, started, and ended in good order.
+//! One node: puts its parts together, starts them, and stops them in order.
 //!
-//! Nothing is decided here but the order in which things start and stop. Every task belongs to one
-//! of the trackers of [`Node`], and none outlives it.
+//! This file decides only the order in which parts start and stop. Every task belongs to one of the trackers of
+//! [`Node`], and no task outlives it.
 
 mod background;
 mod leaving;
@@ -56,11 +56,11 @@ use crate::routing::{MemberRouting, Members, ring_of};
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
 pub struct Backends {
-    /// What nodes share.
+    /// The store that the nodes share.
     pub store: Arc<dyn Store>,
     /// The graph database.
     pub origin: Arc<dyn Origin>,
-    /// Where the node's events, and the store's breaker, are counted.
+    /// Counts the node's events and the changes of the store's breaker.
     pub meters: Arc<Meters>,
 }
 
@@ -74,7 +74,7 @@ pub struct Node {
     clients: TaskTracker,
     peers: TaskTracker,
     background: TaskTracker,
-    /// Read for every answer, so no lock guards it as it does [`NodeState::leaving`].
+    /// Every answer reads it, so it is an atomic: reading [`NodeState::leaving`] takes a lock.
     is_leaving: Arc<AtomicBool>,
     drain: Duration,
     serve_on: Duration,
@@ -85,7 +85,7 @@ impl Node {
     /// Binds, puts together and starts a node.
     ///
     /// # Errors
-    /// When an address cannot be bound, or the configuration turns out not to work on this machine.
+    /// When an address cannot be bound, or when the configuration does not work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
         let (listeners, socket) = Listeners::bind(settings).await?;
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
@@ -151,13 +151,13 @@ impl Node {
         Ok(node)
     }
 
-    /// Where clients reach this node.
+    /// The address of the client listener.
     #[must_use]
     pub fn client_addr(&self) -> SocketAddr {
         self.client_addr
     }
 
-    /// What others want to know of this node.
+    /// The state that listeners read.
     #[must_use]
     pub fn state(&self) -> &Arc<NodeState> {
         &self.state
@@ -231,14 +231,14 @@ impl Node {
         self.background.spawn(self.guarded("the admin listener", served));
     }
 
-    /// What the listener at this place of [`crate::labels::LISTENERS`] says and counts.
+    /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.
     fn refusals(&self, listener: usize, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
         let meters = Arc::clone(&self.state.meters);
         Refusals { response, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
     }
 }
 
-/// The keys that peers prove: none that anybody knows, for a node without one.
+/// The keys that peers have to prove. A node without a configured key gets a random key that no other node knows.
 fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
     let cluster = &settings.cluster;
     let of = |key: &Secret| ClusterKey::of(&cluster.name, key.expose().as_bytes()).map(Arc::new);
@@ -249,9 +249,10 @@ fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
     Ok(Keyring::new(own, cluster.previous_key.as_ref().map(of).transpose()?))
 }
 
-/// Query keys and entry seals come from the cluster's key, or from one of their own that stays when that is changed, so that all nodes agree and nobody else can
-/// forge an entry; and from the cluster's name, so that two clusters with one key and one store have nothing in common. Without a key (a cluster of one) they are
-/// the same on every start, so that a store that outlives the process stays useful.
+/// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes
+/// agree, and only holders of the key can make an entry. They also come from the cluster's name: two clusters with the
+/// same key and the same store share no entry. Without a key (a cluster of one node) they are the same on every start,
+/// so entries in the store stay readable.
 fn secrets(settings: &Settings) -> Secrets {
     let cluster = &settings.cluster;
     let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
@@ -262,18 +263,20 @@ fn secrets(settings: &Settings) -> Secrets {
     }
 }
 
-/// A cluster that was given no name keeps the key as it is: entries of releases that did not look at the name stay readable.
+/// The key as it is for a cluster with the default name, so that entries of releases that ignored the name stay
+/// readable; else a key derived from both.
 fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
     if cluster == CLUSTER_NAME_DEFAULT {
         return Cow::Borrowed(secret);
     }
-    // The name's length before it, so that no two pairs of name and key give one text.
+    // The length comes first, so that two pairs of name and key never give the same text.
     let text = [&(cluster.len() as u64).to_be_bytes(), cluster.as_bytes(), secret].concat();
     Cow::Owned(blake3::derive_key("hopcache 2026-11-21 data of a named cluster", &text).to_vec())
 }
 
-/// The service; once the node leaves, each answer is its connection's last. Who keeps connections open
-/// goes elsewhere then, before idle ones are closed: a request could cross that closing on its way.
+/// The service, which adds `Connection: close` to every answer once the node leaves. A client with an open connection
+/// then goes to another node before this node closes idle connections. Otherwise a request could arrive while its
+/// connection is being closed.
 fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> impl Answers<FrontBody> {
     service_fn(move |request| {
         let is_leaving = Arc::clone(&is_leaving);
@@ -302,8 +305,8 @@ fn bounds(connections_max: usize) -> ListenerBounds {
     }
 }
 
-/// When the ring changes, copies of keys that others own now are left to them for a while, with what is known of the
-/// hottest.
+/// Follows ring changes. Copies of keys that another node owns now are kept for that node for a while. The new owners
+/// are told the plans of the hottest keys.
 async fn watch_ring(state: &NodeState) {
     let engine = &state.engine;
     let mut views = state.members.subscribe();
@@ -332,7 +335,7 @@ async fn watch_ring(state: &NodeState) {
         let RingChange { dropped, left } = engine.ring_changed();
         let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
         tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
-        // A node that leaves has told them before it said so.
+        // A leaving node has told the plans before it announced that it leaves.
         if left > 0 && !state.leaving.is_cancelled() {
             engine.tell_plans(&view).await;
         }
@@ -357,8 +360,8 @@ mod tests {
         policy::policy(&settings_of(sets))
     }
 
-    /// Clusters of different names that share a key and a store have no entry in common (I10); one without a name has the
-    /// entries that it always had.
+    /// Clusters of different names that share a key and a store have no entry in common (I10). A cluster without a name
+    /// keeps the entries that it always had.
     #[test]
     fn a_name_separates_the_data_of_clusters_with_one_key() {
         let checksum = |sets: &[&str]| secrets(&settings_of(sets)).checksum_key.0;
@@ -376,7 +379,7 @@ mod tests {
         );
     }
 
-    /// `refresh.min_ttl` is taken as it is said, whatever the jitter and the TTL: the engine compares, once.
+    /// The engine gets `refresh.min_ttl` as configured, whatever the jitter and the TTL: only the engine compares them.
     #[test]
     fn the_least_ttl_comes_to_the_engine_as_configured() {
         for sets in [

@@ -16,7 +16,7 @@ use crate::origin::own_login;
 use crate::routing::{Members, listed};
 use crate::store::trouble::Trouble;
 
-/// What the admin listener and the CLI want to know of a running node.
+/// The parts and flags of a running node that its listeners read.
 pub struct NodeState {
     /// The engine.
     pub engine: Arc<Engine>,
@@ -30,25 +30,25 @@ pub struct NodeState {
     pub meters: Arc<Meters>,
     /// The configuration in force.
     pub report: Report,
-    /// Places of each node on the ring.
+    /// Virtual nodes of each node on the ring.
     pub virtual_nodes: u32,
-    /// How far it has come into the cluster.
+    /// How far the node has joined the cluster.
     pub joining: Joining,
-    /// Told to leave.
+    /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
-    /// A task that the node cannot do without and that has ended by a defect: the node leaves because of it.
+    /// A necessary task that has panicked. The node leaves because of it.
     pub broken: OnceLock<&'static str>,
 }
 
 impl NodeState {
-    /// Why this node is not ready; nothing when it is.
+    /// Why this node is not ready. Empty when it is ready.
     #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
         let leaving = self.leaving.is_cancelled().then(|| "leaving".to_owned());
         leaving.into_iter().chain(self.joining.reason()).collect()
     }
 
-    /// What works less well than it should, and why; the node serves all the same.
+    /// Parts that do not work as they should, and why. The node still serves.
     #[must_use]
     pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
         let mut parts = Vec::new();
@@ -83,7 +83,7 @@ impl NodeState {
             task = what,
             "a task broke, which is a defect of hopcache; the node leaves because of it"
         );
-        // Of several the first is told.
+        // When several tasks panic, the first one is reported.
         let _ = self.broken.set(what);
         self.leaving.cancel();
     }

@@ -1,4 +1,4 @@
-//! What this node does for its peers: the peer listener's service, over the engine.
+//! The service of the peer listener: it passes messages of peers to the engine.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerHandler, PeerRefusal};
 use crate::routing::Members;
 
-/// The engine, for peers.
+/// Answers peers with the engine.
 pub struct PeerService {
-    /// Where strangers are counted.
+    /// Counts messages that do not prove the cluster key.
     pub meters: Arc<Meters>,
-    /// Who this node says it is.
+    /// Gives this node's card.
     pub members: Arc<Members>,
-    /// Answers here and never forwards.
+    /// Answers at this node and never forwards.
     pub engine: Arc<Engine>,
 }
 

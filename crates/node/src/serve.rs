@@ -1,4 +1,4 @@
-//! `hopcache serve`: one node on its configured parts, until it is told to stop.
+//! `hopcache serve`: runs one node with its configured store and origin until a signal stops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 /// Runs one node.
 ///
 /// # Errors
-/// When it cannot start. A store or an origin that cannot be reached is no reason not to.
+/// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
@@ -49,7 +49,7 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         () = stop.signalled() => {}
         () = state.leaving.cancelled() => {}
     }
-    // A second signal means now.
+    // A second signal ends the node at once.
     tokio::select! {
         () = node.leave() => {}
         () = stop.signalled() => anyhow::bail!("stopped before everything had ended"),
@@ -60,17 +60,17 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     }
 }
 
-/// Says what of the configuration is hardly meant for a node that serves.
+/// Logs a warning for each setting that is unlikely to be intended for a node that serves clients.
 pub fn warn(settings: &Settings) {
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
 }
 
-/// The configured store; connecting is its own business, and may succeed later.
+/// The configured store. The store connects by itself, also later.
 ///
 /// # Errors
-/// When the URI is none that is understood.
+/// When the URI cannot be read.
 pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Store>> {
     let meters = Arc::clone(meters);
     Ok(match &settings.store {
@@ -105,7 +105,7 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
             };
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login);
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
-            // One principal alone may use every slot: in service mode there is only one.
+            // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
             let meters = Arc::clone(meters);

@@ -46,7 +46,7 @@ struct Client {
 }
 
 impl Client {
-    /// Asks, and is answered, refused at the listeners, or left with nothing where its node dies.
+    /// Asks its node. The node answers, refuses the connection, or dies without an answer.
     async fn ask(self) {
         let Self { number, handle, record, ask, subject, key, want, wait_max, by_hit } = self;
         // A stopped process takes the request when it goes on.

@@ -1,17 +1,19 @@
 //! A world under a seed's schedule: what asking, breaking and mending are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, OriginFault, Scope};
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::actions::Action;
 use crate::dice::SimDice;
 use crate::members::SimRouting;
-use crate::names::node_name;
+use crate::names::{addr_of, node_name};
 use crate::net::NetWeather;
 use crate::node_handle::{NodeHandle, Start};
 use crate::node_tasks::watch_ring;

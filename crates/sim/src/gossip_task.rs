@@ -22,9 +22,9 @@ use tokio::task::JoinSet;
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
+use crate::gossip_command::GossipCommand;
 use crate::members::SimRouting;
-use crate::names::addr_of;
-use crate::names::node_name;
+use crate::names::{addr_of, node_at, node_name};
 use crate::net::{Net, PeersPort};
 use crate::node_handle::NodeHandle;
 use crate::process::Process;

@@ -1,22 +1,18 @@
 //! Nodes that come and go under a seed's schedule: join under a new name, drain and leave for ever, and what is healed
 //! for a majority only. What a node does when it joins or leaves is `node_tasks.rs`' and `gossip_task.rs`'.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::membership::Phase;
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::Dice;
-use parking_lot::Mutex;
 
 use crate::cluster::Cluster;
 use crate::dice::SimDice;
 use crate::gossip_task::GossipTask;
 use crate::members::SimRouting;
-use crate::names::NAMES_MAX;
-use crate::names::addr_of;
-use crate::names::node_name;
+use crate::names::{NAMES_MAX, addr_of, node_name};
 use crate::node_handle::{NodeHandle, Start};
 use crate::node_tasks::{be_taken_in, leave};
 use crate::process::Power;

@@ -260,7 +260,7 @@ impl PeersPort {
         let here = self.by.node;
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        // A closed listeners refuses whoever reaches it; behind a cut nobody hears that, and its node may hold leases yet.
+        // A closed listener refuses connections. Behind a cut no node sees that, and its node may still hold leases.
         let refuses = !host.listeners.is_open(ListenerKind::Peer) && !is_cut;
         if host.process.power() == Power::Off || refuses {
             return Err(Self::gone());

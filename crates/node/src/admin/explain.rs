@@ -121,7 +121,7 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
     })
 }
 
-/// Why an entry was read before anybody asked for it.
+/// Why an entry was prefetched.
 fn prefetched(view: &PrefetchedView) -> Value {
     json!({
         "because": format!("{} was asked", view.because),

@@ -1,4 +1,4 @@
-//! `POST /admin/v1/prefetch/flush-waste`: drop what was prefetched and not used, in the memories of all nodes.
+//! `POST /admin/v1/prefetch/flush-waste`: drops unused prefetched copies from the memories of all nodes.
 
 use std::sync::Arc;
 

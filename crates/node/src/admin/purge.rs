@@ -1,4 +1,4 @@
-//! `POST /admin/v1/purge`: forget, in the store and on every node.
+//! `POST /admin/v1/purge`: removes entries from the store and from every node.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a node says of itself, and how it is told to leave.
+//! Health, metrics, ring and configuration of a node, and the order to leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::{Admin, json as answer};
 use crate::labels;
 use crate::meters::Readings;
 
-/// Lives as long as it answers; never looks at other systems.
+/// Alive as long as it answers. It does not check other systems.
 pub(super) async fn livez() -> Response {
     answer(StatusCode::OK, &json!({"status": "live"}))
 }
 
-/// Ready: in the ring, able to serve. What is degraded is named and leaves it ready.
+/// Ready: in the ring and able to serve. Degraded parts are named, and the node stays ready.
 pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
     let reasons = admin.state.reasons_not_ready();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -1,8 +1,8 @@
-//! From an outcome to a response: the only place that turns how a request ended into a status. What is
-//! refused before it became a query names its status where it is refused ([`super::refusal`]).
+//! Turns an outcome into a response. This is the only file that gives an outcome its status. A request that is refused
+//! before it becomes a query gets its status in [`super::refusal`].
 //!
-//! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
-//! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
+//! Errors have Neo4j's format. Errors of Neo4j keep Neo4j's codes. Hopcache's own codes are `Hopcache.ClientError.*` and
+//! `Hopcache.TransientError.*` (INTERFACE section 1).
 
 use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
@@ -24,16 +24,16 @@ use crate::body::tied;
 use crate::labels;
 use crate::refusal_response::Unserved;
 
-/// A response with its whole body, which needs no box around it.
+/// A response with its whole body, without a box.
 pub type Reply = http::Response<Full<Bytes>>;
 
 /// `Cache-Status` (RFC 9211).
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-/// What the server writes behind its own refusals.
+/// Neo4j's content type for its own refusals.
 pub(super) const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
-/// The server allows every origin.
+/// Neo4j allows every origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Methods of the query path.
 const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
@@ -54,7 +54,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    // Ours, and those that hyper adds; a map that has to grow is built twice.
+    // Room for our headers and hyper's. A map that has to grow is built twice.
     *headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
@@ -73,7 +73,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     response
 }
 
-/// The response instead of an answer that is there, but for which there is no room on its way out.
+/// The response when there is an answer, and the answer budget has no room for it.
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     let done = match fate(&outcome.how.class) {
@@ -89,7 +89,7 @@ pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     response
 }
 
-/// The node nearest the origin first.
+/// Members of `Cache-Status`. The node nearest to the origin comes first.
 fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     let key = outcome.key.to_hex();
     let found_by = outcome.answered_by.as_ref().unwrap_or(me);
@@ -127,12 +127,12 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
 
 pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
-/// What may have become of a statement that has no answer.
+/// What may have happened to a statement without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It reads: nothing.
+    /// The statement reads, so nothing has changed.
     Harmless,
-    /// It may have written, or still write: the client has to look before it sends it again (I6).
+    /// The statement may have written, or may still write. The client has to check before it sends it again (I6).
     InDoubt,
 }
 
@@ -145,7 +145,7 @@ fn fate(class: &Class) -> Fate {
     }
 }
 
-/// What a client is told of a statement in doubt.
+/// The sentence for a statement in doubt.
 const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
 
 fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
@@ -217,7 +217,7 @@ pub(super) fn leaving_unread() -> String {
     leaving(Fate::Harmless)
 }
 
-/// Another node has the key by then, and what the run there brought.
+/// Another node owns the key by then, and has the result of its run.
 fn leaving(fate: Fate) -> String {
     let next = match fate {
         Fate::InDoubt => IN_DOUBT,
@@ -226,8 +226,7 @@ fn leaving(fate: Fate) -> String {
     format!("This node is leaving, and ends before the answer can come.{next}")
 }
 
-/// A statement that found no slot was never sent, and is safe to send again; one whose answer found no room
-/// was.
+/// A statement that found no slot was never sent and can be sent again. A statement whose answer found no room was sent.
 fn no_place(was_sent: bool, fate: Fate) -> String {
     match fate {
         Fate::InDoubt if was_sent => format!("There was no room for an answer of this size.{IN_DOUBT}"),
@@ -243,10 +242,10 @@ fn unread(fate: Fate) -> String {
     format!("The answer could not be read.{next}")
 }
 
-/// A failure in Neo4j's words. One that came after the columns were named stands in a body of 202,
-/// as the server has begun its answer by then.
+/// A failure of Neo4j. When it came after the column names, it is in a body with status 202, because Neo4j has begun its
+/// answer by then.
 pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
-    // Over HTTP the server keeps to itself what Bolt tells of its inner faults.
+    // Over HTTP Neo4j hides the details of internal errors that it shows over Bolt.
     let message = if code == CODE_UNKNOWN { "An unknown error occurred." } else { message };
     let Some(fields) = &failure.fields else {
         let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -256,10 +255,10 @@ pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: E
     };
     let errors = [(code.to_owned(), message.to_owned())];
     let body = with_records(fields, &failure.records, &errors, encoding)
-        // What came before the failure may be left out, the failure may not.
+        // The records before the failure may be left out, the failure may not.
         .or_else(|_| with_records(fields, &[], &errors, encoding))
         .unwrap_or_default();
-    // The room that the records took is for this body as well, until it is sent.
+    // The room of the records also counts for this body until it is sent.
     let body = tied(body, failure.records.clone());
     (StatusCode::ACCEPTED, content_type(encoding), body, None)
 }
@@ -275,7 +274,7 @@ fn with_records(
     render_within(&view, Form { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
 }
 
-/// When a client should try again, in seconds: by then the origin's breaker has probed again.
+/// Seconds after which a client should try again: by then the origin's breaker has probed again.
 pub(super) const RETRY_AFTER_S: u64 = 1;
 
 pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
@@ -285,7 +284,7 @@ pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
     }
 }
 
-/// What the client listener says where no request was read; nothing where nobody has asked or reads.
+/// The client listener's response when no request was read. `None` when the client has sent nothing or does not read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, code, message) = match why {
@@ -343,7 +342,7 @@ pub(super) fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) 
     response
 }
 
-/// `GET /`: what a client of Neo4j looks for there.
+/// `GET /`: the discovery document that Neo4j's clients read.
 #[must_use]
 pub fn discovery(host: &str, me: &NodeName) -> Reply {
     let document = serde_json::json!({
@@ -358,14 +357,14 @@ pub fn discovery(host: &str, me: &NodeName) -> Reply {
     response
 }
 
-/// A method that the path does not have.
+/// The response to a method that the path does not have.
 pub async fn method_not_allowed() -> Reply {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
     response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 
-/// `OPTIONS` of the query path, as browsers ask it before a request to another origin.
+/// `OPTIONS` of the query path. Browsers send it before a request to another origin.
 pub async fn options() -> Reply {
     let text = HeaderValue::from_static("text/plain");
     let mut response = plain(StatusCode::OK, text, Bytes::from_static(b"POST, OPTIONS"));
@@ -373,12 +372,12 @@ pub async fn options() -> Reply {
     response
 }
 
-/// A path that there is not.
+/// The response to an unknown path.
 pub async fn not_found() -> Reply {
     error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found", JSON)
 }
 
-/// Explicit transactions.
+/// The response to explicit transactions.
 pub async fn no_transactions() -> Reply {
     error(
         StatusCode::NOT_IMPLEMENTED,

@@ -1,9 +1,10 @@
-//! Room for answers on their way out: how many bytes of large bodies are being written to clients at a time
-//! (promise I9). Writes nothing itself, and never waits: who waited would hold the body meanwhile.
+//! Bounds the bytes of large bodies that are being written to clients at a time (promise I9). It writes nothing, and it
+//! never waits, because a waiting request would hold its body meanwhile.
 //!
-//! Memory counts a copy until it is evicted, and the origin's room a result until it is rendered; from then on
-//! only its readers hold a body. So each body is counted here from the answer to the last byte that the kernel
-//! took, once however many read it. Its address tells which it is: nothing else can be there while it is counted.
+//! `node.memory` counts a copy until it is evicted, and the origin's result budget counts a result until it is rendered.
+//! After that only clients that read a body hold it. So this budget counts each body from the answer to the last byte
+//! that the kernel takes, and counts it once however many clients read it. The address of a body identifies it, because
+//! no other body can be there while it is counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +15,7 @@ use hopcache_core::limits::{ANSWER_BYTES_UNRESERVED, ANSWER_ROOM_BYTES};
 use hopcache_engine::outcome::Answer;
 use parking_lot::Mutex;
 
-/// The room.
+/// The budget.
 #[derive(Default)]
 pub(super) struct AnswerBudget {
     ledger: Arc<Mutex<Ledger>>,
@@ -26,12 +27,12 @@ struct Ledger {
     readers: HashMap<BodyId, usize>,
 }
 
-/// Where a body is in memory, and how long it is.
+/// Identifies a body: its address in memory, and its length.
 type BodyId = (usize, usize);
 
 impl AnswerBudget {
-    /// Whether there is room for this answer, which takes it until its last byte is written. One that somebody
-    /// else reads already takes none.
+    /// Whether the budget has room for this answer. The answer takes it until its last byte is written. A body that
+    /// another client is already reading takes none.
     pub(super) fn admit(&self, answer: &mut Answer) -> bool {
         let Answer::Body(body) = answer else { return true };
         if body.len() <= ANSWER_BYTES_UNRESERVED {
@@ -73,7 +74,7 @@ fn id_of(body: &Bytes) -> BodyId {
     (body.as_ptr().addr(), body.len())
 }
 
-/// A body that is counted for as long as somebody has it.
+/// A body that is counted as long as it is held.
 struct Counted {
     body: Bytes,
     ledger: Arc<Mutex<Ledger>>,
@@ -86,7 +87,7 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Drop for Counted {
-    /// Before the body itself goes, so that its id cannot be another's yet.
+    /// Runs before the body is freed, so that no other body can have its address yet.
     fn drop(&mut self) {
         self.ledger.lock().leave(id_of(&self.body));
     }

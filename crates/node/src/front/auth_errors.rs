@@ -1,5 +1,5 @@
-//! What a client is told whose credentials were refused, or could not be checked. Decides nothing but status
-//! and words; no statement was looked at by then, so none is spoken of.
+//! Responses for credentials that Neo4j refused or that could not be checked: status and message. At this point nobody
+//! has looked at the statement, so the messages do not mention it.
 
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Failure, FailureKind};
@@ -11,10 +11,10 @@ use http::{HeaderValue, StatusCode};
 
 use super::answer::{JSON, JSON_UTF8, RETRY_AFTER_S, Reply, error, of_neo4j, plain};
 
-/// The response to who presented these credentials.
+/// The response to a client that presented these credentials.
 pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
     match (fault, presented) {
-        // Over HTTP the server says other words than over Bolt.
+        // Neo4j's message over HTTP differs from its message over Bolt.
         (OriginFault::Unauthorized(neo4j), _) if neo4j.code == "Neo.ClientError.Security.Unauthorized" => {
             error(StatusCode::UNAUTHORIZED, &neo4j.code, "Invalid credential.", JSON_UTF8)
         }
@@ -26,7 +26,7 @@ pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
     }
 }
 
-/// Nobody knows whether to believe the sender.
+/// The response when the credentials could not be checked.
 fn of_unchecked(fault: &OriginFault) -> Reply {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let (status, code, message) = match fault {

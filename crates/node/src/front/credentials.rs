@@ -1,11 +1,11 @@
-//! Whether a client is who it says: by Neo4j's word, believed for 30 seconds.
+//! Checks credentials with Neo4j. An accepted login stays accepted for 30 seconds.
 //!
-//! From the 20th second on a hit has it checked again in the background: nobody waits for that check, and
-//! its no ends the acceptance. So a Neo4j that falls silent is found out before a acceptance ends.
+//! From the 20th second on, a hit starts another check in the background. No request waits for that check, and a refusal
+//! ends the acceptance. So the node notices a silent Neo4j before an acceptance ends.
 //!
-//! Checked before any hit is served (promise I5). A check is a task of its own: whoever waits for it may
-//! leave, and the next one finds it under way instead of asking Neo4j again. Nothing here runs a
-//! statement, and no credentials are kept beyond their check.
+//! Credentials are checked before any hit is served (promise I5). A check is a task of its own: a request that waits for
+//! it may leave, and the next request joins the check instead of asking Neo4j again. This file runs no statement, and
+//! keeps no credentials after their check.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::origin::run_slots::{NoSlot, Slots};
 
 type Check = Result<Arc<Acceptance>, OriginError>;
 
-/// Who is believed, and the checks under way. Dropping it ends them.
+/// Accepted credentials and the checks under way. Dropping it ends the checks.
 pub struct Credentials {
     checker: Arc<Checker>,
     tasks: Mutex<JoinSet<()>>,
@@ -39,10 +39,10 @@ pub struct Credentials {
 
 struct Checker {
     cache: Mutex<CredentialCache>,
-    /// Questions to Neo4j under way: one for each identity, however many ask.
+    /// Checks under way: one for each identity, however many requests wait for it.
     checks: Arc<FlightTable<Fingerprint, Check>>,
-    /// Those whom Neo4j has not accepted yet share fewer places than there are, by user in turn: neither
-    /// do they keep the believed from being checked again, nor one user's guesser another user.
+    /// Slots for checks of credentials that Neo4j never accepted. There are fewer than connections, and users take turns.
+    /// So such checks do not delay checks of accepted credentials, and guesses at one user do not delay another user.
     unknown_slots: Slots<PrincipalScope>,
     lockout_guard: Mutex<LockoutGuard>,
     origin: Arc<dyn Origin>,
@@ -50,8 +50,8 @@ struct Checker {
 }
 
 impl Credentials {
-    /// Nobody is believed yet. `unreachable_grace_ms`: for how long an identity that was accepted before
-    /// is served while Neo4j cannot be asked.
+    /// No credentials are accepted yet. `unreachable_grace_ms` is how long an identity that was accepted before is served
+    /// while Neo4j cannot be reached.
     #[must_use]
     pub fn new(unreachable_grace_ms: Millis, origin: Arc<dyn Origin>, clock: Arc<dyn Clock>) -> Self {
         let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
@@ -71,24 +71,24 @@ impl Credentials {
         Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
     }
 
-    /// Whether an identity is believed now.
+    /// Whether an identity is accepted now.
     #[must_use]
     pub fn is_accepted(&self, identity: &Identity) -> bool {
         matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))
     }
 
-    /// Makes sure of an identity, asking Neo4j at most once at a time for each.
+    /// Checks an identity. There is at most one question to Neo4j at a time for each identity.
     ///
-    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
-    /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
-    /// revoked in a database that is down. One that was never accepted is not served. A refusal is
-    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user between its
-    /// yeses: at the third wrong password it locks the user out, and neither a client with an old password
-    /// nor one that guesses must do that to the others (`lockout_guard`). That Neo4j has locked the user out is
-    /// remembered as long, and is no word on these credentials: it neither ends a acceptance nor prolongs one.
+    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served: nobody
+    /// can be revoked in a database that is down. An identity that Neo4j never accepted is not served.
+    ///
+    /// A refusal is cached briefly. Neo4j is asked about at most two unknown passwords of one user between two successful
+    /// logins (`lockout_guard`). At the third wrong password Neo4j locks the user out, and a client with an old password
+    /// must not do that to the other clients. The answer that a user is locked out is cached as long as a refusal. It says
+    /// nothing about these credentials, so it neither ends nor prolongs an acceptance.
     ///
     /// # Errors
-    /// Neo4j's own word, or that it cannot be asked.
+    /// Neo4j's own error, or that Neo4j cannot be reached.
     pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, OriginError> {
         let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
@@ -131,7 +131,7 @@ impl Credentials {
         Err(OriginFault::Overloaded.into())
     }
 
-    /// Has an identity that is served checked again when that is due. Nobody waits for it.
+    /// Starts another check of a served identity when it is due. No request waits for it.
     pub fn check_ahead(&self, identity: &Arc<Identity>, acceptance: &Acceptance, now: MonoTime) {
         if acceptance.is_due(now)
             && self.checker.cache.lock().take_recheck(&identity.fingerprint, now)
@@ -143,11 +143,11 @@ impl Credentials {
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
     ///
-    /// A check may be under way that asked before that refusal, and its yes be on its way still:
-    ///   the check asks, and is told yes · the password is changed · a run is refused and ends the acceptance ·
-    ///   the check's yes arrives, and begins a acceptance of 30 s.
-    /// So ending a acceptance takes the check out of its table, in one step under the lock of the cache;
-    /// a check that is no longer there has no say (`Checker::settle`), and who follows it asks anew.
+    /// A check that asked before that refusal may still be under way:
+    ///   the check asks, and Neo4j accepts · the password is changed · Neo4j refuses a run, which ends the acceptance ·
+    ///   the answer of the check arrives, and begins an acceptance of 30 s.
+    /// So ending an acceptance also takes the check out of its table, in one step under the lock of the cache. The result
+    /// of a check that is not in the table is ignored (`Checker::settle`), and its followers ask again.
     pub fn distrust(&self, identity: &Identity) {
         let mut cache = self.checker.cache.lock();
         cache.forget(&identity.fingerprint);
@@ -157,7 +157,7 @@ impl Credentials {
     fn launch(&self, leader: Leader<Fingerprint, Check>, identity: Arc<Identity>) {
         let checker = Arc::clone(&self.checker);
         let mut tasks = self.tasks.lock();
-        // Those that have ended; as many run as there are places in the table of checks.
+        // Removes tasks that have ended. The table of checks bounds how many run.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move { checker.settle(leader, &identity).await });
     }
@@ -168,8 +168,8 @@ impl Checker {
         self.cache.lock().known(whose, self.clock.now())
     }
 
-    /// Nobody answered the last time: a hit does not wait long to learn that again. The check goes on, and
-    /// has the last word.
+    /// Neo4j did not answer the last check, so a hit waits only briefly for this one. The check goes on, and its result
+    /// counts.
     async fn wait_briefly(
         &self,
         whose: &Fingerprint,
@@ -218,7 +218,7 @@ impl Checker {
             NoSlot::PrincipalFull => OriginFault::TooManyRuns,
             NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
         })?;
-        // Of these alone there can be wrong ones by the thousand that all count against one user.
+        // Only wrong passwords count against a user at Neo4j, and there can be thousands of them.
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;
         }
@@ -226,7 +226,7 @@ impl Checker {
         let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
         let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
         let place = self.lockout_guard.lock().take(identity.scope, seen, self.clock.now());
-        // Who was refused is told so again, until Neo4j may be asked again.
+        // Until Neo4j may be asked again, the last refusal is repeated.
         let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
         let verified = self.origin.verify(identity).await;
         if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
@@ -245,7 +245,7 @@ impl Checker {
         let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
         let now = self.clock.now();
         match &error.kind {
-            // Said of the user, before these credentials are looked at, to whoever sends wrong ones often.
+            // The user is locked out: Neo4j has not looked at these credentials.
             OriginFault::Unauthorized(failure) if !is_no_to_credentials(failure) => {
                 cache.put_off(whose, now, error.clone());
                 Err(error)
@@ -257,7 +257,7 @@ impl Checker {
             OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => {
                 cache.serve_on(whose, now).ok_or(error)
             }
-            // Our own want of room says nothing of Neo4j, and must not prolong a revoked user.
+            // A lack of slots in this node says nothing about Neo4j, and must not prolong the access of a revoked user.
             OriginFault::Transient(_)
             | OriginFault::Overloaded
             | OriginFault::TooManyRuns
@@ -266,7 +266,7 @@ impl Checker {
     }
 }
 
-/// Whether Neo4j may have counted a wrong password of the user: it counts none while it has locked them out.
+/// Whether Neo4j may have counted a wrong password of the user. It counts none while the user is locked out.
 fn may_count_as_wrong(fault: &OriginFault) -> bool {
     match fault {
         OriginFault::Unauthorized(error) => is_no_to_credentials(error),

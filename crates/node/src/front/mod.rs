@@ -1,8 +1,8 @@
-//! The client listener: Neo4j's Query API v2 in, engine, Query API out.
+//! The client listener: it reads requests of Neo4j's Query API v2, asks the engine, and writes Query API responses.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`ask`] | what a request asks, or why it is refused |
+//! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`] | whether a request is byte for byte one that was read before |
 //! | [`credentials`], [`credential_cache`] | whether Neo4j accepts the sender's credentials |
 //! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
@@ -11,7 +11,7 @@
 //! | [`refusal`] | the same for a request that does not become a query |
 //! | `auth_errors` | the same for credentials that Neo4j refused or could not check |
 //!
-//! Never here: whether, where and how a query is run or cached. That is the engine's.
+//! The engine, and not this module, decides whether, where and how a query is run or cached.
 
 pub mod answer;
 mod answer_budget;
@@ -63,7 +63,7 @@ use crate::logging::query_text;
 use crate::node_state::NodeState;
 use crate::origin::fault;
 
-/// A body of this listener: whole and unboxed where it answers a query.
+/// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;
 
 /// The client listener's state.
@@ -80,8 +80,8 @@ pub struct Front {
 }
 
 impl Front {
-    /// A front of a node that has just been put together. Must be called inside a tokio runtime: it owns a
-    /// task that forgets requests of senders who are not believed any more.
+    /// Makes the client listener's state. It must be called inside a tokio runtime, because it owns a task that removes
+    /// cached requests of senders that are not accepted any more.
     #[must_use]
     pub fn new(state: Arc<NodeState>, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Self> {
         let engine = Arc::clone(&state.engine);
@@ -105,9 +105,9 @@ impl Front {
         })
     }
 
-    /// The listener's service. Queries, which are nearly all requests, go straight to `Front::answer`,
-    /// past routing, extraction and the boxes between them; what that saves was not measured alone
-    /// (docs/benchmarks/2026-11-21-hit). Everything else goes through axum's router.
+    /// The listener's service. Queries are nearly all requests. They go directly to `Front::answer`, without routing,
+    /// extraction and boxes; the gain was not measured alone (docs/benchmarks/2026-11-21-hit). Other requests go through
+    /// axum's router.
     pub fn service(self: Arc<Self>) -> impl Answers<FrontBody> {
         let routes = Arc::clone(&self).routes();
         let served = Arc::new((self, routes));

@@ -1,11 +1,10 @@
-//! Requests seen before: the shortest way from raw bytes to a query key.
+//! A cache of requests: the shortest way from raw bytes to a query key.
 //!
-//! A client sends the same bytes again and again. A request whose target, credentials, relevant headers
-//! and body are byte for byte those of one that was read before is that request, so its parsing,
-//! normal form and key need not be computed again. The bytes themselves are compared, so a hash
-//! collision can cost time and never an answer (promise I5).
+//! A client sends the same bytes many times. When target, credentials, relevant headers and body are byte for byte those
+//! of an earlier request, parsing, normal form and key are not computed again. The cache compares the bytes themselves,
+//! so a hash collision costs time and never gives a wrong answer (promise I5).
 //!
-//! Those bytes hold credentials, so a request is forgotten soon after its sender is not believed any more.
+//! The bytes hold credentials, so a request is removed soon after its sender is not accepted any more.
 
 use std::sync::Arc;
 
@@ -22,25 +21,25 @@ pub struct CachedRequest {
     raw: Box<[u8]>,
     /// What it asks; its deadline is the old one's.
     pub ask: Ask,
-    /// Whether its sender is still believed.
+    /// Whether its sender is still accepted.
     pub acceptance: Arc<Acceptance>,
 }
 
-/// A bounded, direct-mapped memory of requests: each has one place by its hash, and takes it.
+/// A bounded, direct-mapped cache: the hash of a request gives its only place, and a new request replaces the old one.
 pub struct RequestCache {
     places: Box<[ArcSwapOption<CachedRequest>]>,
     seed: u64,
 }
 
 impl RequestCache {
-    /// Nothing remembered. `seed` is random, so that nobody outside can aim requests at one place.
+    /// An empty cache. `seed` is random, so that no client can aim requests at one place.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let places = PARSED_REQUESTS_MAX.next_power_of_two();
         Self { places: (0..places).map(|_| ArcSwapOption::empty()).collect(), seed }
     }
 
-    /// The request with these very bytes, if it is remembered.
+    /// The request with exactly these bytes, if it is cached.
     #[must_use]
     pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest>> {
         let found = self.place(raw).load();
@@ -48,19 +47,19 @@ impl RequestCache {
         (*remembered.raw == *raw).then(|| Arc::clone(remembered))
     }
 
-    /// Remembers a request, unless it is too long to be worth it.
+    /// Stores a request, unless it is too long.
     pub fn remember(&self, raw: &[u8], ask: Ask, acceptance: Arc<Acceptance>) {
         if raw.len() <= PARSED_REQUEST_BYTES_MAX {
             self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), ask, acceptance })));
         }
     }
 
-    /// Forgets requests of senders who are not believed now; how many.
+    /// Removes requests of senders that are not accepted now. Returns how many.
     pub fn sweep(&self, now: MonoTime) -> usize {
         let is_over = |place: &&ArcSwapOption<CachedRequest>| {
             place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
         };
-        // One that was remembered between look and removal is read again by its next request.
+        // A request that was stored between look and removal is read again when it next comes.
         self.places.iter().filter(is_over).map(|place| place.store(None)).count()
     }
 

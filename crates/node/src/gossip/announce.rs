@@ -1,9 +1,9 @@
-//! To whom this node announces itself, and when. Sends nothing.
+//! Decides to which addresses this node announces itself, and when. It sends nothing.
 //!
-//! Announced to are seeds, and members that answered a probe over TCP, as long as gossip does not hold them for
-//! alive: so a node joins by one seed, a node that was alone finds the others when they come, and halves of a cluster
-//! that were cut apart merge through whichever address one half still knows of the other. An address that nobody lives at
-//! costs the datagrams with which the core repeats an announcement.
+//! The node announces itself to seeds, and to members that answered a probe over TCP, as long as gossip does not see them
+//! as alive. So a node joins through one seed, and a node that was alone finds the others when they start. Two halves of
+//! a cluster that were cut apart merge through any address that one half still knows of the other. An address without a
+//! node costs the datagrams with which the core repeats an announcement.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use hopcache_core::membership::MemberInfo;
 use hopcache_gossip::Gossip;
 use tokio::time::Instant;
 
-/// When the next round is due, and where it goes on.
+/// When the next round of announcements is due, and with which address it begins.
 #[derive(Debug)]
 pub(super) struct AnnounceSchedule {
     due_at: Instant,
     last: Instant,
     rehear_at: Instant,
-    /// Rounds go through the addresses in order, each on from the last one of the round before.
+    /// The last address of the previous round. Rounds go through the addresses in order, and each continues there.
     after: Option<SocketAddr>,
 }
 
@@ -38,7 +38,7 @@ impl AnnounceSchedule {
         self.due_at <= now
     }
 
-    /// The members have changed: soon, and not once for each of many changes.
+    /// The members have changed: the next round comes soon, one round for many changes.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.due_at = self.due_at.min((self.last + pause(GOSSIP_ROUND_SOON_MS)).max(now));
     }
@@ -51,7 +51,7 @@ impl AnnounceSchedule {
         is_due
     }
 
-    /// Where this round announces to.
+    /// The addresses of this round.
     pub(super) fn addresses(
         &mut self,
         now: Instant,
@@ -63,7 +63,7 @@ impl AnnounceSchedule {
         let answering = members.iter().filter(|member| member.state.is_routable());
         let mut unknown: BTreeSet<SocketAddr> =
             answering.map(|member| member.peer_addr).chain(seeds.iter().copied()).collect();
-        // A member may be reached at another address than the one it gives: it is known by both.
+        // A member may be reached at another address than the one on its card, so both count as known.
         let alive = |member: &&MemberInfo| gossip.members().any(|card| card.life == member.incarnation);
         for known in members.iter().filter(alive) {
             unknown.remove(&known.peer_addr);
@@ -92,7 +92,7 @@ const fn pause(ms: u64) -> Duration {
 mod tests {
     use super::*;
 
-    /// More addresses than a round has: all have their turn.
+    /// When there are more addresses than fit a round, every address has its turn.
     #[test]
     fn rounds_go_through_all_addresses() {
         let mut schedule = AnnounceSchedule::new(Instant::now());

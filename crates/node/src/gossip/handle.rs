@@ -1,4 +1,4 @@
-//! What the rest of the node may ask of gossip. The task that does it is [`super::socket`]'s.
+//! The handle through which the rest of the node gives orders to the gossip task in [`super::socket`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::membership::Cluster;
 use crate::meters::Meters;
 use crate::peer::auth::Keyring;
 
-/// Speaks to the gossip task of this node.
+/// Gives orders to the gossip task of this node.
 #[derive(Debug, Clone)]
 pub struct GossipHandle {
     orders: mpsc::Sender<Order>,
 }
 
-/// The handle, and the task to be spawned and owned by the caller.
+/// The handle, and the task, which the caller spawns and owns.
 pub fn gossip<R: Send + Sync + 'static>(
     socket: UdpSocket,
     keys: Keyring,
@@ -33,8 +33,8 @@ pub fn gossip<R: Send + Sync + 'static>(
 }
 
 impl GossipHandle {
-    /// Says goodbye to every member: they stop routing here at once. Nothing is said or heard after it. Returns when
-    /// the datagrams are sent, or it takes too long, or the task has ended.
+    /// Says goodbye to every member, so that they stop routing to this node at once. Afterwards gossip sends and reads
+    /// nothing. Returns when the datagrams are sent, when it takes too long, or when the task has ended.
     pub async fn leave(&self) {
         let (done, told) = oneshot::channel();
         let leaving = async {
@@ -46,7 +46,7 @@ impl GossipHandle {
     }
 }
 
-/// An order that finds the queue full is lost, as a datagram is: what it said is pulled.
+/// When the queue is full the order is lost, as a datagram can be. Other nodes pull the piece later.
 impl Spread for GossipHandle {
     fn spread(&self, piece: Bytes) -> bool {
         self.orders.try_send(Order::Spread(piece)).is_ok()

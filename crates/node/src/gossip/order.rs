@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 
 /// An order to the task.
 pub(super) enum Order {
-    /// Say goodbye to every member; told when the datagrams are sent.
+    /// Say goodbye to every member. The sender is notified when the datagrams are sent.
     Leave(oneshot::Sender<()>),
     /// Spread this to every member.
     Spread(Bytes),

@@ -1,11 +1,11 @@
 //! The task that owns the gossip socket: datagrams in, effects out.
 //!
-//! Decides the order of things: what waits in the socket is read before a timer is handled, since the answer that a
-//! timer misses may be there (a slow node must not blame others); and a burst has an end, so that a flood of
-//! datagrams cannot keep timers and orders waiting. Sending never waits: a datagram that the system does not take
-//! is lost, as one on the network would be, and counted.
+//! This file decides the order of work. It reads waiting datagrams before it handles a timer, because the answer that
+//! the timer misses may be among them: a slow node must not blame others. It reads datagrams in bursts of bounded size,
+//! so that a flood cannot delay timers and orders. Sending never waits. A datagram that the system does not take is lost,
+//! as on the network, and counted.
 //!
-//! What was heard goes to [`Cluster`], which alone decides what it means for routing.
+//! News go to [`Cluster`]. Only [`Cluster`] decides what they mean for routing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::membership::Cluster;
 use crate::meters::Meters;
 use crate::peer::auth::Keyring;
 
-/// Told of what other nodes spread; never blocks.
+/// Called with each piece that another node spreads. It never blocks.
 pub type HeardSpread = Box<dyn Fn(&Bytes) + Send + Sync>;
 
 /// Gossip over one socket, for as long as [`GossipTask::run`] is polled.
@@ -72,16 +72,16 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
         }
     }
 
-    /// With somebody who is told of what other nodes spread.
+    /// Calls `heard_spread` with each piece that another node spreads.
     #[must_use]
     pub fn on_spread(self, heard_spread: HeardSpread) -> Self {
         Self { heard_spread, ..self }
     }
 
-    /// Talks until dropped. The caller spawns it and owns the task.
+    /// Runs until dropped. The caller spawns it and owns the task.
     pub async fn run(mut self) {
         let mut views = self.members.subscribe();
-        // Without it the first sends would find the socket not ready yet.
+        // Without this the socket is not ready yet for the first sends.
         let _ = self.socket.writable().await;
         loop {
             self.publish_own_card();
@@ -91,7 +91,7 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
                 Some(order) = self.orders.recv() => self.execute(order),
                 _ = self.socket.readable() => {}
                 () = tokio::time::sleep_until(wake_at) => {}
-                // An error would mean that the cluster is gone, which this task holds.
+                // This cannot fail: this task holds the cluster that sends the views.
                 _ = views.changed() => self.announce_schedule.hurry(Instant::now()),
             }
             if self.read_burst() {
@@ -111,7 +111,7 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
         Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// This node's phase is the cluster's to decide; here it is spread.
+    /// Spreads this node's card when its phase has changed. The cluster decides the phase.
     fn publish_own_card(&mut self) {
         let me = self.members.me();
         if me.supersedes(self.core.me()) {
@@ -125,23 +125,23 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
             Order::Leave(done) => {
                 self.core.leave(&mut self.effects);
                 self.carry_out();
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
             Order::Spread(piece) => {
-                // Too long, or after the goodbye: as good as lost on the network.
+                // A piece that is too long, or that comes after the goodbye, counts as lost on the network.
                 let _ = self.core.spread(&piece, &mut self.effects);
                 self.carry_out();
             }
         }
     }
 
-    /// Reads what waits, up to a bound; whether that was reached.
+    /// Reads waiting datagrams up to a bound. Returns whether the bound was reached.
     fn read_burst(&mut self) -> bool {
-        // One byte more than any datagram has, so that a longer one is seen to be.
+        // One byte more than the longest datagram, so that a longer one is noticed.
         let mut buffer = [0; GOSSIP_SEALED_BYTES_MAX + 1];
         for _ in 0..GOSSIP_BURST_MAX {
-            // An error is that nothing waits, or of an earlier send (ICMP): neither says anything of what comes.
+            // An error means that nothing waits, or comes from an earlier send (ICMP).
             let Ok((len, from)) = self.socket.try_recv_from(&mut buffer) else { return false };
             self.meters.received_gossip(len);
             if let Err(why) = self.take(buffer.get_mut(..len).unwrap_or_default()) {
@@ -167,8 +167,8 @@ impl<R: Send + Sync + 'static> GossipTask<R> {
         }
     }
 
-    /// Announces this node to whoever should know it and does not, and names to the prober who should be routed to
-    /// and is not.
+    /// Announces this node to addresses that should know it and do not. Also reports members to the prober that gossip
+    /// knows and that are not routed to.
     fn announce(&mut self) {
         let now = Instant::now();
         if !self.announce_schedule.are_due(now) {

@@ -1,5 +1,5 @@
-//! Adapters of the engine's [`Origin`](hopcache_engine::ports::Origin) port: where queries are run
-//! when nobody has their answer. No cache, no retry and no rendering in here.
+//! Adapters of the engine's [`Origin`](hopcache_engine::ports::Origin) port: they run queries that are not cached. They
+//! do not cache, retry or render.
 
 pub mod bolt;
 pub(crate) mod fault;

@@ -1,13 +1,13 @@
-//! Room for large results: how many there may be in this process at a time, from the first byte read until
-//! nobody renders their records any more (promise I9, F29). Bodies on their way to clients are counted by
-//! `front::outgoing`, so that a slow reader holds no place. Waits, bounded; reads nothing itself.
+//! Bounds how many large results there are in this process at a time, from the first byte read until their records are
+//! rendered (promise I9, F29). `front::answer_budget` counts bodies on their way to clients, so that a slow reader holds
+//! no place here. Waits are bounded, and this file reads nothing itself.
 //!
-//! Small results need none. Over `RESULT_BYTES_UNRESERVED` a run takes one of the places for medium
-//! results, over `RESULT_BYTES_MEDIUM` one of those for large ones, and gives the medium one back only when
-//! it has it. Who waits for a large place holds a medium one; nobody with a large place waits for anything,
-//! so no two wait for each other, and since fewer may wait than there are medium places, medium results
-//! pass a queue of large ones. Whoever waits does so in its run slot, so few may wait for a medium place
-//! either: small results need the other slots.
+//! A small result needs no place. Over `RESULT_BYTES_UNRESERVED` a run takes a medium place. Over `RESULT_BYTES_MEDIUM`
+//! it takes a large place, and gives the medium place back only when it has the large one.
+//!
+//! - No deadlock: a run that waits for a large place holds a medium one, and a run with a large place waits for nothing.
+//! - Fewer runs may wait for a large place than there are medium places, so medium results pass a queue of large ones.
+//! - A waiting run keeps its run slot, so only a few may wait for a medium place: small results need the other slots.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 use crate::body::tied;
 
-/// All places.
+/// The places of all runs.
 pub(super) struct ResultBudget {
     medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
@@ -41,7 +41,7 @@ pub(super) struct ResultPlace<'a> {
 }
 
 impl ResultBudget {
-    /// For runs of so many slots; who asks for a place waits at most `wait`.
+    /// Places for `run_slots` slots. A run waits at most `wait` for a place.
     pub(super) fn new(wait: Duration, run_slots: usize) -> Self {
         Self {
             medium: Arc::new(Semaphore::new(RESULTS_MEDIUM_MAX)),
@@ -52,7 +52,7 @@ impl ResultBudget {
         }
     }
 
-    /// A run that has asked for nothing yet.
+    /// The place of a run that has not needed any yet.
     pub(super) fn place(&self) -> ResultPlace<'_> {
         ResultPlace { room: self, held: Mutex::new(None) }
     }

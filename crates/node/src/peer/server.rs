@@ -1,14 +1,13 @@
-//! The peer listener's paths. Decides who is believed; what is asked is the service's business.
+//! The paths of the peer listener. This file decides which senders are authenticated. The handler answers them.
 //!
-//! Everything that arrives here has made its one hop: the service answers from this node and never
-//! forwards, and never joins a flight that waits on a forward (promise I8). That is implied by the
-//! listener, and there is no header that could claim otherwise.
+//! Every message here has made its one hop: the handler answers from this node, never forwards, and never joins a flight
+//! that waits for a forward (promise I8). The listener implies that, and no header can claim otherwise.
 //!
-//! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
-//! reason. Believed senders get sealed answers, refusals included.
+//! A sender that does not prove the cluster key always gets the same 403, and is counted by reason. An authenticated
+//! sender gets sealed answers, also for refusals.
 //!
-//! A large body is read before anybody has proved anything, so it takes room first (`body_budget`); where
-//! there is none the sender is told so unsealed, and asks the next node.
+//! A large body is read before its sender has proved anything, so it takes room from the budget first (`body_budget`).
+//! When there is none, the sender gets an unsealed refusal and asks the next node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,18 +38,18 @@ use crate::body_budget::{BodyBudget, BudgetExhausted};
 use crate::listener::Answers;
 use crate::refusal_response::Unserved;
 
-/// What a node does for its peers. Every future may be dropped when the peer hangs up.
+/// What a node does for its peers. Every future may be dropped when the peer closes the connection.
 #[async_trait]
 pub trait PeerHandler: Send + Sync + 'static {
-    /// Answers here what another node asks, a purge of memory copies included; never forwards it.
+    /// Answers a message of another node, also a purge of memory copies. It never forwards the message.
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
-    /// Who this node is now.
+    /// This node's card and ring epoch.
     fn identity(&self) -> PeerIdentity;
-    /// A message did not prove the cluster key: to be counted.
+    /// A message did not prove the cluster key. The handler counts it.
     fn refused(&self, _why: AuthError) {}
 }
 
-/// This node cannot read what a peer asks. Anything else that goes wrong is an answer of the engine's.
+/// This node cannot read a peer's message. Any other failure is an answer of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct PeerRefusal {
@@ -58,9 +57,9 @@ pub struct PeerRefusal {
     pub detail: String,
 }
 
-/// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
+/// The listener's service. The caller does the listening, `TCP_NODELAY`, connection limits and head timeouts.
 ///
-/// Forwarded requests, which are nearly all, go straight to the endpoint; the rest through axum's router.
+/// Nearly all requests are forwarded ones. They go directly to the endpoint, other requests through axum's router.
 pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
     let bodies = BodyBudget::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
     let endpoint = Arc::new(PeerEndpoint { service, sessions: Sessions::new(keys), bodies });
@@ -88,7 +87,7 @@ struct PeerEndpoint<S> {
     bodies: BodyBudget,
 }
 
-/// A message and what it is sealed with.
+/// The largest message with its seal.
 const BODY_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
 
 async fn probe<S: PeerHandler>(State(endpoint): State<Arc<PeerEndpoint<S>>>, headers: HeaderMap) -> Response {
@@ -119,13 +118,13 @@ impl<S: PeerHandler> PeerEndpoint<S> {
         let room = room.shrunk_to(body.len());
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
         let mut opened = opened.map_err(|error| refused(&*self.service, error))?;
-        // A run outlives the sender's patience, and keeps the parameters, which are a part of the message.
+        // A run can outlive the sender's timeout, and it keeps the parameters, which are a part of the message.
         opened.message = room.kept_by(opened.message);
         Ok(opened)
     }
 }
 
-/// Reads a body within its time and size. The size is enforced as bytes arrive, whatever was claimed.
+/// Reads a body within its limits of time and size. The size is checked as bytes arrive, whatever the head claims.
 async fn read_body<B>(body: B) -> Result<Bytes, Response>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
@@ -158,7 +157,7 @@ fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
     problem(StatusCode::FORBIDDEN)
 }
 
-/// What this listener says where no message was read.
+/// This listener's response when no message was read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let status = match why {
@@ -174,7 +173,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     Some(response)
 }
 
-/// The same words for every reason: a stranger learns nothing from them.
+/// The same response for every reason, so that an unknown sender learns nothing from it.
 fn problem(status: StatusCode) -> Response {
     let mut response = sealed(status, problem_body(status));
     response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);

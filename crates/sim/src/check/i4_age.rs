@@ -139,7 +139,7 @@ impl Ages {
             || self.wordless.get(&text_of(ask.subject)).is_some_and(|at| *at >= began)
             || since(&self.slow)
             || waited >= WAIT_MIN
-            || waited >= ask.patience;
+            || waited >= ask.wait_max;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
     }
 }

@@ -266,7 +266,7 @@ async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
     bench.settled().await;
     assert_eq!(bench.asked(), 2);
     assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
-    // Neither does a check that has no answer yet make a acceptance last longer.
+    // Neither does a check that has no answer yet make an acceptance last longer.
     let bob = identity("bob", 1);
     bench.answers(None);
     assert!(bench.accepts(&bob, 0).await);
