@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// Dice of a step's own, so that a step that is left out changes no other. Where nobody joins or leaves one die
-    /// goes on, as it did when the seeds of `tests/regressions.rs` were found.
+    /// goes on, as it did when the seeds of `tests/regression_seeds.rs` were found.
     pub(crate) fn begin_step(&mut self, step: usize, part: u64) {
         if self.profile.is_living {
             let step = SimDice::new(self.seed.rotate_left(17) ^ (step as u64 + 1) << 3 ^ part).u64();

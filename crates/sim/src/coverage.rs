@@ -199,19 +199,19 @@ pub const FAULTS: [&str; 42] = [
 
 /// What never occurs in a seed's world, and why.
 pub const EXCLUDED: [(&str, &str); 12] = [
-    ("failure leaving", "clients are turned away by the end of a process: tests/living/leaving.rs"),
+    ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
     (
         "retry refused",
-        "a node of a seed has no hundred second tries in ten seconds: tests/living/degraded/peers.rs",
+        "a node of a seed has no hundred second tries in ten seconds: tests/membership/degraded/faulty_peers.rs",
     ),
     ("prefetch skipped: off", "no world has prefetch on and sharing off: tests/prefetch/skips.rs"),
     ("prefetch skipped: full", "no node of a seed has 4,096 tickets: engine/src/prefetch/tickets/tests.rs"),
-    ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/teaching.rs"),
-    ("observation too long", "no statement of a seed is that long: tests/teaching.rs"),
-    ("observation refused", "seldom does a session of a seed ask that fast: tests/teaching.rs"),
-    ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/teaching.rs"),
+    ("observation dropped", "no client of a seed asks 2,048 times within 20 ms: tests/learning"),
+    ("observation too long", "no statement of a seed is that long: tests/learning"),
+    ("observation refused", "seldom does a session of a seed ask that fast: tests/learning"),
+    ("observation unconsidered", "seldom do eight batches of a seed's node wait: tests/learning"),
     ("lesson unspread", "gossip of a seed's node takes all that it is told in a round: gossip/tests"),
     ("forward refused", "no peer of a seed has another key or version: engine/tests/message.rs, node tests"),
 ];

@@ -114,7 +114,7 @@ fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     if is_whole {
         println!("seed {seed}: a smaller plan: cargo xtask sim --minimise {seed}");
         println!(
-            "seed {seed}: once mended, keep it: ({seed}, {:?}, \"what was wrong\") in crates/sim/tests/regressions.rs",
+            "seed {seed}: once mended, keep it: ({seed}, {:?}, \"what was wrong\") in crates/sim/tests/regression_seeds.rs",
             violation.check
         );
     }

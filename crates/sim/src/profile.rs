@@ -235,12 +235,12 @@ impl Profile {
     }
 }
 
-/// Two of five seeds; none of those in `tests/regressions.rs`, which were found before there was gossip.
+/// Two of five seeds; none of those in `tests/regression_seeds.rs`, which were found before there was gossip.
 fn is_living(seed: u64) -> bool {
     matches!(seed / 8 % 5, 2 | 4)
 }
 
-/// Four of thirteen seeds; none of those in `tests/regressions.rs`, which were found before anything was learned, nor the one
+/// Four of thirteen seeds; none of those in `tests/regression_seeds.rs`, which were found before anything was learned, nor the one
 /// in 2,000 that shows a committed hand-over (`tests/seeded.rs`).
 fn learns(seed: u64) -> bool {
     matches!(seed / 8 % 13, 4 | 5 | 7 | 8)

@@ -1,6 +1,8 @@
 //! Learning over simulated nodes (DESIGN "Prefetch"): what a session teaches through one node is predicted, and warmed,
 //! for a session at any other; nothing crosses principals or databases; what did not follow is not learned.
 
+mod max_queries;
+
 use std::sync::Arc;
 
 use hopcache_core::limits::{

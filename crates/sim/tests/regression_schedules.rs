@@ -1,5 +1,5 @@
 //! Schedules that the simulator found, written out by hand: what broke in them stays mended whatever the seeds
-//! draw. `regressions.rs` has the seeds.
+//! draw. `regression_seeds.rs` has the seeds.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
