@@ -237,7 +237,7 @@ pub struct EntrySection {
     #[schemars(range(min = 0.0, max = 10.0))]
     pub grace: f64,
     /// How long after grace an entry is still served, and marked, while the origin is unreachable, too slow, or fails
-    /// with a transient error. For as long a client that Neo4j accepted before stays accepted. 0 turns both off.
+    /// with a transient error. A client that Neo4j accepted before stays accepted for the same time. 0 turns both off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub stale_if_error: Millis,
@@ -428,8 +428,8 @@ pub struct LogSection {
     pub level: String,
     /// How a line is written.
     pub format: LogFormat,
-    /// Whether log lines may show query texts. At `debug` each request has a line; without this its text is `<hidden>`.
-    /// Query texts may hold personal data.
+    /// Whether the line of each answer, at level `debug`, shows the query text instead of `<hidden>`. Query texts may hold
+    /// personal data. Parameters are never written.
     pub queries: bool,
 }
 
