@@ -32,7 +32,7 @@ fn has_row_in(section: &str, word: &str) -> bool {
 
 /// Whether the table of `Cache-Status` details has a row for `word`.
 fn has_row(word: &str) -> bool {
-    has_row_in(section("### Cache-Status").unwrap(), word)
+    section("### Cache-Status").is_some_and(|rows| has_row_in(rows, word))
 }
 
 #[test]
