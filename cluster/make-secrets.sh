@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes what docker-compose.cluster.yml mounts as secrets, in cluster/secrets (or the folder named first). What is
-# there already stays: a new cluster key would empty the cache, a new password would not fit Neo4j's volume.
+# Makes the secrets that docker-compose.cluster.yml mounts, in cluster/secrets (or the folder of the first argument).
+# Existing files stay: a new cluster key would empty the cache, and a new password would not fit Neo4j's volume.
 #
-# The files can be read by everybody, since each is mounted into containers with users of their own; the folder can
-# be entered by its owner only.
+# All users can read the files, because containers with users of their own mount them. Only the owner of the folder can
+# enter it.
 set -eu
 folder=${1:-$(dirname "$0")/secrets}
 umask 077

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Of the stand-in for haproxy:2.8. As there: options alone mean haproxy, which runs in master-worker mode in the foreground.
+# Entrypoint of the stand-in for haproxy:2.8. As in that image, options alone start haproxy, in master-worker mode in the
+# foreground.
 set -e
 case "${1:-}" in
   -*) set -- haproxy "$@" ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Of the stand-in for neo4j:5.26-community. As there: NEO4J_AUTH=neo4j/password or none; NEO4J_a_b__c=v sets a.b_c=v.
+# Entrypoint of the stand-in for neo4j:5.26-community. As in that image: NEO4J_AUTH=neo4j/password or none; NEO4J_a_b__c=v sets a.b_c=v.
 set -e
 [ "${1:-neo4j}" = neo4j ] || exec "$@"
 home=/var/lib/neo4j

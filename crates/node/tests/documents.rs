@@ -16,19 +16,30 @@ const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
 /// Where words are named that nothing sends yet.
 const UNSENT: &str = "are words of the list";
 
+/// The part of `docs/OPERATING.md` below `heading`, up to the next heading.
+fn section(heading: &str) -> Option<&'static str> {
+    let (_, rest) = OPERATING.split_once(&format!("\n{heading}\n"))?;
+    rest.split("\n#").next()
+}
+
 fn unsent_line() -> Option<&'static str> {
     OPERATING.lines().find(|line| line.contains(UNSENT))
 }
 
+fn has_row_in(section: &str, word: &str) -> bool {
+    section.contains(&format!("\n| `{word}` |"))
+}
+
+/// Whether the table of `Cache-Status` details has a row for `word`.
 fn has_row(word: &str) -> bool {
-    OPERATING.contains(&format!("\n| `{word}` |"))
+    section("### Cache-Status").is_some_and(|rows| has_row_in(rows, word))
 }
 
 #[test]
 fn every_detail_has_a_row_or_is_said_to_be_unsent() {
     for detail in Detail::ALL {
         let word = detail.as_str();
-        let is_unsent = unsent_line().unwrap().contains(&format!("`{word}`"));
+        let is_unsent = unsent_line().is_some_and(|line| line.contains(&format!("`{word}`")));
         assert!(has_row(word) != is_unsent, "{word}: a row of the table, or the line of unsent words");
     }
 }
@@ -143,20 +154,67 @@ fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     }
 }
 
-/// What was not launched, observed or shared, and why: each word stands in the row of its metric.
+/// Label words that need no explanation: numbers, and bounds of buckets.
+fn is_number(word: &str) -> bool {
+    word == "+Inf" || word.parse::<f64>().is_ok()
+}
+
+/// `name="word"` pairs of one line of the exposition.
+fn labels_of(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let labels =
+        line.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(labels, _)| labels);
+    labels
+        .split(',')
+        .filter_map(|label| label.split_once("=\"").map(|(name, word)| (name, word.trim_end_matches('"'))))
+}
+
+/// Whether `word` stands in a row of the section of `metric`, or as a whole word near its name: in its row, or in a line
+/// below the table that names it.
+fn is_explained(metric: &str, word: &str) -> bool {
+    let headings = OPERATING.lines().filter(|line| line.starts_with("### ") && line.contains(metric));
+    if headings.filter_map(section).any(|section| has_row_in(section, word)) {
+        return true;
+    }
+    let is_word =
+        |line: &str| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|other| other == word);
+    OPERATING.lines().any(|line| line.contains(metric) && is_word(line))
+}
+
+/// Every word of a label is explained where its metric is.
+#[test]
+fn every_word_of_a_label_is_explained() {
+    let text = Meters::with(&RefreshSection::default()).render(Readings::default());
+    let mut words = 0;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((metric, _)) = line.split_once('{') else { continue };
+        for (label, word) in labels_of(line).filter(|(_, word)| !is_number(word)) {
+            let metric =
+                metric.trim_end_matches("_bucket").trim_end_matches("_sum").trim_end_matches("_count");
+            assert!(is_explained(metric, word), "{metric}: {label}=\"{word}\" is not explained");
+            words += 1;
+        }
+    }
+    assert!(words >= 150, "{words}");
+}
+
+/// What was not launched, observed or shared, and why: each word has a row in the section of its metric.
 #[test]
 fn every_word_of_learning_and_prefetch_is_explained() {
     let text = Meters::with(&RefreshSection::default()).render(Readings::default());
-    for metric in ["prefetch_skipped_total", "hopcache_observations_total", "hopcache_learning_shared_total"]
-    {
-        let row = OPERATING.lines().find(|line| line.starts_with(&format!("| `{metric}")));
-        let row = row.unwrap_or_else(|| panic!("{metric}: no row in docs/OPERATING.md"));
+    for (metric, label) in [
+        ("prefetch_skipped_total", "reason"),
+        ("hopcache_observations_total", "outcome"),
+        ("hopcache_learning_shared_total", "outcome"),
+        ("cache_bypass_total", "reason"),
+        ("hopcache_origin_errors_total", "kind"),
+    ] {
+        let rows = section(&format!("### `{metric}{{{label}}}`"));
+        let rows = rows.unwrap_or_else(|| panic!("{metric}: no section in docs/OPERATING.md"));
         let series = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix('{'));
         let words: Vec<&str> = series.filter_map(|labels| labels.split('"').nth(1)).collect();
         assert!(words.len() >= 5, "{metric}: {words:?}");
         for word in words {
-            let mut known = row.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            assert!(known.any(|other| other == word), "{metric}: {word} is not explained");
+            assert!(has_row_in(rows, word), "{metric}: {word} has no row");
         }
     }
 }

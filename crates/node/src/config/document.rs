@@ -1,6 +1,6 @@
-//! Every key of the configuration: its type, default, range and meaning, each said once. The JSON
-//! schema, the checks and the texts of errors are made from these types. Decides nothing that
-//! needs two keys or a file: that is `settings`.
+//! Every key of the configuration: its type, default, range and meaning, each in one place. The JSON
+//! schema, the checks and the texts of errors are made from these types. `settings` decides rules
+//! that need two keys or a file.
 
 use std::path::PathBuf;
 
@@ -28,15 +28,15 @@ pub struct Document {
     pub cluster: ClusterSection,
     /// The graph database that answers.
     pub origin: OriginSection,
-    /// What the nodes share.
+    /// The store that the nodes share.
     pub store: StoreSection,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
-    /// Early refresh, and the refresh of what is stale.
+    /// Early refresh, and the refresh of stale entries.
     pub refresh: RefreshSection,
-    /// Prefetch of what sessions ask next.
+    /// Prefetch of the next queries of a session.
     pub prefetch: PrefetchSection,
-    /// What the process says on stderr.
+    /// Log lines on stderr.
     pub log: LogSection,
 }
 
@@ -44,7 +44,7 @@ pub struct Document {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeSection {
-    /// The node's name, the same after a restart. Default: host name and peer port.
+    /// The node's name. It must be the same after a restart. Default: host name and peer port.
     #[serde(deserialize_with = "name::deserialize")]
     #[schemars(
         with = "Option<String>",
@@ -55,10 +55,10 @@ pub struct NodeSection {
     pub client_addr: Address,
     /// Where peers connect: TCP for requests, UDP on the same port for gossip.
     pub peer_addr: Address,
-    /// Address at which peers reach this node. Default: `peer_addr`, with the host name in the place of
-    /// an unspecified host such as 0.0.0.0.
+    /// Address at which peers reach this node. Default: `peer_addr`; an unspecified host such as 0.0.0.0 is
+    /// replaced by the host name.
     pub peer_advertise: Option<Address>,
-    /// Where the admin paths, probes and metrics are. Beyond loopback, `admin_token_file` is required.
+    /// Where the admin paths, probes and metrics are. An address other than loopback requires `admin_token_file`.
     pub admin_addr: Address,
     /// File with the bearer token of the admin paths.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
@@ -67,18 +67,18 @@ pub struct NodeSection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
     pub memory: u64,
-    /// Connections of clients at the most; more are refused with 503 (FAULTS F32).
+    /// Largest number of client connections; the node refuses more with 503 (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
-    /// Weight on the ring: a node of weight 2 owns twice the keys of one of weight 1.
+    /// Weight on the ring: a node of weight 2 owns twice as many keys as a node of weight 1.
     #[schemars(range(min = 0.1, max = 10.0))]
     pub ring_weight: f64,
-    /// How long leaving in good order may take (SIGTERM, `drain`) before the process ends anyway.
+    /// How long an orderly end may take (SIGTERM, `drain`). After that the process ends in any case.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub drain: Millis,
-    /// How long a node that is told to leave serves on as before, for balancers to see that it is not ready. Default: a quarter
-    /// of `drain`, 2s at most; never more than half of it.
+    /// How long a leaving node still serves as before, so that balancers see that it is not ready. Default: a quarter of
+    /// `drain`, at most 2s. It is never more than half of `drain`.
     #[serde(with = "duration::optional")]
     #[schemars(with = "Option<duration::Text>", extend("x-min" = "0", "x-max" = "10m"))]
     pub serve_on: Option<Millis>,
@@ -107,30 +107,30 @@ impl Default for NodeSection {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterSection {
-    /// The cluster's name, the same on every node. It is mixed into the keys: nodes of clusters with different
-    /// names never understand each other, even with one key.
+    /// The cluster's name, the same on every node. It is part of the keys: nodes of clusters with different names
+    /// never understand each other, even with the same key.
     #[serde(deserialize_with = "cluster_name::deserialize")]
     #[schemars(extend("x-allowed" = "1 to 64 characters of A-Z a-z 0-9 . _ : -"))]
     pub name: String,
-    /// Peer addresses or DNS names by which the first other nodes are found; the rest is learned from them. May
-    /// contain this node; empty is a cluster of one until another node names this one.
+    /// Peer addresses or DNS names of some nodes. This node learns all other nodes from them. The list may contain
+    /// this node. With an empty list the node is a cluster of one until another node names it as a seed.
     #[schemars(length(max = MEMBERS_MAX))]
     pub seeds: Vec<Address>,
-    /// File with the key that every node of the cluster has; needed with more than one node. It proves and seals
-    /// what nodes say to each other, and unless `data_key_file` is set, query keys and entries come from it too.
+    /// File with the key that every node of the cluster has; required with more than one node. It authenticates and
+    /// encrypts messages between nodes. Unless `data_key_file` is set, query keys and entry seals are derived from it too.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub key_file: Option<PathBuf>,
-    /// The key itself, for environments that hand over secrets as variables; at least 16 characters.
+    /// The key itself, for environments that pass secrets as variables; at least 16 characters.
     pub key: Option<Secret>,
-    /// File with a second key that is believed and never used: the other one while the key is changed. A change is
-    /// three rolling restarts: (1) the new key here, and `data_key_file` with the old one, so that the cache stays;
-    /// (2) the new key in `key_file`, the old one here; (3) nothing here.
+    /// File with a second key that this node accepts but does not use, for a change of the key. A change is three
+    /// rolling restarts: (1) the new key here, and the old key in `data_key_file`, so that the cache stays; (2) the new
+    /// key in `key_file`, the old key here; (3) nothing here.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub previous_key_file: Option<PathBuf>,
     /// That second key itself; at least 16 characters.
     pub previous_key: Option<Secret>,
-    /// File with the key of query keys and entry seals, the same on every node. Default: the cluster's key. Another
-    /// one empties the cache.
+    /// File with the key from which query keys and entry seals are derived, the same on every node. Default: the
+    /// cluster's key. A different key empties the cache.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub data_key_file: Option<PathBuf>,
     /// That key itself; at least 16 characters.
@@ -138,7 +138,7 @@ pub struct ClusterSection {
     /// Places of each node on the ring; the same on every node.
     #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
     pub virtual_nodes: u32,
-    /// How long a node that starts waits for the others to take it into their rings before it is ready all the same.
+    /// How long a starting node waits until the others have it in their rings. After that it becomes ready in any case.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub join_timeout: Millis,
@@ -161,14 +161,14 @@ impl Default for ClusterSection {
     }
 }
 
-/// As whom statements run at the origin.
+/// Which user runs statements at the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum AuthMode {
-    /// As each client, with its own Neo4j credentials.
+    /// Each client, with its own Neo4j credentials.
     Passthrough,
-    /// As one user, given by `user` and `password_file`.
+    /// One user for all clients: `user` and `password_file`.
     Service,
 }
 
@@ -176,23 +176,23 @@ pub enum AuthMode {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OriginSection {
-    /// Where it is; `embedded:` is the sample graph inside this process.
+    /// Address of the database; `embedded:` is the sample graph inside this process.
     pub uri: OriginUri,
-    /// As whom statements run.
+    /// Which user runs statements.
     pub auth: AuthMode,
     /// The user of `auth = "service"`.
     pub user: Option<String>,
     /// File with the password of `auth = "service"`.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub password_file: Option<PathBuf>,
-    /// Runs at the origin at a time, from this node (promise I2).
+    /// Largest number of runs at the origin at a time, from this node (promise I2).
     #[schemars(range(min = 1, max = 4096))]
     pub max_concurrent: u32,
     /// Deadline of one run.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h"))]
     pub timeout: Millis,
-    /// Procedures whose results may be cached, besides the built-in list.
+    /// Procedures whose results may be cached, in addition to the built-in list.
     #[schemars(extend("x-allowed" = "a list of procedure names, for example [\"my.read.proc\"]"))]
     pub read_procedures: Vec<String>,
 }
@@ -211,11 +211,11 @@ impl Default for OriginSection {
     }
 }
 
-/// What the nodes share.
+/// The store that the nodes share.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSection {
-    /// Where it is; `memory:` is inside this process (`dev` shares one among its nodes).
+    /// Address of the store; `memory:` is inside this process (the nodes of `dev` share one).
     pub uri: StoreUri,
 }
 
@@ -236,14 +236,13 @@ pub struct EntrySection {
     /// Stale while revalidate: physical life = ttl × (1 + grace).
     #[schemars(range(min = 0.0, max = 10.0))]
     pub grace: f64,
-    /// Beyond grace: for how long an entry is still served while the origin cannot be reached, is too slow or
-    /// fails with a transient error, and marked so; a client that was accepted before is believed as long. 0
-    /// turns both off.
+    /// How long after grace an entry is still served, and marked, while the origin is unreachable, too slow, or fails
+    /// with a transient error. A client that Neo4j accepted before stays accepted for the same time. 0 turns both off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub stale_if_error: Millis,
-    /// Random share by which each entry's ttl is made shorter or longer, so that keys loaded together do
-    /// not expire together.
+    /// Largest random share by which an entry's ttl becomes shorter or longer, so that keys loaded together do not
+    /// expire together.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub ttl_jitter: f64,
     /// Largest result that is stored.
@@ -282,44 +281,45 @@ pub enum RefreshMode {
     Adaptive,
 }
 
-/// Early refresh, and the refresh of what is stale.
+/// Early refresh, and the refresh of stale entries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RefreshSection {
-    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case, by the same workers.
+    /// Whether entries are refreshed before they expire. Stale entries are refreshed in any case, by the same workers.
     #[schemars(extend("x-env" = "CACHE_XFETCH_ENABLED"))]
     pub enabled: bool,
     /// How the moment is chosen.
     pub mode: RefreshMode,
-    /// Eagerness: larger refreshes earlier. In every mode β is multiplied by it; in `adaptive` within its bounds,
-    /// and the window that takes a chance's place likewise.
+    /// Eagerness: a larger value refreshes earlier. Every mode multiplies its β by it. `adaptive` keeps the product
+    /// within its bounds, and scales the window of a refresh that happens at a fixed time in the same way.
     #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
     pub beta: f64,
-    /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`,
-    /// or the shorter one of a request's hint. 0 is no such limit.
+    /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`, or
+    /// the shorter ttl of a request's hint. 0 sets no limit.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years", "x-env" = "CACHE_XFETCH_MIN_TTL"))]
     pub min_ttl: Millis,
-    /// Refreshes at a time.
+    /// Refreshes at a time on this node.
     #[schemars(range(min = 1, max = 256), extend("x-env" = "CACHE_XFETCH_WORKERS"))]
     pub workers: u32,
-    /// Refreshes that wait for a worker; more are left out and counted.
+    /// Largest number of refreshes that wait for a worker; more are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-env" = "CACHE_XFETCH_QUEUE_SIZE"))]
     pub queue_size: u32,
     /// Deadline of one try of a refresh.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h", "x-env" = "CACHE_XFETCH_TIMEOUT"))]
     pub timeout: Millis,
-    /// Whether a failed refresh is tried again by itself. Else the next hit tries, after a pause.
+    /// Whether the node tries a failed refresh again by itself. If not, the next hit starts a refresh, after a pause.
     #[schemars(extend("x-env" = "CACHE_XFETCH_RETRY_ENABLED"))]
     pub retry_enabled: bool,
-    /// How often a failed refresh is tried again.
+    /// How often the node tries a failed refresh again.
     #[schemars(range(min = 0, max = 10), extend("x-env" = "CACHE_XFETCH_RETRY_MAX"))]
     pub retry_max: u32,
     /// Factor between the waits of two retries.
     #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
     pub retry_backoff: f64,
-    /// A flight, or a shared forward that a run answered, with so many followers counts in `stampede_events_total`.
+    /// Number of followers from which a flight, or a shared forward that a run answered, counts in
+    /// `stampede_events_total`.
     #[schemars(range(min = 2, max = 10_000))]
     pub stampede_followers: u32,
 }
@@ -342,33 +342,34 @@ impl Default for RefreshSection {
     }
 }
 
-/// Prefetch of what sessions ask next.
+/// Prefetch of the next queries of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PrefetchSection {
-    /// Whether what a session will ask next is warmed.
+    /// Whether nodes learn from sessions, and read the probable next queries before a client asks for them.
     pub enabled: bool,
-    /// Candidates launched for one request.
+    /// Largest number of candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
     pub max_queries: u32,
-    /// Node ids of a result that are expanded.
+    /// Graph nodes of a result for which the same query becomes a candidate.
     #[schemars(range(min = 0, max = 16))]
     pub depth: u32,
-    /// Patterns whose successors are learned.
+    /// Largest number of patterns whose successors are kept.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
-    /// Whether nodes tell each other what they have learned. Without it each predicts only what it was taught itself.
+    /// Whether nodes share what they have learned. If not, each node predicts only from its own sessions.
     pub gossip: bool,
-    /// Where candidates come from: `exact` queries seen before, `template`s bound to what was asked and answered,
-    /// `neighbour`s of the nodes in a result, entries that `overlap` with the query and are about to expire.
+    /// Where candidates come from: `exact` (queries seen before), `template` (parameters bound to earlier queries and
+    /// results), `neighbour` (the same query for the nodes in its result), `overlap` (entries of the same anchor that
+    /// are about to expire).
     #[schemars(
         length(max = 4),
         extend("x-allowed" = "a list of exact, template, neighbour and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
-    /// Whether requests without `Hopcache-Session` belong to the session of their principal at their client's address,
-    /// as the connection shows it: behind a balancer that is the balancer's (`X-Forwarded-For` is not believed). The
-    /// address is kept only as a keyed hash.
+    /// Whether a request without `Hopcache-Session` belongs to a session of its principal at the address of its
+    /// connection. Behind a balancer this is the balancer's address (the node ignores `X-Forwarded-For`). The node keeps
+    /// the address only as a keyed hash.
     pub fallback_sessions: bool,
 }
 
@@ -398,7 +399,7 @@ impl Default for PrefetchSection {
 pub enum PrefetchKind {
     /// A query that followed before, with the same parameters.
     Exact,
-    /// A query that followed before, its parameters bound anew.
+    /// A query that followed before, with newly bound parameters.
     Template,
     /// The same query for the nodes in its result.
     Neighbour,
@@ -413,21 +414,22 @@ pub enum PrefetchKind {
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object for each line.
     Json,
 }
 
-/// What the process says on stderr.
+/// Log lines on stderr.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSection {
-    /// Least severe level that is written, for all or by module: `info`, `warn,hopcache=debug`.
+    /// Least severe level that is written, for all modules or by module: `info`, `warn,hopcache=debug`.
     #[serde(deserialize_with = "super::log_level::deserialize_level")]
     #[schemars(extend("x-allowed" = "error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\""))]
     pub level: String,
     /// How a line is written.
     pub format: LogFormat,
-    /// Whether query texts and parameters may be written. They are personal data; off unless asked for.
+    /// Whether the line of each answer, at level `debug`, shows the query text instead of `<hidden>`. Query texts may hold
+    /// personal data. Parameters are never written.
     pub queries: bool,
 }
 
