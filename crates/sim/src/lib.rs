@@ -20,7 +20,8 @@ mod node_tasks;
 pub mod origin;
 pub mod profile;
 pub mod record;
-pub mod sharing;
+#[cfg(test)]
+mod sharing;
 pub mod simulate;
 mod spread;
 pub mod store;
