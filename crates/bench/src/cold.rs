@@ -11,12 +11,13 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::bolt_proxy::BoltProxy;
 use crate::cold_clients::Seen;
-use crate::hit::tempdir;
-use crate::neo4j;
-use crate::process::{ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis};
-use crate::report::Report;
+use hopcache_testbed::bolt_proxy::BoltProxy;
+use hopcache_testbed::neo4j;
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis, tempdir,
+};
+use hopcache_testbed::report::Report;
 
 /// Options of the cold-key benchmark.
 #[derive(clap::Args)]

@@ -11,8 +11,8 @@ use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, watch};
 
-use crate::load::{Connection, query_request};
-use crate::neo4j;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::neo4j;
 
 /// Connections being opened at a time by one process; all processes together stay below the kernel's queue of
 /// one listener, where an overflow costs a second.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 /// What is sent.
-pub(crate) struct Paced {
+pub(crate) struct FixedRate {
     /// To whom.
     pub(crate) addr: SocketAddr,
     /// The same bytes each time.
@@ -35,7 +35,7 @@ pub(crate) struct Seen {
     pub(crate) late_us: Vec<u64>,
 }
 
-impl Paced {
+impl FixedRate {
     /// Blocks until all is answered.
     pub(crate) fn run(&self) -> anyhow::Result<Seen> {
         let start = Instant::now() + Duration::from_millis(50);

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{Connection, closed_loop, query_request};
-use crate::process::{
-    ClusterPlan, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, wait_until,
+use crate::closed_loop::closed_loop;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, tempdir, wait_until,
 };
-use crate::report::{Report, Spread};
+use hopcache_testbed::report::{Report, Spread};
 
 /// Options of the hit benchmark.
 #[derive(clap::Args)]
@@ -297,11 +298,4 @@ pub(crate) fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     Ok(line.context("redis-cli info stats")?.trim().parse()?)
-}
-
-/// A directory of this run's own.
-pub(crate) fn tempdir() -> anyhow::Result<PathBuf> {
-    let dir = std::env::temp_dir().join(format!("hopcache-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
 }

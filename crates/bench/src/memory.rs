@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::bolt_origin::BoltOrigin;
-use crate::hit::tempdir;
-use crate::load::{Connection, query_request};
-use crate::process::{ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis};
-use crate::report::Report;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::metrics::number_behind;
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis, tempdir,
+};
+use hopcache_testbed::report::Report;
 
 /// Options of the memory benchmark.
 #[derive(clap::Args)]
@@ -184,12 +186,4 @@ async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
         entries: number_behind(&metrics, "hopcache_entries ")?,
         bytes: number_behind(&metrics, "hopcache_entry_bytes ")?,
     })
-}
-
-/// The whole number behind a name at the start of a line.
-pub(crate) fn number_behind(text: &str, name: &str) -> anyhow::Result<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let number =
-        line.and_then(|rest| rest.split_whitespace().next()).with_context(|| format!("no {name}"))?;
-    Ok(number.parse()?)
 }

@@ -15,11 +15,12 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::hit::tempdir;
-use crate::load::{Connection, query_request};
-use crate::paced::{Paced, Seen};
-use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster};
-use crate::report::{Report, Spread};
+use crate::fixed_rate::{FixedRate, Seen};
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::process::{
+    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, tempdir,
+};
+use hopcache_testbed::report::{Report, Spread};
 
 /// Options of the slow-clients benchmark.
 #[derive(clap::Args)]
@@ -135,7 +136,7 @@ async fn measure(
 ) -> anyhow::Result<()> {
     let slow = SlowClients::start(arm.slow, addrs.client).await?;
     let before = process.cpu()?;
-    let paced = Paced {
+    let paced = FixedRate {
         addr: addrs.client,
         request: query_request(SMALL, 0, ""),
         body_len,

@@ -2,10 +2,11 @@
 //! meet the same load. Never used for anything secret.
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -19,37 +20,38 @@ impl Dice {
 
     /// In (0, 1]: its logarithm is finite.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     /// Below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
     /// Exponential with mean 1: the gaps of a Poisson process.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.unit().ln()
     }
 
     /// Standard normal (Box and Muller, 1958).
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 }
 
 /// Ranks 0, 1, 2, … with frequencies 1, 1/2^s, 1/3^s, …
-pub(crate) struct Zipf {
+pub struct Zipf {
     /// Sum of the frequencies up to each rank, over the sum of all.
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
+    /// So many ranks, with this exponent.
     #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
-    pub(crate) fn new(ranks: usize, exponent: f64) -> Self {
+    pub fn new(ranks: usize, exponent: f64) -> Self {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = (1..=ranks)
             .map(|rank| {
@@ -61,7 +63,8 @@ impl Zipf {
         Self { cumulative }
     }
 
-    pub(crate) fn draw(&self, dice: &mut Dice) -> usize {
+    /// A rank.
+    pub fn draw(&self, dice: &mut Dice) -> usize {
         let unit = dice.unit();
         self.cumulative.partition_point(|each| *each < unit).min(self.cumulative.len().saturating_sub(1))
     }

@@ -1,8 +1,7 @@
-//! A small closed-loop load generator: so many keep-alive connections, one request under way on each.
-//! It speaks just enough HTTP/1.1 to cost little itself.
+//! A small HTTP client: one keep-alive connection, one request under way on it. It speaks just enough HTTP/1.1 to cost
+//! little itself.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -10,12 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// [`post`] with the parameter `n`. The statement need not use it: it makes a key of its own for each value.
-pub(crate) fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
+pub fn query_request(statement: &str, n: usize, headers: &str) -> Vec<u8> {
     post(statement, &json!({ "n": n }), headers)
 }
 
 /// One POST to the Query API, as bytes. `headers` are further lines, each with its line end.
-pub(crate) fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
+pub fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8> {
     let body = json!({ "statement": statement, "parameters": parameters }).to_string();
     format!(
         "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
@@ -25,22 +24,22 @@ pub(crate) fn post(statement: &str, parameters: &Value, headers: &str) -> Vec<u8
 }
 
 /// An answer: its head as text, its body.
-pub(crate) struct Answer {
+pub struct Answer {
     /// Status line and headers.
-    pub(crate) head: String,
+    pub head: String,
     /// Body.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Answer {
     /// The status code.
-    pub(crate) fn status(&self) -> u16 {
+    pub fn status(&self) -> u16 {
         self.head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
     }
 }
 
 /// A keep-alive connection.
-pub(crate) struct Connection {
+pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
     filled: usize,
@@ -48,14 +47,14 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects.
-    pub(crate) async fn open(addr: SocketAddr) -> anyhow::Result<Self> {
+    pub async fn open(addr: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(addr).await.with_context(|| format!("connect to {addr}"))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: vec![0; 16 << 10], filled: 0 })
     }
 
     /// Sends a request and reads the whole answer; returns the ends of head and body in the buffer.
-    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(usize, usize)> {
+    pub async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(usize, usize)> {
         self.filled = 0;
         self.stream.write_all(request).await?;
         let head_end = loop {
@@ -72,18 +71,18 @@ impl Connection {
     }
 
     /// Whether it stands, as far as this side has heard: nothing was asked, and the other side has not ended it.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         let looked = self.stream.try_read(&mut [0]);
         looked.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     /// Whether a byte of the last answer came.
-    pub(crate) fn has_heard(&self) -> bool {
+    pub fn has_heard(&self) -> bool {
         self.filled > 0
     }
 
     /// Sends a request and returns the answer.
-    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
+    pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         let (head, end) = self.exchange(request).await?;
         Ok(Answer {
             head: String::from_utf8_lossy(&self.buffer[..head]).into_owned(),
@@ -103,48 +102,6 @@ impl Connection {
             }
         }
     }
-}
-
-/// What a run of the closed loop measured.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Loaded {
-    /// Requests answered.
-    pub(crate) requests: u64,
-    /// Time from the first to the last.
-    pub(crate) wall: Duration,
-}
-
-/// Runs `connections` loops for `span`, each with one of `requests`, in turn. Every answer has to have `status` and a body as long as `body_len`.
-pub(crate) async fn closed_loop(
-    addr: SocketAddr,
-    requests: &[Vec<u8>],
-    connections: usize,
-    span: Duration,
-    body_len: usize,
-) -> anyhow::Result<Loaded> {
-    let started = Instant::now();
-    let until = started + span;
-    let mut loops = tokio::task::JoinSet::new();
-    for request in requests.iter().cycle().take(connections) {
-        let request = request.clone();
-        loops.spawn(async move {
-            let mut connection = Connection::open(addr).await?;
-            let mut requests = 0_u64;
-            while Instant::now() < until {
-                let (head, end) = connection.exchange(&request).await?;
-                if end - head != body_len {
-                    bail!("a body of {} bytes, not {body_len}", end - head);
-                }
-                requests += 1;
-            }
-            anyhow::Ok(requests)
-        });
-    }
-    let mut requests = 0;
-    while let Some(ended) = loops.join_next().await {
-        requests += ended??;
-    }
-    Ok(Loaded { requests, wall: started.elapsed() })
 }
 
 fn content_length(head: &[u8]) -> anyhow::Result<usize> {

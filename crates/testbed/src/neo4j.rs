@@ -6,24 +6,24 @@ use anyhow::Context;
 use base64::Engine as _;
 
 /// Where it speaks Bolt, `host:port`.
-pub(crate) fn bolt() -> anyhow::Result<String> {
+pub fn bolt() -> anyhow::Result<String> {
     Ok(variable("HOPCACHE_TEST_NEO4J_BOLT")?.trim_start_matches("bolt://").trim_end_matches('/').to_owned())
 }
 
 /// Where it speaks HTTP.
-pub(crate) fn http() -> anyhow::Result<SocketAddr> {
+pub fn http() -> anyhow::Result<SocketAddr> {
     let text = variable("HOPCACHE_TEST_NEO4J_HTTP")?;
     let authority = text.trim_start_matches("http://").trim_end_matches('/');
     authority.to_socket_addrs()?.next().context("HOPCACHE_TEST_NEO4J_HTTP names no address")
 }
 
 /// The password of its user `neo4j`.
-pub(crate) fn password() -> anyhow::Result<String> {
+pub fn password() -> anyhow::Result<String> {
     variable("HOPCACHE_TEST_NEO4J_PASSWORD")
 }
 
 /// A request's line of HTTP Basic, with its line end.
-pub(crate) fn basic(user: &str, password: &str) -> String {
+pub fn basic(user: &str, password: &str) -> String {
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     format!("authorization: Basic {pair}\r\n")
 }

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::load::Connection;
+use crate::http::Connection;
 
 const SIGKILL: i32 = 9;
 
 /// A child process that does not outlive its owner.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
 }
 
 impl Process {
     /// Starts a command, its output into `log`.
-    pub(crate) fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let file = std::fs::File::create(log)?;
         let child = command
             .stdin(Stdio::null())
@@ -31,12 +31,12 @@ impl Process {
     }
 
     /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// SIGKILL; how it ended, which is by that: one that had ended by itself is an error.
-    pub(crate) fn kill(mut self) -> anyhow::Result<ExitStatus> {
+    pub fn kill(mut self) -> anyhow::Result<ExitStatus> {
         self.child.kill()?;
         let status = self.child.wait()?;
         ensure!(status.signal() == Some(SIGKILL), "ended by itself before it was killed: {status}");
@@ -44,7 +44,7 @@ impl Process {
     }
 
     /// An error where it has ended.
-    pub(crate) fn check_runs(&mut self, name: &str) -> anyhow::Result<()> {
+    pub fn check_runs(&mut self, name: &str) -> anyhow::Result<()> {
         match self.ended()? {
             Some(status) => bail!("{name} ended by itself: {status}"),
             None => Ok(()),
@@ -52,12 +52,12 @@ impl Process {
     }
 
     /// How it ended, if it did.
-    pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
     /// CPU time used so far, user and system, all threads.
-    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // Fields 14 and 15, counted behind the command's closing parenthesis (proc(5)).
         let (_, rest) = stat.rsplit_once(')').context("unreadable /proc stat")?;
@@ -76,22 +76,22 @@ impl Drop for Process {
 
 /// Addresses of one node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NodeAddrs {
+pub struct NodeAddrs {
     /// Clients.
-    pub(crate) client: SocketAddr,
+    pub client: SocketAddr,
     /// Operators.
-    pub(crate) admin: SocketAddr,
+    pub admin: SocketAddr,
 }
 
 /// Addresses that are free now.
-pub(crate) fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+pub fn free_addrs(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     let listeners: Vec<_> =
         (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?)).collect()
 }
 
 /// A `redis-server` of this run's own, and its address.
-pub(crate) fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
+pub fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
     let addr = free_addrs(1)?[0];
     let process = start_redis_at(addr, dir)?;
     wait_until("redis answers", || std::net::TcpStream::connect(addr).is_ok())?;
@@ -99,7 +99,7 @@ pub(crate) fn start_redis(dir: &Path) -> anyhow::Result<(Process, SocketAddr)> {
 }
 
 /// An empty `redis-server` that will listen there.
-pub(crate) fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
+pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
     let mut command = Command::new("redis-server");
     command.args(["--port", &addr.port().to_string(), "--bind", "127.0.0.1"]);
     command.args(["--save", "", "--appendonly", "no"]);
@@ -109,22 +109,22 @@ pub(crate) fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Pro
 
 /// For what counts runs at the origin or bytes of entries against a promise: a prefetch is a run that nobody asked for, and
 /// its entry one that nobody sent. `hit` measures with it on, as users have it; `soak` counts its runs on both sides.
-pub(crate) const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
+pub const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
 
 /// What a benchmark's nodes share.
-pub(crate) struct ClusterPlan<'a> {
+pub struct ClusterPlan<'a> {
     /// The hopcache binary.
-    pub(crate) binary: &'a Path,
+    pub binary: &'a Path,
     /// Where configuration and logs go.
-    pub(crate) dir: &'a Path,
+    pub dir: &'a Path,
     /// Lines of TOML that all nodes have, such as `[origin]` and `[store]`.
-    pub(crate) common: &'a str,
+    pub common: &'a str,
     /// Further lines of `[node]`.
-    pub(crate) node: &'a str,
+    pub node: &'a str,
 }
 
 /// Starts nodes that know each other and waits until each is ready and sees all of them.
-pub(crate) async fn start_cluster(
+pub async fn start_cluster(
     plan: &ClusterPlan<'_>,
     nodes: usize,
 ) -> anyhow::Result<Vec<(Process, NodeAddrs)>> {
@@ -155,7 +155,8 @@ pub(crate) async fn start_cluster(
     Ok(started)
 }
 
-pub(crate) async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
+/// Waits until the node is ready and sees so many members.
+pub async fn wait_for_members(admin: SocketAddr, members: usize) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let wanted = format!("hopcache_ring_members {members}");
     loop {
@@ -173,7 +174,7 @@ pub(crate) async fn wait_for_members(admin: SocketAddr, members: usize) -> anyho
 }
 
 /// Body of a GET that has to answer 2xx.
-pub(crate) async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
+pub async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
     let answer = Connection::open(addr).await?.ask(request.as_bytes()).await?;
     if !(200..300).contains(&answer.status()) {
@@ -183,7 +184,7 @@ pub(crate) async fn get(addr: SocketAddr, path: &str) -> anyhow::Result<String> 
 }
 
 /// Waits for something that a process does by itself.
-pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::Result<()> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         if Instant::now() > deadline {
@@ -195,12 +196,38 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) -> anyhow::
 }
 
 /// The hopcache binary beside this one.
-pub(crate) fn hopcache_binary() -> anyhow::Result<PathBuf> {
+pub fn hopcache_binary() -> anyhow::Result<PathBuf> {
     let binary = std::env::current_exe()?.with_file_name("hopcache");
     if !binary.exists() {
         bail!("{} is missing: cargo build --release -p hopcache", binary.display());
     }
     Ok(binary)
+}
+
+/// Sends a signal; the state that the kernel shows of the process then, `T` being stopped.
+pub fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
+    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
+    if !status.success() {
+        bail!("kill -{name} {pid}");
+    }
+    // The kernel stops a process' threads one by one.
+    let deadline = Instant::now() + Duration::from_millis(500);
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| rest.get(..1).unwrap_or("?"));
+        if name != "STOP" || state == "T" {
+            return Ok(format!("state {state}"));
+        }
+        ensure!(Instant::now() < deadline, "process {pid} was told to stop and shows state {state}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A directory of this run's own.
+pub fn tempdir() -> anyhow::Result<PathBuf> {
+    let dir = std::env::temp_dir().join(format!("hopcache-testbed-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
 }
 
 #[cfg(test)]
@@ -219,5 +246,19 @@ mod tests {
         wait_until("it ends", || crashed.ended().unwrap().is_some()).unwrap();
         assert!(crashed.check_runs("it").unwrap_err().to_string().contains("101"));
         assert!(crashed.kill().unwrap_err().to_string().contains("101"));
+    }
+
+    #[test]
+    fn a_stop_counts_only_where_the_kernel_shows_it() {
+        let start =
+            |script| Process::start(Command::new("sh").args(["-c", script]), Path::new("/dev/null")).unwrap();
+        let runs = start("sleep 60");
+        assert_eq!(signal(runs.id(), "STOP").unwrap(), "state T");
+        // Ended and not waited for: it takes signals, and stops for none.
+        let ended = start("exit 0");
+        let is_zombie =
+            || std::fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z");
+        wait_until("it ends", is_zombie).unwrap();
+        assert!(signal(ended.id(), "STOP").unwrap_err().to_string().contains("state Z"));
     }
 }

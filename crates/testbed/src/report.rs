@@ -5,18 +5,18 @@ use std::path::Path;
 
 /// Smallest, middle and largest of some rounds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
+pub struct Spread {
     /// Smallest.
-    pub(crate) min: f64,
+    pub min: f64,
     /// Median.
-    pub(crate) median: f64,
+    pub median: f64,
     /// Largest.
-    pub(crate) max: f64,
+    pub max: f64,
 }
 
 impl Spread {
     /// Of rounds; none of them gives zeros.
-    pub(crate) fn of(rounds: &[f64]) -> Self {
+    pub fn of(rounds: &[f64]) -> Self {
         let mut sorted = rounds.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
@@ -32,13 +32,13 @@ impl std::fmt::Display for Spread {
 
 /// A report under way.
 #[derive(Default)]
-pub(crate) struct Report {
+pub struct Report {
     text: String,
 }
 
 impl Report {
     /// Opens with the command, the commit and the machine.
-    pub(crate) fn open(title: &str) -> Self {
+    pub fn open(title: &str) -> Self {
         let mut report = Self::default();
         report.line(&format!("# {title}"));
         report.line("");
@@ -60,13 +60,13 @@ impl Report {
     }
 
     /// Adds a line, and says it.
-    pub(crate) fn line(&mut self, text: &str) {
+    pub fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{text}");
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{text}\n").as_bytes());
+        say(text);
     }
 
     /// Keeps the report.
-    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)?;
         }
@@ -78,4 +78,14 @@ impl Report {
 fn output_of(program: &str, args: &[&str]) -> String {
     let output = std::process::Command::new(program).args(args).output();
     output.map_or_else(|_| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
+/// Says how far a run is; not part of any report.
+pub fn progress(line: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
+}
+
+/// Prints a line on stdout.
+pub fn say(line: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! HAProxy before the nodes of an arena, with `cluster/haproxy/haproxy.cfg`: what is measured is what is shipped. Nothing
+//! HAProxy before the nodes of a cluster, with `cluster/haproxy/haproxy.cfg`: what is measured is what is shipped. Nothing
 //! but the lines that name the nodes is changed.
 
 use std::net::SocketAddr;
@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::arena::Arena;
-use crate::process::{Process, free_addrs, wait_until};
+use hopcache_testbed::cluster::TestCluster;
+use hopcache_testbed::process::{Process, free_addrs, wait_until};
 
 const PROGRAMS: [&str; 2] = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"];
-const SHIPPED: &str = include_str!("../../../../cluster/haproxy/haproxy.cfg");
+const SHIPPED: &str = include_str!("../../../cluster/haproxy/haproxy.cfg");
 /// Over three probes, one each half second, of the shipped file: it has seen every node.
 const PROBED: Duration = Duration::from_secs(2);
 
 /// A load balancer, gone when dropped.
-pub(super) struct Balancer {
-    pub(super) addr: SocketAddr,
+pub(crate) struct Balancer {
+    pub(crate) addr: SocketAddr,
     _process: Process,
     file: PathBuf,
 }
 
 impl Balancer {
-    pub(super) fn start(arena: &Arena) -> anyhow::Result<Self> {
+    pub(crate) fn start(cluster: &TestCluster) -> anyhow::Result<Self> {
         let addrs = free_addrs(2)?;
         let addr = addrs[0];
         let file = std::env::temp_dir().join(format!("hopcache-haproxy-{}.cfg", std::process::id()));
-        std::fs::write(&file, config(arena))?;
+        std::fs::write(&file, config(cluster))?;
         let program = PROGRAMS.iter().find(|path| Path::new(path).exists()).unwrap_or(&"haproxy");
         let mut command = Command::new(program);
         // In the foreground, so that it goes with its owner.
@@ -49,10 +49,10 @@ impl Drop for Balancer {
     }
 }
 
-fn config(arena: &Arena) -> String {
+fn config(cluster: &TestCluster) -> String {
     let is_server = |line: &&str| line.starts_with("    server node-");
     let mut text = String::new();
-    let mut nodes = Some(&arena.nodes);
+    let mut nodes = Some(&cluster.nodes);
     for line in SHIPPED.lines() {
         if !is_server(&line) {
             text.push_str(&format!("{line}\n"));

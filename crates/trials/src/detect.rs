@@ -11,10 +11,10 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::seconds;
-use crate::arena::load::{self, Mix};
-use crate::arena::{Arena, Node, Plan};
-use crate::report::Report;
+use crate::seconds;
+use hopcache_testbed::cluster::load::{self, Mix};
+use hopcache_testbed::cluster::{Node, Plan, TestCluster};
+use hopcache_testbed::report::Report;
 
 /// Options of detection.
 #[derive(clap::Args)]
@@ -39,23 +39,32 @@ const DOWNS: &str = "hopcache_gossip_downs_total";
 const BUSY_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    let arena = Arc::new(Arena::start(Plan::default()).await?);
+    let cluster = Arc::new(TestCluster::start(Plan::default()).await?);
     let mut report = Report::open("Failure detection");
     report.line("three nodes; from SIGKILL until all others have the node out\n");
     report.line(
         "| traffic | what | rounds | least ms | P50 ms | P95 ms | max ms |\n|---|---|---|---|---|---|---|",
     );
-    let silent = kills(&arena, options.rounds).await?;
+    let silent = kills(&cluster, options.rounds).await?;
     silent.rows("none", &mut report);
     let stop = CancellationToken::new();
-    let targets = arena.nodes.iter().map(|node| node.client).collect();
-    let mix = Mix { rate: options.rate, keys: 2_000, zipf: 0.5, writes: 0, targets, seed: 1 };
-    let load = tokio::spawn(load::run(Arc::clone(&arena), mix, stop.clone()));
+    let targets = cluster.nodes.iter().map(|node| node.client).collect();
+    let mix = Mix {
+        rate: options.rate,
+        keys: 2_000,
+        zipf: 0.5,
+        writes: 0,
+        targets,
+        seed: 1,
+        sessions: 0,
+        headers: "",
+    };
+    let load = tokio::spawn(load::run(Arc::clone(&cluster), mix, stop.clone()));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let loaded = kills(&arena, options.rounds).await?;
+    let loaded = kills(&cluster, options.rounds).await?;
     loaded.rows(&format!("{} requests/s", options.rate), &mut report);
-    let (load_before, from_us) = (load_average(), arena.history.now_us());
-    let seen = busy(&arena, Duration::from_secs(options.busy)).await;
+    let (load_before, from_us) = (load_average(), cluster.recorder.now_us());
+    let seen = busy(&cluster, Duration::from_secs(options.busy)).await;
     stop.cancel();
     load.await?;
     let seen = seen?;
@@ -64,8 +73,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         options.busy, options.rate, load_average(), seen.looks
     ));
     seen.tell(&mut report);
-    let told = arena.history.so_far();
-    let span = seconds::between(&told, from_us, arena.history.now_us());
+    let history = cluster.recorder.so_far();
+    let span = seconds::between(&history, from_us, cluster.recorder.now_us());
     report.line(&format!("\nrequests meanwhile:\n\n{}\n{}", seconds::HEAD, span.row("busy")));
     report.write(&options.out.join("report.md"))?;
     if !seen.suspected.is_empty() || !seen.out.is_empty() {
@@ -110,12 +119,12 @@ fn row(traffic: &str, what: &str, mut took_ms: Vec<f64>, report: &mut Report) {
 }
 
 /// Kills one node after the other; each is in every ring again before the next.
-async fn kills(arena: &Arena, rounds: usize) -> anyhow::Result<Noticed> {
-    let all: Vec<usize> = (0..arena.nodes.len()).collect();
+async fn kills(cluster: &TestCluster, rounds: usize) -> anyhow::Result<Noticed> {
+    let all: Vec<usize> = (0..cluster.nodes.len()).collect();
     let mut noticed = Noticed::default();
     for round in 0..rounds {
-        let killed = &arena.nodes[round % arena.nodes.len()];
-        let others: Vec<&Node> = arena.nodes.iter().filter(|node| node.name != killed.name).collect();
+        let killed = &cluster.nodes[round % cluster.nodes.len()];
+        let others: Vec<&Node> = cluster.nodes.iter().filter(|node| node.name != killed.name).collect();
         let mut downs = Vec::new();
         for other in &others {
             downs.push(other.metric(DOWNS, "").await?);
@@ -142,7 +151,7 @@ async fn kills(arena: &Arena, rounds: usize) -> anyhow::Result<Noticed> {
         noticed.out_ms.extend(out_ms);
         noticed.gossip_ms.extend(gossip_ms);
         killed.start()?;
-        arena.all_agree(&all, SOON).await?;
+        cluster.all_agree(&all, SOON).await?;
     }
     Ok(noticed)
 }
@@ -171,9 +180,9 @@ impl Seen {
         report.line(&format!("- deaths that gossip announced: {downs}; objections to one's own: {rejoins}"));
     }
 
-    async fn read(arena: &Arena) -> anyhow::Result<([u64; 2], Vec<String>)> {
+    async fn read(cluster: &TestCluster) -> anyhow::Result<([u64; 2], Vec<String>)> {
         let (mut gossip, mut failed) = ([0, 0], Vec::new());
-        for node in &arena.nodes {
+        for node in &cluster.nodes {
             gossip[0] += node.metric(DOWNS, "").await?;
             gossip[1] += node.metric("hopcache_gossip_rejoins_total", "").await?;
             failed.extend(node.logged("peer: "));
@@ -182,8 +191,8 @@ impl Seen {
     }
 }
 
-async fn busy(arena: &Arena, span: Duration) -> anyhow::Result<Seen> {
-    let (gossip, failed) = Seen::read(arena).await?;
+async fn busy(cluster: &TestCluster, span: Duration) -> anyhow::Result<Seen> {
+    let (gossip, failed) = Seen::read(cluster).await?;
     let is_over = Arc::new(AtomicBool::new(false));
     let burners: Vec<_> = (0..std::thread::available_parallelism().map_or(1, usize::from))
         .map(|_| {
@@ -196,22 +205,22 @@ async fn busy(arena: &Arena, span: Duration) -> anyhow::Result<Seen> {
             })
         })
         .collect();
-    let watched = watch(arena, span).await;
+    let watched = watch(cluster, span).await;
     is_over.store(true, Ordering::Relaxed);
     for burner in burners {
         burner.join().ok().context("a burner panicked")?;
     }
-    let (mut seen, (gossip_after, failed_after)) = (watched?, Seen::read(arena).await?);
+    let (mut seen, (gossip_after, failed_after)) = (watched?, Seen::read(cluster).await?);
     seen.gossip = [gossip_after[0] - gossip[0], gossip_after[1] - gossip[1]];
     seen.probes_failed = failed_after.into_iter().filter(|line| !failed.contains(line)).collect();
     Ok(seen)
 }
 
-async fn watch(arena: &Arena, span: Duration) -> anyhow::Result<Seen> {
+async fn watch(cluster: &TestCluster, span: Duration) -> anyhow::Result<Seen> {
     let (start, mut seen) = (Instant::now(), Seen::default());
-    let mut before: Vec<BTreeSet<(bool, String)>> = vec![BTreeSet::new(); arena.nodes.len()];
+    let mut before: Vec<BTreeSet<(bool, String)>> = vec![BTreeSet::new(); cluster.nodes.len()];
     while start.elapsed() < span {
-        for (place, node) in arena.nodes.iter().enumerate() {
+        for (place, node) in cluster.nodes.iter().enumerate() {
             // A ring that cannot be had in time says nothing of members.
             let Ok(ring) = node.ring().await else { continue };
             seen.looks += 1;
@@ -221,7 +230,7 @@ async fn watch(arena: &Arena, span: Duration) -> anyhow::Result<Seen> {
                 let text = format!("{} sees {} {}", node.name, member["name"], member["state"]);
                 now.insert((has_share(member), text));
             }
-            if members.len() < arena.nodes.len() {
+            if members.len() < cluster.nodes.len() {
                 now.insert((false, format!("{} sees {} members", node.name, members.len())));
             }
             for (is_routed, text) in now.difference(&before[place]) {

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tokio_util::sync::CancellationToken;
 
-use crate::arena::fault::Fault;
-use crate::arena::history::{Asked, Ending, FaultSeen, RunSeen};
-use crate::arena::load::{self, Mix, move_on, read_once};
-use crate::arena::origin::USERS;
-use crate::arena::{Arena, LOOK_EVERY, Plan};
-use crate::chaos::checks::{Bounds, Judgement, judge};
-use crate::report::Report;
+use crate::checks::{Bounds, Judgement, judge};
+use hopcache_testbed::cluster::fault::Fault;
+use hopcache_testbed::cluster::history::{Ending, FaultRecord, RequestRecord, RunRecord};
+use hopcache_testbed::cluster::load::{self, Mix, move_on, read_once};
+use hopcache_testbed::cluster::origin::USERS;
+use hopcache_testbed::cluster::{LOOK_EVERY, Plan, TestCluster};
+use hopcache_testbed::report::Report;
 
 /// Options of store troubles.
 #[derive(clap::Args)]
@@ -67,56 +67,67 @@ struct Round {
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let plan = Plan { ttl: Duration::from_secs(10), timeout: TIMEOUT, ..Plan::default() };
-    let arena = Arc::new(Arena::start(plan).await?);
+    let cluster = Arc::new(TestCluster::start(plan).await?);
     let stop = CancellationToken::new();
-    let targets = arena.nodes.iter().map(|node| node.client).collect();
-    let mix = Mix { rate: options.rate, keys: KEYS, zipf: 1.0, writes: 10, targets, seed: 1 };
-    let load = tokio::spawn(load::run(Arc::clone(&arena), mix, stop.clone()));
+    let targets = cluster.nodes.iter().map(|node| node.client).collect();
+    let mix = Mix {
+        rate: options.rate,
+        keys: KEYS,
+        zipf: 1.0,
+        writes: 10,
+        targets,
+        seed: 1,
+        sessions: 0,
+        headers: "",
+    };
+    let load = tokio::spawn(load::run(Arc::clone(&cluster), mix, stop.clone()));
     let (mut rounds, mut key) = (Vec::new(), KEYS_FROM);
     for trouble in TROUBLES {
         for _ in 0..options.rounds {
-            key += 1;
-            rounds
-                .push(round(&arena, trouble, key).await.with_context(|| format!("{trouble:?}, key {key}"))?);
+            // No round's key is the one that another's answer names as the next: nodes prefetch that.
+            key += 10;
+            rounds.push(
+                round(&cluster, trouble, key).await.with_context(|| format!("{trouble:?}, key {key}"))?,
+            );
         }
     }
     stop.cancel();
     load.await?;
-    arena.check_runs()?;
-    told(options, &arena, &rounds)
+    cluster.check_runs()?;
+    report(options, &cluster, &rounds)
 }
 
 /// Commits that were not stored, on all nodes.
-async fn not_stored(arena: &Arena) -> anyhow::Result<u64> {
+async fn not_stored(cluster: &TestCluster) -> anyhow::Result<u64> {
     let mut sum = 0;
-    for node in &arena.nodes {
+    for node in &cluster.nodes {
         sum += node.metric("hopcache_commits_total", "outcome=\"fenced\"").await?;
     }
     Ok(sum)
 }
 
-async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result<Round> {
+async fn round(cluster: &Arc<TestCluster>, trouble: Trouble, key: i64) -> anyhow::Result<Round> {
     if trouble == Trouble::FailedOverToLaggingReplica {
         // Before the lease, so that the replica has not heard of it.
-        arena.store().lag();
+        cluster.store().lag();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    arena.origin.hold_next(key);
+    cluster.origin.hold_next(key);
     let asking = {
-        let arena = Arc::clone(arena);
-        tokio::spawn(async move { read_once(&arena, 0, USERS[0], key).await })
+        let cluster = Arc::clone(cluster);
+        tokio::spawn(async move { read_once(&cluster, 0, USERS[0], key).await })
     };
-    let held = begun(arena, key, None).await?;
-    let began_us = arena.history.now_us();
-    let evidence = happen(arena, trouble).await?;
+    let held = begun(cluster, key, None).await?;
+    let began_us = cluster.recorder.now_us();
+    let evidence = happen(cluster, trouble).await?;
     let fault = match trouble {
         Trouble::Killed3s | Trouble::RestartedEmpty => Fault::StoreKill,
         Trouble::Stalled5s => Fault::StoreStall,
         Trouble::FailedOverToLaggingReplica => Fault::FailOver,
     };
-    let ended_us = arena.history.now_us();
+    let ended_us = cluster.recorder.now_us();
     let nodes = Vec::new();
-    arena.history.fault(FaultSeen {
+    cluster.recorder.fault(FaultRecord {
         fault,
         nodes,
         began_us,
@@ -125,11 +136,11 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
         evidence: evidence.clone(),
     });
     let start = Instant::now();
-    while !move_on(arena, 1, key).await {
+    while !move_on(cluster, 1, key).await {
         ensure!(start.elapsed() < SOON, "no purge was heard by all");
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    let (newer, refused) = write_late(arena, trouble, &held).await?;
+    let (newer, refused) = write_late(cluster, trouble, &held).await?;
     let version =
         newer.row.with_context(|| format!("no newer value: {} {}", newer.status, newer.error))?.version;
     ensure!(version > held.version, "the newer value is version {version}");
@@ -137,20 +148,20 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
     let mut late = 0;
     let start = Instant::now();
     while start.elapsed() < WATCHED {
-        for node in 0..arena.nodes.len() {
-            let asked = read_once(arena, node, USERS[0], key).await;
+        for node in 0..cluster.nodes.len() {
+            let asked = read_once(cluster, node, USERS[0], key).await;
             late += usize::from(asked.row.is_some_and(|row| row.version < version));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    let is_late_run = arena
-        .history
+    let is_late_run = cluster
+        .recorder
         .so_far()
         .runs
         .iter()
         .any(|run| run.number == held.number && run.ending == Some(Ending::Answered));
     let evidence = format!(
-        "{evidence}; who waited was told {} {}",
+        "{evidence}; the waiting client got {} {}",
         first.status,
         first.row.map_or(0, |row| row.version)
     );
@@ -160,33 +171,37 @@ async fn round(arena: &Arc<Arena>, trouble: Trouble, key: i64) -> anyhow::Result
 /// The newer value is read and the held run answered; what was read, and how many commits were refused then. Of the
 /// replica that had not heard of the lease, the newer run is under way with a lease of its own while the late commit
 /// comes: a fence that takes any lease for the right one lets that in.
-async fn write_late(arena: &Arc<Arena>, trouble: Trouble, held: &RunSeen) -> anyhow::Result<(Asked, u64)> {
+async fn write_late(
+    cluster: &Arc<TestCluster>,
+    trouble: Trouble,
+    held: &RunRecord,
+) -> anyhow::Result<(RequestRecord, u64)> {
     let key = held.key;
     let reading = {
-        let arena = Arc::clone(arena);
-        async move { read_once(&arena, 1, USERS[0], key).await }
+        let cluster = Arc::clone(cluster);
+        async move { read_once(&cluster, 1, USERS[0], key).await }
     };
     if trouble != Trouble::FailedOverToLaggingReplica {
         let newer = reading.await;
-        let before = not_stored(arena).await?;
-        arena.origin.release(held.number);
-        return Ok((newer, refused_since(arena, before).await?));
+        let before = not_stored(cluster).await?;
+        cluster.origin.release(held.number);
+        return Ok((newer, refused_since(cluster, before).await?));
     }
-    arena.origin.hold_next(key);
+    cluster.origin.hold_next(key);
     let reading = tokio::spawn(reading);
-    let second = begun(arena, key, Some(held.number)).await?;
-    let before = not_stored(arena).await?;
-    arena.origin.release(held.number);
-    let refused = refused_since(arena, before).await?;
-    arena.origin.release(second.number);
+    let second = begun(cluster, key, Some(held.number)).await?;
+    let before = not_stored(cluster).await?;
+    cluster.origin.release(held.number);
+    let refused = refused_since(cluster, before).await?;
+    cluster.origin.release(second.number);
     Ok((reading.await?, refused))
 }
 
 /// Waits until a commit has been refused, for a while.
-async fn refused_since(arena: &Arena, before: u64) -> anyhow::Result<u64> {
+async fn refused_since(cluster: &TestCluster, before: u64) -> anyhow::Result<u64> {
     let start = Instant::now();
     loop {
-        let refused = not_stored(arena).await?.saturating_sub(before);
+        let refused = not_stored(cluster).await?.saturating_sub(before);
         if refused > 0 || start.elapsed() > REFUSED_WITHIN {
             return Ok(refused);
         }
@@ -195,11 +210,11 @@ async fn refused_since(arena: &Arena, before: u64) -> anyhow::Result<u64> {
 }
 
 /// A run that is held, once it is there: the key's first, or the first after another.
-async fn begun(arena: &Arena, key: i64, after: Option<u64>) -> anyhow::Result<RunSeen> {
+async fn begun(cluster: &TestCluster, key: i64, after: Option<u64>) -> anyhow::Result<RunRecord> {
     let start = Instant::now();
-    let is_it = |run: &RunSeen| run.key == key && after.is_none_or(|after| run.number > after);
+    let is_it = |run: &RunRecord| run.key == key && after.is_none_or(|after| run.number > after);
     loop {
-        if let Some(run) = arena.history.so_far().runs.into_iter().find(is_it) {
+        if let Some(run) = cluster.recorder.so_far().runs.into_iter().find(is_it) {
             return Ok(run);
         }
         ensure!(start.elapsed() < SOON, "no run of key {key}");
@@ -207,40 +222,40 @@ async fn begun(arena: &Arena, key: i64, after: Option<u64>) -> anyhow::Result<Ru
     }
 }
 
-async fn happen(arena: &Arena, trouble: Trouble) -> anyhow::Result<String> {
+async fn happen(cluster: &TestCluster, trouble: Trouble) -> anyhow::Result<String> {
     match trouble {
         Trouble::Killed3s | Trouble::RestartedEmpty => {
-            let killed = arena.store().kill()?;
+            let killed = cluster.store().kill()?;
             if trouble == Trouble::Killed3s {
                 tokio::time::sleep(Duration::from_secs(3)).await;
             }
-            let again = arena.store().start_empty()?;
+            let again = cluster.store().start_empty()?;
             Ok(format!("{killed}; {again}"))
         }
         Trouble::Stalled5s => {
-            let state = arena.store().stall()?;
+            let state = cluster.store().stall()?;
             tokio::time::sleep(Duration::from_secs(5)).await;
-            arena.store().resume()?;
+            cluster.store().resume()?;
             Ok(format!("{state} for 5 s"))
         }
         Trouble::FailedOverToLaggingReplica => {
-            let evidence = arena.store().fail_over()?;
-            arena.store().start_replica()?;
+            let evidence = cluster.store().fail_over()?;
+            cluster.store().start_replica()?;
             Ok(evidence)
         }
     }
 }
 
-fn told(options: &Options, arena: &Arena, rounds: &[Round]) -> anyhow::Result<()> {
+fn report(options: &Options, cluster: &TestCluster, rounds: &[Round]) -> anyhow::Result<()> {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     let bounds = Bounds {
-        ttl_us: us(arena.plan.ttl),
+        ttl_us: us(cluster.plan.ttl),
         deadline_us: us(TIMEOUT) + 1_000_000,
         run_us: us(TIMEOUT),
         nodes: 3,
         slack_us: 1_000_000,
     };
-    let history = arena.history.so_far();
+    let history = cluster.recorder.so_far();
     history.write(&PathBuf::from("target/chaos/failover.jsonl"))?;
     let judgement: Judgement = judge(&history, bounds);
     let mut report = Report::open("A late write about each trouble of the store");
@@ -256,11 +271,11 @@ fn told(options: &Options, arena: &Arena, rounds: &[Round]) -> anyhow::Result<()
             of.last().map_or("", |round| &round.evidence)
         ));
     }
-    let took = history.asked.iter().map(|asked| asked.ended_us - asked.sent_us).max().unwrap_or(0);
+    let took = history.requests.iter().map(|asked| asked.ended_us - asked.sent_us).max().unwrap_or(0);
     report.line(&format!(
         "\n{} requests, {} of them not 202, the longest {} ms (deadline {} ms); {} runs; extra runs by trouble: {:?}",
-        history.asked.len(),
-        history.asked.iter().filter(|asked| asked.status != 202).count(),
+        history.requests.len(),
+        history.requests.iter().filter(|asked| asked.status != 202).count(),
         took / 1_000,
         TIMEOUT.as_millis(),
         history.runs.len(),

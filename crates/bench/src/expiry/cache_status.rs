@@ -1,4 +1,4 @@
-//! What an answer's head says of where it came from, by `Cache-Status` and `Age` (INTERFACE section 1).
+//! Reads `Cache-Status` and `Age` of an answer (INTERFACE section 1): where the answer came from, and how old it is.
 
 /// Where an answer came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub(crate) enum Kind {
     Failed,
 }
 
-/// As much of a head as the benchmark reads.
+/// What the benchmark reads of an answer's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CacheStatus {
     pub(crate) kind: Kind,
     /// Seconds left before the soft expiry, rounded down; negative behind it.
     pub(crate) ttl_s: Option<i32>,
@@ -23,7 +23,7 @@ pub(crate) struct Told {
     pub(crate) age_s: Option<u32>,
 }
 
-impl Told {
+impl CacheStatus {
     /// Of a request that has no answer.
     pub(crate) const NOTHING: Self = Self { kind: Kind::Failed, ttl_s: None, age_s: None };
 
@@ -55,21 +55,21 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn told(status: u16, lines: &str) -> Told {
-        Told::of(&format!("HTTP/1.1 {status} X\r\n{lines}\r\n\r\n"))
+    fn read(status: u16, lines: &str) -> CacheStatus {
+        CacheStatus::of(&format!("HTTP/1.1 {status} X\r\n{lines}\r\n\r\n"))
     }
 
     #[test]
     fn heads_are_read_as_interface_writes_them() {
-        let hit = told(202, "age: 3\r\ncache-status: b; hit; ttl=42; key=\"9f\", a; fwd=miss; detail=owner");
-        assert_eq!(hit, Told { kind: Kind::Fresh, ttl_s: Some(42), age_s: Some(3) });
-        let stale = told(202, "Age: 61\r\nCache-Status: b; hit; ttl=-1; key=\"9f\"; detail=stale");
-        assert_eq!(stale, Told { kind: Kind::Stale, ttl_s: Some(-1), age_s: Some(61) });
-        let just_now = told(202, "cache-status: b; hit; ttl=0; key=\"9f\"; detail=stale");
-        assert_eq!(just_now, Told { kind: Kind::Stale, ttl_s: Some(0), age_s: None });
-        let miss = told(202, "cache-status: b; fwd=miss; stored; ttl=59; key=\"9f\"");
-        assert_eq!(miss, Told { kind: Kind::Miss, ttl_s: Some(59), age_s: None });
-        assert_eq!(told(503, "cache-status: b; fwd=miss").kind, Kind::Failed);
-        assert_eq!(told(202, "cache-status: b; fwd=miss, a; hit; ttl=1").kind, Kind::Miss);
+        let hit = read(202, "age: 3\r\ncache-status: b; hit; ttl=42; key=\"9f\", a; fwd=miss; detail=owner");
+        assert_eq!(hit, CacheStatus { kind: Kind::Fresh, ttl_s: Some(42), age_s: Some(3) });
+        let stale = read(202, "Age: 61\r\nCache-Status: b; hit; ttl=-1; key=\"9f\"; detail=stale");
+        assert_eq!(stale, CacheStatus { kind: Kind::Stale, ttl_s: Some(-1), age_s: Some(61) });
+        let just_now = read(202, "cache-status: b; hit; ttl=0; key=\"9f\"; detail=stale");
+        assert_eq!(just_now, CacheStatus { kind: Kind::Stale, ttl_s: Some(0), age_s: None });
+        let miss = read(202, "cache-status: b; fwd=miss; stored; ttl=59; key=\"9f\"");
+        assert_eq!(miss, CacheStatus { kind: Kind::Miss, ttl_s: Some(59), age_s: None });
+        assert_eq!(read(503, "cache-status: b; fwd=miss").kind, Kind::Failed);
+        assert_eq!(read(202, "cache-status: b; fwd=miss, a; hit; ttl=1").kind, Kind::Miss);
     }
 }

@@ -1,4 +1,4 @@
-//! When entries expire, as their readers see it: lives of entries and their soft expiries, out of answers.
+//! When entries expire, as their readers see it: lifetimes of entries and their soft expiries, out of answers.
 //!
 //! A hit sent at `s` and answered at `a` with `ttl=k` (rounded down) belongs to an entry that expires in
 //! `[s + k, a + k + 1)`. Answers of one entry narrow that down by intersection: a thousand a second, to about a
@@ -6,14 +6,14 @@
 //! same: the time at which it would have expired. Answers of the misses are left out: without protection
 //! hundreds of entries are stored over one another, and only the last is there when it expires.
 
+use super::cache_status::Kind;
 use super::open_loop::Sample;
-use super::told::Kind;
 
 /// Clocks of nodes may differ by this and still speak of one entry: far less than lies between the expiries of
 /// two entries of a key, about its TTL.
 const SKEW_US: i64 = 250_000;
-/// Newer lives that an answer may already have been preceded by: nodes' own copies of an older one.
-const LIVES_BACK: usize = 3;
+/// Newer lifetimes that an answer may already have been preceded by: nodes' own copies of an older one.
+const LIFETIMES_BACK: usize = 3;
 
 /// By so much the next entry's first reader may seem to come behind the expiry and yet be in time: what a request
 /// takes, and what the expiry is not known by.
@@ -45,33 +45,36 @@ impl Life {
     }
 }
 
-/// Lives of one key, in the order in which they were first seen.
-pub(super) fn lives<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<Life> {
-    let mut lives: Vec<Life> = Vec::new();
+/// Lifetimes of one key, in the order in which they were first seen.
+pub(super) fn lifetimes<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<Life> {
+    let mut lifetimes: Vec<Life> = Vec::new();
     for sample in samples {
-        let (Kind::Fresh | Kind::Stale, Some(ttl_s)) = (sample.told.kind, sample.told.ttl_s) else {
+        let (Kind::Fresh | Kind::Stale, Some(ttl_s)) = (sample.status.kind, sample.status.ttl_s) else {
             continue;
         };
         let ttl_us = i64::from(ttl_s) * 1_000_000;
         let answered_us = signed(sample.answered_us);
         let (earliest, latest) = (signed(sample.sent_us) + ttl_us, answered_us + ttl_us + 1_000_000);
-        let known = lives.iter_mut().rev().take(LIVES_BACK).find(|life| life.fits(earliest, latest));
+        let known =
+            lifetimes.iter_mut().rev().take(LIFETIMES_BACK).find(|lifetime| lifetime.fits(earliest, latest));
         match known {
-            Some(life) => life.narrow(earliest, latest),
-            None => lives.push(Life { earliest_us: earliest, latest_us: latest, first_us: answered_us }),
+            Some(lifetime) => lifetime.narrow(earliest, latest),
+            None => lifetimes.push(Life { earliest_us: earliest, latest_us: latest, first_us: answered_us }),
         }
     }
-    lives
+    lifetimes
 }
 
 /// Expiries between `from_us` and `to_us` of entries that lived for at least half of the TTL. One that was
 /// replaced sooner (by another run of the same stampede) was gone long before it could expire.
-pub(super) fn expiries(lives: &[Life], ttl_us: i64, from_us: i64, to_us: i64) -> Vec<i64> {
+pub(super) fn expiries(lifetimes: &[Life], ttl_us: i64, from_us: i64, to_us: i64) -> Vec<i64> {
     let lasted = |place: usize| {
-        lives.get(place + 1).is_none_or(|next: &Life| next.first_us - lives[place].first_us >= ttl_us / 2)
+        lifetimes
+            .get(place + 1)
+            .is_none_or(|next: &Life| next.first_us - lifetimes[place].first_us >= ttl_us / 2)
     };
-    let held = lives.iter().enumerate().filter(|(place, _)| lasted(*place));
-    let mut expiries: Vec<i64> = held.map(|(_, life)| life.expiry_us()).collect();
+    let held = lifetimes.iter().enumerate().filter(|(place, _)| lasted(*place));
+    let mut expiries: Vec<i64> = held.map(|(_, lifetime)| lifetime.expiry_us()).collect();
     expiries.retain(|at| (from_us..=to_us).contains(at));
     expiries.sort_unstable();
     expiries
@@ -108,14 +111,14 @@ pub(super) fn runs_per_window(expiries: &[i64], runs_us: &[i64], ttl_us: i64) ->
 /// Expiries that somebody noticed: about which an answer was stale or a miss, or behind which the next entry was
 /// first read. The latter does not lean on how a node names an answer that waited for somebody else's run. Stale
 /// answers and misses count from a little before, since a node's clock may be ahead of the others'.
-pub(super) fn late(expiries: &[i64], lives: &[Life], samples: &[Sample], ttl_us: i64) -> usize {
+pub(super) fn late(expiries: &[i64], lifetimes: &[Life], samples: &[Sample], ttl_us: i64) -> usize {
     let has_waited = |expiry: i64| {
         let from = samples.partition_point(|sample| signed(sample.due_us) < expiry - SKEW_US);
         let about = samples[from..].iter().take_while(|sample| signed(sample.due_us) < expiry + ttl_us / 2);
-        about.into_iter().any(|sample| matches!(sample.told.kind, Kind::Stale | Kind::Miss))
+        about.into_iter().any(|sample| matches!(sample.status.kind, Kind::Stale | Kind::Miss))
     };
     let came_behind = |expiry: i64| {
-        let next = lives.iter().find(|life| life.expiry_us() > expiry + ttl_us / 2);
+        let next = lifetimes.iter().find(|lifetime| lifetime.expiry_us() > expiry + ttl_us / 2);
         next.is_some_and(|next| next.first_us > expiry + LATE_US)
     };
     expiries.iter().filter(|expiry| has_waited(**expiry) || came_behind(**expiry)).count()
@@ -128,7 +131,7 @@ pub(super) fn signed(us: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::Told;
+    use super::super::cache_status::CacheStatus;
     use super::*;
 
     const TTL_US: i64 = 5_000_000;
@@ -138,8 +141,8 @@ mod tests {
         let left_us = expiry_us - signed(at_us);
         let ttl_s = i32::try_from(left_us.div_euclid(1_000_000)).unwrap();
         let kind = if ttl_s < 0 { Kind::Stale } else { Kind::Fresh };
-        let told = Told { kind, ttl_s: Some(ttl_s), age_s: None };
-        Sample { key: 0, due_us: at_us, sent_us: at_us, answered_us: at_us + 300, told }
+        let status = CacheStatus { kind, ttl_s: Some(ttl_s), age_s: None };
+        Sample { key: 0, due_us: at_us, sent_us: at_us, answered_us: at_us + 300, status }
     }
 
     #[test]
@@ -149,12 +152,12 @@ mod tests {
         let second = (4_600..9_800).map(|at| answer(at * 1_000, 9_600_000));
         let third = (9_800..12_000).map(|at| answer(at * 1_000, 14_800_000));
         let samples: Vec<Sample> = first.chain(second).chain(third).collect();
-        let lives = lives(&samples);
-        assert_eq!(lives.len(), 3, "{lives:?}");
-        let found = expiries(&lives, TTL_US, 0, 11_000_000);
+        let lifetimes = lifetimes(&samples);
+        assert_eq!(lifetimes.len(), 3, "{lifetimes:?}");
+        let found = expiries(&lifetimes, TTL_US, 0, 11_000_000);
         assert_eq!(found.len(), 2);
         assert!((found[0] - 5_000_000).abs() < 1_500 && (found[1] - 9_600_000).abs() < 1_500, "{found:?}");
-        assert_eq!(late(&found, &lives, &samples, TTL_US), 1);
+        assert_eq!(late(&found, &lifetimes, &samples, TTL_US), 1);
     }
 
     #[test]
@@ -165,25 +168,25 @@ mod tests {
         let second = (5_200..9_900).map(|at| answer(at * 1_000, 10_000_000));
         let third = (9_900..15_000).map(|at| answer(at * 1_000, 15_000_000));
         let samples: Vec<Sample> = first.chain(waited).chain(second).chain(third).collect();
-        let lives = lives(&samples);
-        let found = expiries(&lives, TTL_US, 0, 11_000_000);
-        assert_eq!((found.len(), late(&found, &lives, &samples, TTL_US)), (2, 1), "{lives:?}");
+        let lifetimes = lifetimes(&samples);
+        let found = expiries(&lifetimes, TTL_US, 0, 11_000_000);
+        assert_eq!((found.len(), late(&found, &lifetimes, &samples, TTL_US)), (2, 1), "{lifetimes:?}");
     }
 
     #[test]
     fn answers_of_an_older_copy_make_no_new_life() {
         let mut samples: Vec<Sample> = (0..4_600).map(|at| answer(at * 1_000, 5_000_000)).collect();
         samples.extend((4_600..4_800).map(|at| answer(at * 1_000, 5_000_000 + (at as i64 % 2) * 4_600_000)));
-        assert_eq!(lives(&samples).len(), 2);
+        assert_eq!(lifetimes(&samples).len(), 2);
     }
 
     #[test]
     fn entries_stored_over_one_another_are_no_expiries() {
         let mut samples: Vec<Sample> = (0..20).map(|at| answer(at * 1_000, 4_600_000)).collect();
         samples.extend((20..4_000).map(|at| answer(at * 1_000, 5_400_000)));
-        let lives = lives(&samples);
-        let found = expiries(&lives, TTL_US, 0, 10_000_000);
-        assert_eq!((lives.len(), found.len()), (2, 1));
+        let lifetimes = lifetimes(&samples);
+        let found = expiries(&lifetimes, TTL_US, 0, 10_000_000);
+        assert_eq!((lifetimes.len(), found.len()), (2, 1));
         assert!((found[0] - 5_400_000).abs() < 1_500, "{found:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Other load that keeps the origin at its limit: connections that each have one uncached read under way all the
+//! Background load that keeps the origin at its limit: connections that each have one uncached read under way all the
 //! time. What they see is not measured.
 
 use std::net::SocketAddr;
@@ -7,17 +7,17 @@ use anyhow::Context;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::load::{Connection, post};
+use hopcache_testbed::http::{Connection, post};
 
 /// The proxy before the origin holds it back like the walks' queries.
 const STATEMENT: &str = "RETURN $n AS benched";
 
 /// Runs until it is stopped or dropped.
-pub(super) struct Crowd {
+pub(super) struct BackgroundLoad {
     asking: JoinSet<anyhow::Result<()>>,
 }
 
-impl Crowd {
+impl BackgroundLoad {
     /// So many connections to each node; none for 0.
     pub(super) async fn start(nodes: &[SocketAddr], connections: usize, login: &str) -> anyhow::Result<Self> {
         let headers = format!("{login}cache-control: no-store\r\n");
@@ -35,10 +35,10 @@ impl Crowd {
         Ok(Self { asking })
     }
 
-    /// An error where somebody of it went before.
+    /// An error where a connection ended before.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
         match self.asking.try_join_next() {
-            Some(ended) => ended?.context("the crowd ended before it was told to"),
+            Some(ended) => ended?.context("the background load ended before it was stopped"),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::arena::{LOOK_EVERY, Node};
+use hopcache_testbed::cluster::{LOOK_EVERY, Node};
 
 /// Observations are told every 20 ms; of those of earlier requests none comes after so long a silence.
 const QUIET: Duration = Duration::from_millis(200);

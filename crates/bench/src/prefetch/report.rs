@@ -6,22 +6,22 @@ use std::path::Path;
 
 use super::arm::Arm;
 use super::counts::{Counts, KINDS};
+use super::options::WalkOptions;
 use super::pages::Page;
-use super::round::{Round, Setting};
+use super::round::{Measured, Round, Setting};
 use super::verdict::{Beside, Figures, median};
 use super::walk::Click;
-use super::walks::{Measured, Options};
+use crate::expiry::cache_status::Kind;
 use crate::expiry::graph::Graph as Which;
-use crate::expiry::plot::{Chart, Scale, Series};
-use crate::expiry::told::Kind;
 use crate::output::Output;
-use crate::report::Spread;
+use crate::plot::{Chart, Scale, Series};
+use hopcache_testbed::report::Spread;
 
 /// Seconds over which the plotted share is taken: single seconds jump.
 const PLOT_WINDOW_S: u64 = 5;
 
-pub(super) fn open(options: &Options, setting: &Setting<'_>, output: &mut Output) {
-    let Options { common, .. } = options;
+pub(super) fn open(options: &WalkOptions, setting: &Setting<'_>, output: &mut Output) {
+    let WalkOptions { common, .. } = options;
     let traffic = if options.random {
         "every click a page of any kind about anything, evenly drawn".to_owned()
     } else {
@@ -51,7 +51,7 @@ pub(super) fn open(options: &Options, setting: &Setting<'_>, output: &mut Output
         },
         setting.slots,
         if setting.applications > 1 { format!("; sessions belong in turn to {} applications with statements of their own", setting.applications) } else { String::new() },
-        if setting.crowd > 0 { format!("; {} connections to each node keep them busy", setting.crowd) } else { String::new() }
+        if setting.background_connections > 0 { format!("; {} connections to each node keep them busy", setting.background_connections) } else { String::new() }
     ));
 }
 
@@ -250,7 +250,7 @@ fn asked(round: &Round, second: u64, seconds: u64) -> [usize; 3] {
     let first = round.samples.partition_point(|sample| sample.due_us < from_us);
     let end = round.samples.partition_point(|sample| sample.due_us < from_us + seconds * 1_000_000);
     let due = &round.samples[first..end];
-    let of = |kind| due.iter().filter(|sample| sample.told.kind == kind).count();
+    let of = |kind| due.iter().filter(|sample| sample.status.kind == kind).count();
     [due.len(), of(Kind::Miss), of(Kind::Failed)]
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is broken for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// SIGKILL, and a new start.
     Kill,
     /// SIGSTOP for less than a lease, SIGCONT.
@@ -15,15 +15,21 @@ pub(crate) enum Fault {
     CutPeers,
     /// What one node sends to another.
     CutOneWay,
+    /// One node and the store.
     CutStore,
+    /// One node and the origin.
     CutOrigin,
     /// SIGKILL, and a new start without data.
     StoreKill,
+    /// SIGSTOP of the store, SIGCONT.
     StoreStall,
     /// To a replica that lags, the leader killed.
     FailOver,
+    /// No run is answered until it ends.
     OriginStall,
+    /// Every run fails with an error that the server calls transient.
     OriginErrors,
+    /// The origin closes its connections, several times.
     OriginCut,
     /// Leave in good order, and a new start.
     Drain,
@@ -31,14 +37,18 @@ pub(crate) enum Fault {
 
 /// What a fault breaks: two that happen at once break different things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
+    /// A node, or its way to others.
     Node,
+    /// The store.
     Store,
+    /// The origin.
     Origin,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 14] = [
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 14] = [
         Self::Kill,
         Self::PauseShort,
         Self::PauseLong,
@@ -55,7 +65,8 @@ impl Fault {
         Self::Drain,
     ];
 
-    pub(crate) const fn part(self) -> Part {
+    /// What it breaks.
+    pub const fn part(self) -> Part {
         match self {
             Self::StoreKill | Self::StoreStall | Self::FailOver => Part::Store,
             Self::OriginStall | Self::OriginErrors | Self::OriginCut => Part::Origin,
@@ -64,17 +75,17 @@ impl Fault {
     }
 
     /// Takes the packet filter.
-    pub(crate) const fn is_cut(self) -> bool {
+    pub const fn is_cut(self) -> bool {
         matches!(self, Self::CutPeers | Self::CutOneWay | Self::CutStore | Self::CutOrigin)
     }
 
     /// The store's data go, or the newest of them.
-    pub(crate) const fn loses_store(self) -> bool {
+    pub const fn loses_store(self) -> bool {
         matches!(self, Self::StoreKill | Self::FailOver)
     }
 
     /// Nodes that cannot reach the store run the origin each for itself, of so many in the cluster.
-    pub(crate) const fn without_store(self, nodes: u64) -> u64 {
+    pub const fn without_store(self, nodes: u64) -> u64 {
         match self {
             Self::CutStore => 1,
             Self::StoreKill | Self::StoreStall | Self::FailOver => nodes,
@@ -83,7 +94,7 @@ impl Fault {
     }
 
     /// A purge may not reach all: somebody does not hear of it, or the store forgets it.
-    pub(crate) const fn hides_purges(self) -> bool {
+    pub const fn hides_purges(self) -> bool {
         !matches!(
             self,
             Self::Kill
@@ -96,12 +107,12 @@ impl Fault {
     }
 
     /// Runs that have their lease wait for the origin, or try it again.
-    pub(crate) const fn holds_runs(self) -> bool {
+    pub const fn holds_runs(self) -> bool {
         matches!(self, Self::OriginStall | Self::OriginErrors | Self::OriginCut | Self::CutOrigin)
     }
 
     /// A request to its node cannot end while it lasts.
-    pub(crate) const fn stops_node(self) -> bool {
+    pub const fn stops_node(self) -> bool {
         matches!(self, Self::PauseShort | Self::PauseLong)
     }
 }

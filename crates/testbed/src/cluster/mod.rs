@@ -9,12 +9,12 @@
 //! | [`load`] | open-loop requests, and purges that move versions |
 //! | [`origin`], [`store`], [`rules`] | the origin, the store, and cuts |
 
-pub(crate) mod fault;
-pub(crate) mod history;
-pub(crate) mod load;
-pub(crate) mod origin;
-pub(crate) mod rules;
-pub(crate) mod store;
+pub mod fault;
+pub mod history;
+pub mod load;
+pub mod origin;
+pub mod packet_filter;
+pub mod store;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,39 +27,39 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-use crate::load::{Answer, Connection};
+use crate::http::{Answer, Connection};
 use crate::metrics;
-use crate::process::{Process, get, hopcache_binary};
-use history::History;
+use crate::process::{Process, get, hopcache_binary, signal};
+use crate::report::progress;
+use history::Recorder;
 use origin::{Origin, RunTime};
-use rules::{Party, Rules};
+use packet_filter::{PacketFilter, Party};
 use store::Store;
 
 /// Patience with a node that is to become ready, or to see others.
 const SOON: Duration = Duration::from_secs(30);
 /// Pause between two looks.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What an arena is to be.
+/// What a cluster is to be. What is not named here is configured as shipped: prefetch is on.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// Nodes that have an address.
-    pub(crate) nodes: usize,
+    pub nodes: usize,
     /// Nodes that are started; the others join later.
-    pub(crate) started: usize,
+    pub started: usize,
     /// Nodes that are named as seeds.
-    pub(crate) seeded: usize,
-    pub(crate) ttl: Duration,
+    pub seeded: usize,
+    /// `entry.ttl`.
+    pub ttl: Duration,
     /// Longest run that a node waits for.
-    pub(crate) timeout: Duration,
-    pub(crate) run_time: RunTime,
-    pub(crate) seed: u64,
+    pub timeout: Duration,
+    /// How long the origin takes.
+    pub run_time: RunTime,
+    /// Of the origin's dice.
+    pub seed: u64,
     /// Whether nodes are to be cut one from another, where that can be had.
-    pub(crate) has_cuts: bool,
-    /// More lines of `[entry]`.
-    pub(crate) entry: &'static str,
-    /// Lines of `[prefetch]`.
-    pub(crate) prefetch: &'static str,
+    pub has_cuts: bool,
 }
 
 impl Default for Plan {
@@ -73,43 +73,51 @@ impl Default for Plan {
             run_time: RunTime { least: Duration::from_millis(5), most: Duration::from_millis(40) },
             seed: 1,
             has_cuts: false,
-            entry: "",
-            prefetch: "enabled = false\n",
         }
     }
 }
 
 /// Everything that runs.
-pub(crate) struct Arena {
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) origin: Origin,
-    pub(crate) store: Mutex<Store>,
-    pub(crate) history: Arc<History>,
+pub struct TestCluster {
+    /// All that have an address, running or not.
+    pub nodes: Vec<Node>,
+    /// What the nodes cache.
+    pub origin: Origin,
+    /// See [`TestCluster::store`].
+    pub store: Mutex<Store>,
+    /// What happened so far.
+    pub recorder: Arc<Recorder>,
     /// None where the packet filter cannot be had.
-    pub(crate) rules: Option<Rules>,
-    pub(crate) store_addr: SocketAddr,
-    pub(crate) plan: Plan,
+    pub rules: Option<PacketFilter>,
+    /// Where nodes reach the store.
+    pub store_addr: SocketAddr,
+    /// What it was made from.
+    pub plan: Plan,
     _dir: Dir,
 }
 
-/// A directory that goes with the arena.
+/// A directory that goes with the cluster.
 struct Dir(PathBuf);
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // `ARENA_KEEP` leaves configuration and logs for a look.
-        if std::env::var_os("ARENA_KEEP").is_none() {
+        // `HOPCACHE_KEEP_CLUSTER` leaves configuration and logs for a look.
+        if std::env::var_os("HOPCACHE_KEEP_CLUSTER").is_none() {
             let _ = std::fs::remove_dir_all(&self.0);
         }
     }
 }
 
 /// One node, running or not.
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) client: SocketAddr,
-    pub(crate) admin: SocketAddr,
-    pub(crate) party: Party,
+pub struct Node {
+    /// `node.name`.
+    pub name: String,
+    /// Where clients ask.
+    pub client: SocketAddr,
+    /// Where operators ask.
+    pub admin: SocketAddr,
+    /// Who it is for the packet filter.
+    pub party: Party,
     life: Mutex<(u32, Option<Process>)>,
     config: PathBuf,
     binary: PathBuf,
@@ -117,18 +125,19 @@ pub(crate) struct Node {
     is_apart: bool,
 }
 
-impl Arena {
+impl TestCluster {
     /// Nodes that are ready and see each other.
-    pub(crate) async fn start(plan: Plan) -> anyhow::Result<Self> {
-        ensure!(plan.nodes <= rules::NODES_MAX, "at most {} nodes", rules::NODES_MAX);
+    pub async fn start(plan: Plan) -> anyhow::Result<Self> {
+        ensure!(plan.nodes <= packet_filter::NODES_MAX, "at most {} nodes", packet_filter::NODES_MAX);
         let dir = directory()?;
-        let history = Arc::new(History::new());
-        let origin = Origin::start(Arc::clone(&history), plan.run_time, plan.seed).await?;
+        let recorder = Arc::new(Recorder::new());
+        let origin = Origin::start(Arc::clone(&recorder), plan.run_time, plan.seed).await?;
         let store = Store::start(&dir.0).await?;
         let store_addr = store.addr();
         let parties = parties(plan.nodes)?;
-        let rules = plan.has_cuts.then(|| Rules::open(&parties)).and_then(|opened| {
-            let why = |error: &anyhow::Error| tell(&format!("no packet filter here, so no cuts: {error:#}"));
+        let rules = plan.has_cuts.then(|| PacketFilter::open(&parties)).and_then(|opened| {
+            let why =
+                |error: &anyhow::Error| progress(&format!("no packet filter here, so no cuts: {error:#}"));
             opened.inspect_err(why).ok()
         });
         let (mut nodes, binary) = (Vec::new(), open_copy(&hopcache_binary()?, &dir.0)?);
@@ -142,27 +151,28 @@ impl Arena {
                 rules.is_some(),
             )?);
         }
-        let arena =
-            Self { nodes, origin, store: Mutex::new(store), history, rules, store_addr, plan, _dir: dir };
-        for node in arena.nodes.iter().take(arena.plan.started) {
+        let cluster =
+            Self { nodes, origin, store: Mutex::new(store), recorder, rules, store_addr, plan, _dir: dir };
+        for node in cluster.nodes.iter().take(cluster.plan.started) {
             node.start()?;
         }
-        arena.all_agree(&(0..arena.plan.started).collect::<Vec<_>>(), SOON).await?;
-        Ok(arena)
+        cluster.all_agree(&(0..cluster.plan.started).collect::<Vec<_>>(), SOON).await?;
+        Ok(cluster)
     }
 
-    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+    /// The store, to be broken.
+    pub fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An error where a process has ended that nobody ended, or has panicked.
-    pub(crate) fn check_runs(&self) -> anyhow::Result<()> {
+    pub fn check_runs(&self) -> anyhow::Result<()> {
         self.nodes.iter().try_for_each(Node::check_runs)?;
         self.store().check_runs()
     }
 
     /// Waits until these nodes are ready and show one epoch and a ring of each other; how long that took.
-    pub(crate) async fn all_agree(&self, nodes: &[usize], within: Duration) -> anyhow::Result<Duration> {
+    pub async fn all_agree(&self, nodes: &[usize], within: Duration) -> anyhow::Result<Duration> {
         let start = Instant::now();
         loop {
             let mut views = Vec::new();
@@ -190,10 +200,11 @@ impl Arena {
 
 /// What a ready node shows of its ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
-    pub(crate) epoch: String,
+pub struct View {
+    /// `epoch` of the ring.
+    pub epoch: String,
     /// Members that are up and have a share.
-    pub(crate) up: usize,
+    pub up: usize,
 }
 
 impl Node {
@@ -201,7 +212,8 @@ impl Node {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn start(&self) -> anyhow::Result<()> {
+    /// Starts its process; an error where it runs already.
+    pub fn start(&self) -> anyhow::Result<()> {
         let mut life = self.life();
         ensure!(life.1.is_none(), "{} runs already", self.name);
         life.0 += 1;
@@ -215,12 +227,13 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) fn pid(&self) -> anyhow::Result<u32> {
+    /// Process id; an error where it does not run.
+    pub fn pid(&self) -> anyhow::Result<u32> {
         self.life().1.as_ref().map(Process::id).with_context(|| format!("{} does not run", self.name))
     }
 
     /// I13: an error where it was started and has ended by itself, or has panicked in any of its lives.
-    pub(crate) fn check_runs(&self) -> anyhow::Result<()> {
+    pub fn check_runs(&self) -> anyhow::Result<()> {
         let mut life = self.life();
         life.1.as_mut().map_or(Ok(()), |process| process.check_runs(&self.name))?;
         for number in 1..=life.0 {
@@ -232,13 +245,13 @@ impl Node {
     }
 
     /// SIGKILL; how it ended.
-    pub(crate) fn kill(&self) -> anyhow::Result<ExitStatus> {
+    pub fn kill(&self) -> anyhow::Result<ExitStatus> {
         let process = self.life().1.take();
         process.with_context(|| format!("{} does not run", self.name))?.kill()
     }
 
     /// Asks it to leave in good order, and waits; how it ended, which is with code 0.
-    pub(crate) async fn drain(&self, within: Duration) -> anyhow::Result<ExitStatus> {
+    pub async fn drain(&self, within: Duration) -> anyhow::Result<ExitStatus> {
         let answer = self.admin("POST", "/admin/v1/drain", "").await?;
         ensure!((200..300).contains(&answer.status()), "drain: {}", answer.head);
         let start = Instant::now();
@@ -255,12 +268,12 @@ impl Node {
     }
 
     /// SIGSTOP or SIGCONT, and the state that the kernel shows then.
-    pub(crate) fn signal(&self, name: &str) -> anyhow::Result<String> {
+    pub fn signal(&self, name: &str) -> anyhow::Result<String> {
         signal(self.pid()?, name)
     }
 
     /// One request to the admin listener.
-    pub(crate) async fn admin(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
+    pub async fn admin(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -270,7 +283,7 @@ impl Node {
     }
 
     /// `/admin/v1/ring`.
-    pub(crate) async fn ring(&self) -> anyhow::Result<Value> {
+    pub async fn ring(&self) -> anyhow::Result<Value> {
         let asking = get(self.admin, "/admin/v1/ring");
         let text =
             tokio::time::timeout(Duration::from_secs(2), asking).await.context("no ring within 2 s")??;
@@ -278,7 +291,7 @@ impl Node {
     }
 
     /// Its view, if it is ready.
-    pub(crate) async fn view(&self) -> Option<View> {
+    pub async fn view(&self) -> Option<View> {
         let asking = get(self.admin, "/readyz");
         tokio::time::timeout(Duration::from_secs(2), asking).await.ok()?.ok()?;
         let ring = self.ring().await.ok()?;
@@ -302,21 +315,21 @@ impl Node {
     }
 
     /// Lines of its present life's log that hold `text`.
-    pub(crate) fn logged(&self, text: &str) -> Vec<String> {
+    pub fn logged(&self, text: &str) -> Vec<String> {
         let log = self.config.with_extension(format!("{}.log", self.life().0));
         let lines = std::fs::read_to_string(log).unwrap_or_default();
         lines.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
 
     /// Whether its ring sends keys to a member; none where it does not answer.
-    pub(crate) async fn routes_to(&self, name: &str) -> Option<bool> {
+    pub async fn routes_to(&self, name: &str) -> Option<bool> {
         let ring = self.ring().await.ok()?;
         let found = ring["members"].as_array()?.iter().find(|member| member["name"] == name);
         Some(found.is_some_and(|member| member["share"].as_f64().is_some_and(|share| share > 0.0)))
     }
 
     /// Sum of a metric's series whose labels hold `label`.
-    pub(crate) async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
+    pub async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
         let text = get(self.admin, "/metrics").await?;
         Ok(metrics::sum(&text, name, label).unwrap_or(0))
     }
@@ -330,7 +343,7 @@ fn parties(nodes: usize) -> anyhow::Result<Vec<Party>> {
         .map(|node| {
             let ip = [127, octet(run / 200), octet(run), u8::try_from(node + 1)?];
             let listener = std::net::TcpListener::bind(SocketAddr::from((ip, 0)))?;
-            Ok(Party { uid: rules::uid_of(node), peer: listener.local_addr()? })
+            Ok(Party { uid: packet_filter::uid_of(node), peer: listener.local_addr()? })
         })
         .collect()
 }
@@ -339,12 +352,10 @@ fn config(plan: &Plan, parties: &[Party], origin: SocketAddr, store: SocketAddr)
     let seeds: Vec<String> =
         parties.iter().take(plan.seeded).map(|party| format!("\"{}\"", party.peer)).collect();
     format!(
-        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of an arena, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n{}[prefetch]\n{}[log]\nlevel = \"warn\"\n",
+        "drain = \"8s\"\n[cluster]\nseeds = [{}]\nkey = \"the key of a cluster, of 32 bytes or more\"\n[origin]\nuri = \"bolt://{origin}\"\ntimeout = \"{}ms\"\n[store]\nuri = \"redis://{store}\"\n[entry]\nttl = \"{}ms\"\nstale_if_error = \"20s\"\n[log]\nlevel = \"warn\"\n",
         seeds.join(", "),
         plan.timeout.as_millis(),
         plan.ttl.as_millis(),
-        plan.entry,
-        plan.prefetch,
     )
 }
 
@@ -375,7 +386,7 @@ fn node(
 }
 
 fn directory() -> anyhow::Result<Dir> {
-    let dir = Dir(std::env::temp_dir().join(format!("hopcache-arena-{}", std::process::id())));
+    let dir = Dir(std::env::temp_dir().join(format!("hopcache-cluster-{}", std::process::id())));
     std::fs::create_dir_all(&dir.0)?;
     all_may(&dir.0, 0o755)?;
     Ok(dir)
@@ -397,48 +408,9 @@ fn all_may(path: &std::path::Path, mode: u32) -> anyhow::Result<()> {
         .with_context(|| format!("make {} readable", path.display()))
 }
 
-/// Sends a signal; the state that the kernel shows of the process then, `T` being stopped.
-pub(crate) fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
-    if !status.success() {
-        bail!("kill -{name} {pid}");
-    }
-    // The kernel stops a process' threads one by one.
-    let deadline = Instant::now() + Duration::from_millis(500);
-    loop {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let state = stat.rsplit_once(") ").map_or("?", |(_, rest)| rest.get(..1).unwrap_or("?"));
-        if name != "STOP" || state == "T" {
-            return Ok(format!("state {state}"));
-        }
-        ensure!(Instant::now() < deadline, "process {pid} was told to stop and shows state {state}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Says something that belongs to no report.
-pub(crate) fn tell(line: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    #[test]
-    fn a_stop_counts_only_where_the_kernel_shows_it() {
-        let start =
-            |script| Process::start(Command::new("sh").args(["-c", script]), Path::new("/dev/null")).unwrap();
-        let runs = start("sleep 60");
-        assert_eq!(signal(runs.id(), "STOP").unwrap(), "state T");
-        // Ended and not waited for: it takes signals, and stops for none.
-        let ended = start("exit 0");
-        let is_zombie =
-            || std::fs::read_to_string(format!("/proc/{}/stat", ended.id())).unwrap().contains(") Z");
-        crate::process::wait_until("it ends", is_zombie).unwrap();
-        assert!(signal(ended.id(), "STOP").unwrap_err().to_string().contains("state Z"));
-    }
 
     #[test]
     fn the_binary_is_for_all_whatever_its_own_mode_and_folder_say() {
@@ -453,7 +425,7 @@ mod tests {
 
     fn tempfile_dir(name: &str) -> Dir {
         let dir =
-            Dir(std::env::temp_dir().join(format!("hopcache-arena-test-{name}-{}", std::process::id())));
+            Dir(std::env::temp_dir().join(format!("hopcache-cluster-test-{name}-{}", std::process::id())));
         std::fs::create_dir_all(&dir.0).unwrap();
         dir
     }

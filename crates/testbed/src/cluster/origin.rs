@@ -1,7 +1,7 @@
 //! The origin of a chaos run: a scripted Bolt server whose values are version registers.
 //!
-//! A read of key `k` answers who asked, `k`, the version that the register had when the run began, and the
-//! run's number, so that every answer can be traced to its run: Neo4j's Community edition cannot show one
+//! A read of key `k` answers who asked, `k`, the version that the register had when the run began, the
+//! run's number, and the next key, so that every answer can be traced to its run: Neo4j's Community edition cannot show one
 //! principal another value than the next. A write is counted by its id. It can stall, fail, cut, and hold the
 //! runs of one key. Every run goes into the history.
 
@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::history::{Ending, History, RunSeen};
+use super::history::{Ending, Recorder, RunRecord};
 use crate::bolt_bytes::{chunked, read_message, structure, told};
-use crate::expiry::dice::Dice;
+use crate::dice::Dice;
 
 const SUCCESS: u8 = 0x70;
 const RECORD: u8 = 0x71;
@@ -27,22 +27,33 @@ const IGNORED: u8 = 0x7E;
 const FAILURE: u8 = 0x7F;
 
 /// Users that may log on, each with the password of [`password_of`].
-pub(crate) const USERS: [&str; 2] = ["ada", "bob"];
+pub const USERS: [&str; 2] = ["ada", "bob"];
 
-pub(crate) fn password_of(user: &str) -> String {
-    format!("{user}-of-the-arena")
+/// The password of a user.
+pub fn password_of(user: &str) -> String {
+    format!("{user}-of-the-cluster")
+}
+
+/// The key that an answer about `key` names as the next one, in its column `next`: clients follow it, and nodes can learn
+/// that they do.
+#[must_use]
+pub const fn next_key(key: i64) -> i64 {
+    key + 1
 }
 
 /// How long a run takes, drawn evenly between the two.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RunTime {
-    pub(crate) least: Duration,
-    pub(crate) most: Duration,
+pub struct RunTime {
+    /// Shortest.
+    pub least: Duration,
+    /// Longest.
+    pub most: Duration,
 }
 
 /// What runs meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub enum OriginBehavior {
+    /// Nothing.
     Pass,
     /// No answer until this ends.
     Stall,
@@ -51,21 +62,21 @@ pub(crate) enum Manner {
 }
 
 /// A server that runs until it is dropped.
-pub(crate) struct Origin {
+pub struct Origin {
     addr: SocketAddr,
     shared: Arc<Shared>,
     accepting: JoinHandle<()>,
 }
 
 struct Shared {
-    history: Arc<History>,
+    recorder: Arc<Recorder>,
     took: RunTime,
     registers: Mutex<BTreeMap<i64, u64>>,
     /// Keys of which the next run is held.
     to_hold: Mutex<BTreeSet<i64>>,
     /// Numbers of held runs that go on.
     released: watch::Sender<BTreeSet<u64>>,
-    manner: watch::Sender<Manner>,
+    behavior: watch::Sender<OriginBehavior>,
     cuts: watch::Sender<u64>,
     runs: AtomicU64,
     /// Runs that met a stall, an error or a cut.
@@ -78,16 +89,17 @@ fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Origin {
-    pub(crate) async fn start(history: Arc<History>, took: RunTime, seed: u64) -> anyhow::Result<Self> {
+    /// Listens on a free port.
+    pub async fn start(recorder: Arc<Recorder>, took: RunTime, seed: u64) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            history,
+            recorder,
             took,
             registers: Mutex::default(),
             to_hold: Mutex::default(),
             released: watch::Sender::new(BTreeSet::new()),
-            manner: watch::Sender::new(Manner::Pass),
+            behavior: watch::Sender::new(OriginBehavior::Pass),
             cuts: watch::Sender::new(0),
             runs: AtomicU64::new(0),
             troubled: AtomicU64::new(0),
@@ -97,38 +109,41 @@ impl Origin {
         Ok(Self { addr, shared, accepting })
     }
 
-    pub(crate) fn addr(&self) -> SocketAddr {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    pub(crate) fn troubled(&self) -> u64 {
+    /// Runs that met a stall, an error or a cut so far.
+    pub fn troubled(&self) -> u64 {
         self.shared.troubled.load(Ordering::Relaxed)
     }
 
     /// A register's next version, which is returned: what a run reads from now on.
-    pub(crate) fn advance(&self, key: i64) -> u64 {
+    pub fn advance(&self, key: i64) -> u64 {
         let mut registers = locked(&self.shared.registers);
         let version = registers.entry(key).or_insert(1);
         *version += 1;
         *version
     }
 
-    pub(crate) fn set_manner(&self, manner: Manner) {
-        self.shared.manner.send_replace(manner);
+    /// From now on, for runs under way too.
+    pub fn set_behavior(&self, behavior: OriginBehavior) {
+        self.shared.behavior.send_replace(behavior);
     }
 
     /// Closes every connection; new ones are taken.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.shared.cuts.send_modify(|count| *count += 1);
     }
 
     /// The next run of this key gets no answer until [`release`](Self::release); those behind it do.
-    pub(crate) fn hold_next(&self, key: i64) {
+    pub fn hold_next(&self, key: i64) {
         locked(&self.shared.to_hold).insert(key);
     }
 
     /// This run, which is held, is answered with what it read.
-    pub(crate) fn release(&self, run: u64) {
+    pub fn release(&self, run: u64) {
         self.shared.released.send_modify(|released| _ = released.insert(run));
     }
 }
@@ -182,7 +197,7 @@ impl Drop for UnderWay<'_> {
         if self.ending == Ending::Broken {
             self.shared.troubled.fetch_add(1, Ordering::Relaxed);
         }
-        self.shared.history.run_ended(self.number, self.ending);
+        self.shared.recorder.run_ended(self.number, self.ending);
     }
 }
 
@@ -194,7 +209,7 @@ impl Session<'_> {
         loop {
             let message = read_message(&mut socket).await?;
             let mut answers =
-                self.answer(&message).unwrap_or_else(|| vec![failure("Neo.Arena.NotUnderstood")]);
+                self.answer(&message).unwrap_or_else(|| vec![failure("Neo.TestCluster.NotUnderstood")]);
             if let Some(mut run) = self.under_way.take() {
                 let mut byte = [0];
                 // A client that leaves ends the run, as it would at Neo4j.
@@ -257,7 +272,7 @@ impl Session<'_> {
     fn run(&mut self, fields: &[Value]) -> Option<Vec<u8>> {
         let (statement, user) = (fields.first()?.as_str()?, self.user.clone()?);
         let kind = if statement.contains("CREATE") { "w" } else { "r" };
-        let end = success(&json!({"type": kind, "bookmark": "FB:arena", "db": "neo4j"}));
+        let end = success(&json!({"type": kind, "bookmark": "FB:cluster", "db": "neo4j"}));
         if statement.starts_with("EXPLAIN") {
             self.pull = vec![end];
             return Some(success(&json!({"fields": []})));
@@ -266,11 +281,13 @@ impl Session<'_> {
         let version = locked(&self.shared.registers).get(&key).copied().unwrap_or(1);
         let number = self.shared.runs.fetch_add(1, Ordering::Relaxed);
         let (is_write, is_held) = (kind == "w", locked(&self.shared.to_hold).remove(&key));
-        self.shared.history.run_began(RunSeen::begin(number, key, &user, version, is_write));
+        let is_demand = fields.get(2).is_some_and(|extra| !extra["tx_metadata"]["traceparent"].is_null());
+        let run = RunRecord { is_demand, ..RunRecord::begin(number, key, &user, version, is_write) };
+        self.shared.recorder.run_began(run);
         self.under_way = Some(UnderWay { shared: self.shared, number, is_held, ending: Ending::Broken });
-        let row = [user, key.to_string(), version.to_string(), number.to_string()];
-        self.pull = vec![told(RECORD, &json!(row)), end];
-        Some(success(&json!({"fields": ["who", "k", "version", "run"]})))
+        let row = json!([user, key.to_string(), version.to_string(), number.to_string(), next_key(key)]);
+        self.pull = vec![told(RECORD, &row), end];
+        Some(success(&json!({"fields": ["who", "k", "version", "run", "next"]})))
     }
 }
 
@@ -280,16 +297,16 @@ impl UnderWay<'_> {
         let RunTime { least, most } = self.shared.took;
         let share = locked(&self.shared.dice).unit();
         tokio::time::sleep(least + (most - least).mul_f64(share)).await;
-        let mut manner = self.shared.manner.subscribe();
-        if *manner.borrow_and_update() != Manner::Pass {
+        let mut behavior = self.shared.behavior.subscribe();
+        if *behavior.borrow_and_update() != OriginBehavior::Pass {
             self.shared.troubled.fetch_add(1, Ordering::Relaxed);
         }
-        let _ = manner.wait_for(|manner| *manner != Manner::Stall).await;
+        let _ = behavior.wait_for(|behavior| *behavior != OriginBehavior::Stall).await;
         if self.is_held {
             let mut released = self.shared.released.subscribe();
             let _ = released.wait_for(|released| released.contains(&self.number)).await;
         }
-        *manner.borrow() == Manner::Fail
+        *behavior.borrow() == OriginBehavior::Fail
     }
 }
 
@@ -298,5 +315,5 @@ fn success(metadata: &Value) -> Vec<u8> {
 }
 
 fn failure(code: &str) -> Vec<u8> {
-    told(FAILURE, &json!({"code": code, "message": "ordered by the arena"}))
+    told(FAILURE, &json!({"code": code, "message": "ordered by the cluster"}))
 }

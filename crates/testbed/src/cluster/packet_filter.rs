@@ -3,7 +3,7 @@
 //! All nodes live on one machine, and a connection's source address is 127.0.0.1 whoever opens it. So a
 //! node is known by its user id: what it sends is matched by `owner`, and what it answers on a connection
 //! that another one opened by the mark which that connection got with its SYN. A cut from a to b is then
-//! every packet that a sends to b, on connections of either; the other direction passes. Rules lie in chains
+//! every packet that a sends to b, on connections of either; the other direction passes. PacketFilter lie in chains
 //! of this process' own and match user ids that nobody else has, so that one left behind does no harm.
 
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use anyhow::{Context, bail};
 /// First of the user ids; nobody has them.
 const UIDS_FROM: u32 = 210_000;
 /// Nodes of one run.
-pub(crate) const NODES_MAX: usize = 8;
+pub const NODES_MAX: usize = 8;
 
 /// The filter of one run.
-pub(crate) struct Rules {
+pub struct PacketFilter {
     /// Marks connections for as long as the filter is there.
     _marks: Chain,
     cuts: AtomicU32,
@@ -27,14 +27,15 @@ pub(crate) struct Rules {
 
 /// Who a node is for the filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Party {
-    pub(crate) uid: u32,
+pub struct Party {
+    /// User id of its process.
+    pub uid: u32,
     /// Its peer listener, TCP and UDP.
-    pub(crate) peer: SocketAddr,
+    pub peer: SocketAddr,
 }
 
 /// User id of a node of this process.
-pub(crate) fn uid_of(node: usize) -> u32 {
+pub fn uid_of(node: usize) -> u32 {
     let node = u32::try_from(node).unwrap_or(0);
     UIDS_FROM + std::process::id() % 100_000 * 8 + node
 }
@@ -46,22 +47,22 @@ struct Chain {
 }
 
 /// A cut that is in force until it is healed or dropped.
-pub(crate) struct Cut {
+pub struct Cut {
     chain: Chain,
 }
 
 /// What met a cut.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Dropped {
+pub struct Dropped {
     /// All of it.
-    pub(crate) packets: u64,
+    pub packets: u64,
     /// Gossip's of that.
-    pub(crate) datagrams: u64,
+    pub datagrams: u64,
 }
 
-impl Rules {
+impl PacketFilter {
     /// The filter, or why there can be none here.
-    pub(crate) fn open(parties: &[Party]) -> anyhow::Result<Self> {
+    pub fn open(parties: &[Party]) -> anyhow::Result<Self> {
         for party in parties {
             // A container without privileges may be root and still have few ids.
             let tried = Command::new("true").uid(party.uid).status();
@@ -88,7 +89,7 @@ impl Rules {
     }
 
     /// Everything that one node sends to another is dropped, gossip's datagrams too.
-    pub(crate) fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
+    pub fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
         let chain = self.chain()?;
         let (own, other) = (from.uid.to_string(), to.uid.to_string());
         let (source, target) = (from.peer.ip().to_string(), to.peer.ip().to_string());
@@ -117,7 +118,7 @@ impl Rules {
     }
 
     /// Everything that a node sends to a server is dropped, and so is what that answers.
-    pub(crate) fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
+    pub fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
         let chain = self.chain()?;
         let (own, target, port) = (from.uid.to_string(), server.ip().to_string(), server.port().to_string());
         chain.add(&[
@@ -142,7 +143,7 @@ impl Rules {
 
     /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: whoever sent it
     /// sees nothing, as with a lossy cable.
-    pub(crate) fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
+    pub fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
         let chain = Chain::open(&self.number(), "INPUT")?;
         let share = format!("{share:.3}");
         for party in parties {
@@ -178,7 +179,7 @@ impl Rules {
 
 impl Cut {
     /// Ends the cut; what it dropped.
-    pub(crate) fn heal(self) -> anyhow::Result<Dropped> {
+    pub fn heal(self) -> anyhow::Result<Dropped> {
         let listed = iptables(&["-nvxL", &self.chain.name])?;
         let mut dropped = Dropped::default();
         for line in listed.lines().filter(|line| line.contains("DROP")) {

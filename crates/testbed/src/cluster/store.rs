@@ -1,4 +1,4 @@
-//! The store of an arena: a Redis and a replica of it that can be made to lag. Nodes reach the leader through
+//! The store of a cluster: a Redis and a replica of it that can be made to lag. Nodes reach the leader through
 //! a proxy, which a fail-over points at the replica.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-use super::signal;
-use crate::process::{Process, free_addrs, wait_until};
+use crate::process::{Process, free_addrs, signal, wait_until};
 use crate::tcp_proxy::{Mode, TcpProxy};
 
 /// Leader, replica, and the ways to them.
-pub(crate) struct Store {
+pub struct Store {
     leader: Server,
     replica: Server,
     front: TcpProxy,
@@ -30,7 +29,8 @@ struct Server {
 }
 
 impl Store {
-    pub(crate) async fn start(dir: &Path) -> anyhow::Result<Self> {
+    /// A leader, and a replica that follows it.
+    pub async fn start(dir: &Path) -> anyhow::Result<Self> {
         let leader = Server::start(free_addrs(1)?[0], dir, 0)?;
         let front = TcpProxy::start(leader.addr).await;
         let lag = TcpProxy::start(leader.addr).await;
@@ -41,7 +41,7 @@ impl Store {
     }
 
     /// Where nodes reach it.
-    pub(crate) fn addr(&self) -> SocketAddr {
+    pub fn addr(&self) -> SocketAddr {
         self.front.addr()
     }
 
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// SIGKILL; how the leader ended, and how many keys went with it.
-    pub(crate) fn kill(&mut self) -> anyhow::Result<String> {
+    pub fn kill(&mut self) -> anyhow::Result<String> {
         let keys = self.leader.tell("DBSIZE")?;
         let ended = self.leader.kill()?;
         self.front.cut();
@@ -62,7 +62,7 @@ impl Store {
     }
 
     /// The leader again, on its port, without data; its replica follows and is empty too.
-    pub(crate) fn start_empty(&mut self) -> anyhow::Result<String> {
+    pub fn start_empty(&mut self) -> anyhow::Result<String> {
         self.started += 1;
         self.leader = Server::start(self.leader.addr, &self.dir, self.started)?;
         let loaded = self.leader.info("rdb_last_load_keys_loaded")?;
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// An error where one of them ended by itself.
-    pub(crate) fn check_runs(&mut self) -> anyhow::Result<()> {
+    pub fn check_runs(&mut self) -> anyhow::Result<()> {
         for (name, server) in [("the leader", &mut self.leader), ("the replica", &mut self.replica)] {
             server.process.as_mut().map_or(Ok(()), |process| process.check_runs(name))?;
         }
@@ -79,22 +79,22 @@ impl Store {
     }
 
     /// SIGSTOP.
-    pub(crate) fn stall(&self) -> anyhow::Result<String> {
+    pub fn stall(&self) -> anyhow::Result<String> {
         signal(self.leader.pid()?, "STOP")
     }
 
     /// SIGCONT.
-    pub(crate) fn resume(&self) -> anyhow::Result<()> {
+    pub fn resume(&self) -> anyhow::Result<()> {
         signal(self.leader.pid()?, "CONT").map(drop)
     }
 
     /// From now on the replica hears nothing of the leader.
-    pub(crate) fn lag(&self) {
+    pub fn lag(&self) {
         self.lag.set(Mode::Silent);
     }
 
     /// The leader is killed, and the replica leads; what it had not heard is lost. How much that was.
-    pub(crate) fn fail_over(&mut self) -> anyhow::Result<String> {
+    pub fn fail_over(&mut self) -> anyhow::Result<String> {
         let led: u64 = self.leader.info("master_repl_offset")?.parse()?;
         let heard: u64 = self.replica.info("slave_repl_offset")?.parse()?;
         let ended = self.leader.kill()?;
@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// A new replica for the new leader.
-    pub(crate) fn start_replica(&mut self) -> anyhow::Result<()> {
+    pub fn start_replica(&mut self) -> anyhow::Result<()> {
         self.lag.set(Mode::Pass);
         self.lag.point_at(self.leader.addr);
         self.started += 1;

@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tokio_util::sync::CancellationToken;
 
-use crate::arena::fault::{Fault, Part};
-use crate::arena::history::{FaultSeen, Told};
-use crate::arena::origin::Manner;
-use crate::arena::rules::Dropped;
-use crate::arena::{Arena, tell};
-use crate::expiry::dice::Dice;
+use hopcache_testbed::cluster::TestCluster;
+use hopcache_testbed::cluster::fault::{Fault, Part};
+use hopcache_testbed::cluster::history::{FaultRecord, History};
+use hopcache_testbed::cluster::origin::OriginBehavior;
+use hopcache_testbed::cluster::packet_filter::Dropped;
+use hopcache_testbed::dice::Dice;
+use hopcache_testbed::report::progress;
 
 /// How long a node may take to leave or to be ready again.
 const SOON: Duration = Duration::from_secs(30);
-/// Longer than a lease of runs as short as the arena's, which is the shortest there is (`LEASE_MS_MIN`).
+/// Longer than a lease of runs as short as the cluster's, which is the shortest there is (`LEASE_MS_MIN`).
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2_500);
 
 /// How long things last.
@@ -40,9 +41,9 @@ struct Due {
     length: Duration,
 }
 
-/// Breaks things until told to stop; what is under way is healed first.
+/// Breaks things until history to stop; what is under way is healed first.
 pub(super) async fn run(
-    arena: Arc<Arena>,
+    cluster: Arc<TestCluster>,
     pace: Pace,
     seed: u64,
     stop: CancellationToken,
@@ -51,7 +52,8 @@ pub(super) async fn run(
     // Of a short run, the time says only how long it takes at least.
     let is_over = || {
         let is_late = pace_end.is_none_or(|end| Instant::now() >= end);
-        stop.is_cancelled() && (is_late || missing(&arena.history.so_far(), arena.rules.is_some()).is_empty())
+        stop.is_cancelled()
+            && (is_late || missing(&cluster.recorder.so_far(), cluster.rules.is_some()).is_empty())
     };
     let mut dice = Dice::new(seed);
     // A lone kill first, before anything else is felt: I7 is judged by those.
@@ -59,62 +61,62 @@ pub(super) async fn run(
     let mut is_first = true;
     while !is_over() {
         if bag.is_empty() {
-            bag = full_bag(&arena, &mut dice);
+            bag = full_bag(&cluster, &mut dice);
         }
         let Some(fault) = bag.pop() else { break };
-        let first = draw(fault, &arena, pace, &mut dice);
+        let first = draw(fault, &cluster, pace, &mut dice);
         let second = (!std::mem::take(&mut is_first) && dice.below(4) == 0)
             .then(|| bag.iter().rposition(|other| other.part() != fault.part()))
             .flatten()
-            .map(|place| draw(bag.remove(place), &arena, pace, &mut dice));
+            .map(|place| draw(bag.remove(place), &cluster, pace, &mut dice));
         tokio::select! {
             () = stop.cancelled(), if pace_end.is_none() => break,
             () = tokio::time::sleep(pace.pause) => {}
         }
-        arena.check_runs().context("I13")?;
+        cluster.check_runs().context("I13")?;
         let both = async {
             match second {
-                Some(second) => tokio::try_join!(happen(&arena, first), happen(&arena, second)).map(drop),
-                None => happen(&arena, first).await,
+                Some(second) => tokio::try_join!(happen(&cluster, first), happen(&cluster, second)).map(drop),
+                None => happen(&cluster, first).await,
             }
         };
         both.await?;
     }
-    arena.check_runs().context("I13")
+    cluster.check_runs().context("I13")
 }
 
 /// Faults that did not happen, of those that can.
-pub(super) fn missing(told: &Told, has_filter: bool) -> Vec<Fault> {
+pub(super) fn missing(history: &History, has_filter: bool) -> Vec<Fault> {
     let can = Fault::ALL.into_iter().filter(|fault| has_filter || !fault.is_cut());
-    can.filter(|fault| told.faults.iter().all(|seen| seen.fault != *fault)).collect()
+    can.filter(|fault| history.faults.iter().all(|seen| seen.fault != *fault)).collect()
 }
 
-fn full_bag(arena: &Arena, dice: &mut Dice) -> Vec<Fault> {
+fn full_bag(cluster: &TestCluster, dice: &mut Dice) -> Vec<Fault> {
     let mut bag: Vec<Fault> =
-        Fault::ALL.into_iter().filter(|fault| arena.rules.is_some() || !fault.is_cut()).collect();
+        Fault::ALL.into_iter().filter(|fault| cluster.rules.is_some() || !fault.is_cut()).collect();
     for place in (1..bag.len()).rev() {
         bag.swap(place, dice.below(place + 1));
     }
     bag
 }
 
-fn draw(fault: Fault, arena: &Arena, pace: Pace, dice: &mut Dice) -> Due {
-    let nodes = arena.plan.started;
+fn draw(fault: Fault, cluster: &TestCluster, pace: Pace, dice: &mut Dice) -> Due {
+    let nodes = cluster.plan.started;
     let first = dice.below(nodes);
     let second = (first + 1 + dice.below(nodes - 1)) % nodes;
     let length = pace.least + (pace.most - pace.least).mul_f64(dice.unit());
     Due { fault, nodes: [first, second], length }
 }
 
-async fn happen(arena: &Arena, due: Due) -> anyhow::Result<()> {
+async fn happen(cluster: &TestCluster, due: Due) -> anyhow::Result<()> {
     let Due { fault, nodes, length } = due.clone();
-    let began_us = arena.history.now_us();
-    let struck_us = arena.history.now_us();
+    let began_us = cluster.recorder.now_us();
+    let struck_us = cluster.recorder.now_us();
     let evidence = match fault.part() {
-        Part::Store => of_store(arena, fault, length).await,
-        Part::Origin => of_origin(arena, fault, length).await,
-        Part::Node if fault.is_cut() => cut(arena, &due).await,
-        Part::Node => of_node(arena, &due).await,
+        Part::Store => of_store(cluster, fault, length).await,
+        Part::Origin => of_origin(cluster, fault, length).await,
+        Part::Node if fault.is_cut() => cut(cluster, &due).await,
+        Part::Node => of_node(cluster, &due).await,
     };
     let evidence = evidence.with_context(|| format!("{fault:?} of {nodes:?}"))?;
     let concerned = match (fault.part(), fault) {
@@ -122,9 +124,9 @@ async fn happen(arena: &Arena, due: Due) -> anyhow::Result<()> {
         (Part::Node, Fault::CutPeers | Fault::CutOneWay) => nodes.to_vec(),
         (Part::Node, _) => vec![nodes[0]],
     };
-    let ended_us = arena.history.now_us();
-    tell(&format!("{:6.1} s  {fault:?} {concerned:?}: {evidence}", as_s(began_us)));
-    arena.history.fault(FaultSeen { fault, nodes: concerned, began_us, struck_us, ended_us, evidence });
+    let ended_us = cluster.recorder.now_us();
+    progress(&format!("{:6.1} s  {fault:?} {concerned:?}: {evidence}", as_s(began_us)));
+    cluster.recorder.fault(FaultRecord { fault, nodes: concerned, began_us, struck_us, ended_us, evidence });
     Ok(())
 }
 
@@ -133,8 +135,8 @@ fn as_s(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-async fn of_node(arena: &Arena, due: &Due) -> anyhow::Result<String> {
-    let node = &arena.nodes[due.nodes[0]];
+async fn of_node(cluster: &TestCluster, due: &Due) -> anyhow::Result<String> {
+    let node = &cluster.nodes[due.nodes[0]];
     let evidence = match due.fault {
         Fault::Kill => {
             let ended = node.kill()?;
@@ -159,19 +161,19 @@ async fn of_node(arena: &Arena, due: &Due) -> anyhow::Result<String> {
     // Others may be in trouble at the same time, so it need not see all.
     while node.view().await.is_none() {
         ensure!(since.elapsed() < SOON, "{} is not ready after {SOON:?}", node.name);
-        tokio::time::sleep(crate::arena::LOOK_EVERY).await;
+        tokio::time::sleep(hopcache_testbed::cluster::LOOK_EVERY).await;
     }
     Ok(format!("{evidence}; ready again {:.1?} after its start", since.elapsed()))
 }
 
-async fn cut(arena: &Arena, due: &Due) -> anyhow::Result<String> {
-    let rules = arena.rules.as_ref().context("a packet filter")?;
-    let [a, b] = due.nodes.map(|node| arena.nodes[node].party);
+async fn cut(cluster: &TestCluster, due: &Due) -> anyhow::Result<String> {
+    let rules = cluster.rules.as_ref().context("a packet filter")?;
+    let [a, b] = due.nodes.map(|node| cluster.nodes[node].party);
     let cuts = match due.fault {
         Fault::CutPeers => vec![rules.cut_peers(a, b)?, rules.cut_peers(b, a)?],
         Fault::CutOneWay => vec![rules.cut_peers(a, b)?],
-        Fault::CutStore => vec![rules.cut_server(a, arena.store_addr)?],
-        _ => vec![rules.cut_server(a, arena.origin.addr())?],
+        Fault::CutStore => vec![rules.cut_server(a, cluster.store_addr)?],
+        _ => vec![rules.cut_server(a, cluster.origin.addr())?],
     };
     tokio::time::sleep(due.length).await;
     let mut dropped = Dropped::default();
@@ -187,48 +189,52 @@ async fn cut(arena: &Arena, due: &Due) -> anyhow::Result<String> {
     ))
 }
 
-async fn of_store(arena: &Arena, fault: Fault, length: Duration) -> anyhow::Result<String> {
+async fn of_store(cluster: &TestCluster, fault: Fault, length: Duration) -> anyhow::Result<String> {
     match fault {
         Fault::StoreStall => {
-            let state = arena.store().stall()?;
+            let state = cluster.store().stall()?;
             tokio::time::sleep(length).await;
-            arena.store().resume()?;
+            cluster.store().resume()?;
             Ok(format!("{state} for {length:.1?}"))
         }
         Fault::StoreKill => {
-            let killed = arena.store().kill()?;
+            let killed = cluster.store().kill()?;
             tokio::time::sleep(length).await;
-            let again = arena.store().start_empty()?;
+            let again = cluster.store().start_empty()?;
             Ok(format!("{killed}; {again}"))
         }
         _ => {
-            arena.store().lag();
+            cluster.store().lag();
             tokio::time::sleep(length).await;
-            let evidence = arena.store().fail_over()?;
-            arena.store().start_replica()?;
+            let evidence = cluster.store().fail_over()?;
+            cluster.store().start_replica()?;
             Ok(evidence)
         }
     }
 }
 
-async fn of_origin(arena: &Arena, fault: Fault, length: Duration) -> anyhow::Result<String> {
-    let before = arena.origin.troubled();
+async fn of_origin(cluster: &TestCluster, fault: Fault, length: Duration) -> anyhow::Result<String> {
+    let before = cluster.origin.troubled();
     match fault {
         Fault::OriginCut => {
             // Several times, so that runs are met in the middle.
             let until = Instant::now() + length;
             while Instant::now() < until {
-                arena.origin.cut();
+                cluster.origin.cut();
                 tokio::time::sleep(length / 8).await;
             }
         }
         fault => {
-            arena.origin.set_manner(if fault == Fault::OriginStall { Manner::Stall } else { Manner::Fail });
+            cluster.origin.set_behavior(if fault == Fault::OriginStall {
+                OriginBehavior::Stall
+            } else {
+                OriginBehavior::Fail
+            });
             tokio::time::sleep(length).await;
-            arena.origin.set_manner(Manner::Pass);
+            cluster.origin.set_behavior(OriginBehavior::Pass);
         }
     }
-    let met = arena.origin.troubled() - before;
+    let met = cluster.origin.troubled() - before;
     ensure!(met > 0, "no run met it");
     Ok(format!("met by {met} runs in {length:.1?}"))
 }

@@ -4,12 +4,10 @@
 //! | module | decides |
 //! |---|---|
 //! | [`faults`] | which fault happens when, and how it is shown to have happened |
-//! | [`checks`] | what a history may not hold |
-//! | [`told`] | what the report says |
+//! | [`report`] | what the report says |
 
-pub(crate) mod checks;
 mod faults;
-mod told;
+mod report;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,12 +16,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio_util::sync::CancellationToken;
 
-use crate::arena::history::Told;
-use crate::arena::load::{self, Mix};
-use crate::arena::origin::RunTime;
-use crate::arena::{Arena, Plan, tell};
-use crate::report::Report;
-use checks::{Bounds, Judgement};
+use hopcache_testbed::cluster::history::{Ending, History, RunRecord};
+use hopcache_testbed::cluster::load::{self, Mix};
+use hopcache_testbed::cluster::origin::RunTime;
+use hopcache_testbed::cluster::{Plan, TestCluster};
+use hopcache_testbed::report::{Report, progress};
+
+use crate::checks::{self, Bounds, Judgement};
 use faults::Pace;
 
 /// Options of chaos.
@@ -47,9 +46,9 @@ pub(crate) struct Options {
     /// Judge a history that another run left instead, by the present checks.
     #[arg(long)]
     judge: Option<PathBuf>,
-    /// Nodes share no runs, to see that chaos can fail: fails unless I1 is found broken.
+    /// Negative control: every read has `Cache-Control: no-store`, so nodes share no runs. Fails unless I1 is found broken.
     #[arg(long)]
-    without_collapse: bool,
+    control: bool,
     /// Fails unless every fault happened and every promise was judged where nothing excused it: always so from
     /// ten minutes on.
     #[arg(long)]
@@ -71,6 +70,8 @@ impl Options {
 const THOROUGH_MINUTES: u64 = 10;
 /// Keys of the mix; each is asked by two users.
 const KEYS: usize = 400;
+/// Clients that browse at a time: at 200 requests a second each asks five times a second.
+const SESSIONS: usize = 40;
 /// Short, so that a key has many windows within a run.
 const TTL: Duration = Duration::from_secs(10);
 /// A node's patience with a run; what it may add to tell its client.
@@ -89,10 +90,10 @@ const LONGER_AT_MOST: u32 = 2;
 
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
-    if let Some(history) = &options.judge {
-        let told = Told::read(history)?;
-        let has_cuts = told.faults.iter().any(|fault| fault.fault.is_cut());
-        return report(options, &told, has_cuts, None);
+    if let Some(file) = &options.judge {
+        let history = History::read(file)?;
+        let has_cuts = history.faults.iter().any(|fault| fault.fault.is_cut());
+        return report(options, &history, has_cuts, None);
     }
     let nodes = usize::from(options.nodes);
     let run_time = RunTime { least: Duration::from_millis(5), most: RUN_MOST };
@@ -105,40 +106,40 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         run_time,
         seed: options.seed,
         has_cuts: true,
-        entry: if options.without_collapse { "collapse = false\n" } else { "" },
-        prefetch: Plan::default().prefetch,
     };
-    let arena = Arc::new(Arena::start(plan).await?);
+    let cluster = Arc::new(TestCluster::start(plan).await?);
     let interrupted = async {
-        // Ends the run in good order: processes and packet filter rules go with the arena.
+        // Ends the run in good order: processes and packet filter rules go with the cluster.
         let _ = tokio::signal::ctrl_c().await;
     };
     tokio::select! {
-        outcome = chaos(options, &arena) => outcome,
+        outcome = chaos(options, &cluster) => outcome,
         () = interrupted => bail!("interrupted"),
     }
 }
 
-async fn chaos(options: &Options, arena: &Arc<Arena>) -> anyhow::Result<()> {
+async fn chaos(options: &Options, cluster: &Arc<TestCluster>) -> anyhow::Result<()> {
     let (stop, stop_faults) = (CancellationToken::new(), CancellationToken::new());
     let mix = Mix {
         rate: options.rate,
         keys: KEYS,
         zipf: 1.0,
         writes: 20,
-        targets: arena.nodes.iter().map(|node| node.client).collect(),
+        targets: cluster.nodes.iter().map(|node| node.client).collect(),
         seed: options.seed,
+        sessions: SESSIONS,
+        headers: if options.control { "cache-control: no-store\r\n" } else { "" },
     };
-    let load = tokio::spawn(load::run(Arc::clone(arena), mix, stop.clone()));
+    let load = tokio::spawn(load::run(Arc::clone(cluster), mix, stop.clone()));
     let purges = tokio::spawn(load::purge_on(
-        Arc::clone(arena),
+        Arc::clone(cluster),
         KEYS,
         Duration::from_millis(250),
         options.seed ^ 0x5eed,
         stop.clone(),
     ));
-    tokio::time::sleep(if options.without_collapse { CALM } else { WARM_UP }).await;
-    let breaking = faults::run(Arc::clone(arena), pace(options), options.seed, stop_faults.clone());
+    tokio::time::sleep(if options.control { CALM } else { WARM_UP }).await;
+    let breaking = faults::run(Arc::clone(cluster), pace(options), options.seed, stop_faults.clone());
     let span = options.seconds.map_or(Duration::from_secs(options.minutes * 60), Duration::from_secs);
     let timer = async {
         tokio::time::sleep(span).await;
@@ -149,30 +150,37 @@ async fn chaos(options: &Options, arena: &Arc<Arena>) -> anyhow::Result<()> {
         broken = breaking => broken,
         () = timer => Ok(()),
     };
-    let agreed = arena.all_agree(&(0..arena.nodes.len()).collect::<Vec<_>>(), Duration::from_secs(20)).await;
+    let agreed =
+        cluster.all_agree(&(0..cluster.nodes.len()).collect::<Vec<_>>(), Duration::from_secs(20)).await;
     tokio::time::sleep(if options.is_thorough() { CALM_THOROUGH } else { CALM }).await;
-    let still_run = arena.check_runs().context("I13");
+    let still_run = cluster.check_runs().context("I13");
+    let mut prefetch_runs = 0;
+    for node in &cluster.nodes {
+        prefetch_runs += node.metric("hopcache_origin_runs_total", "cause=\"prefetch\"").await.unwrap_or(0);
+    }
     stop.cancel();
     load.await?;
     purges.await?;
-    let told = arena.history.so_far();
+    let history = cluster.recorder.so_far();
     let file = options.out.join("history.jsonl");
-    told.write(&file)?;
-    tell(&format!("history: {}", file.display()));
+    history.write(&file)?;
+    progress(&format!("history: {}", file.display()));
     broken?;
     still_run?;
-    report(options, &told, arena.rules.is_some(), Some(agreed))
+    report(options, &history, cluster.rules.is_some(), Some(AtEnd { agreed, prefetch_runs }))
 }
 
-/// Judges, and says what came of it. `agreed` is how long the rings took in the end, or why they did not agree; none
-/// where that was another run's.
-fn report(
-    options: &Options,
-    told: &Told,
-    has_cuts: bool,
-    agreed: Option<anyhow::Result<Duration>>,
-) -> anyhow::Result<()> {
-    let judgement = checks::judge(told, bounds(options));
+/// What is known of the cluster at the end of a run, beside its history.
+struct AtEnd {
+    /// How long the rings took to agree after the last fault, or why they did not.
+    agreed: anyhow::Result<Duration>,
+    /// `hopcache_origin_runs_total{cause="prefetch"}` of the nodes' present lives.
+    prefetch_runs: u64,
+}
+
+/// Judges, and says what came of it. `end` is none where the history is another run's.
+fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEnd>) -> anyhow::Result<()> {
+    let judgement = checks::judge(history, bounds(options));
     let mut report = Report::open("Chaos");
     report.line(&format!(
         "seed {}; {} nodes, {} requests/s over {KEYS} keys of two principals, TTL {TTL:?}, runs of 5 to {} ms",
@@ -181,17 +189,22 @@ fn report(
         options.rate,
         RUN_MOST.as_millis()
     ));
-    told::tell(told, &judgement, has_cuts, &mut report);
-    let healed = !matches!(agreed, Some(Err(_)));
-    match agreed {
-        Some(Ok(took)) => report.line(&format!("\nrings agree {took:.1?} after the last fault (I12)")),
-        Some(Err(error)) => report.line(&format!("\nBROKEN: I12: {error:#}")),
+    report::tell(history, &judgement, has_cuts, &mut report);
+    let healed = end.as_ref().is_none_or(|end| end.agreed.is_ok());
+    match end {
+        Some(AtEnd { agreed, prefetch_runs }) => {
+            report.line(&format!("\nprefetch runs, counted by the nodes' present lives: {prefetch_runs}"));
+            match agreed {
+                Ok(took) => report.line(&format!("\nrings agree {took:.1?} after the last fault (I12)")),
+                Err(error) => report.line(&format!("\nBROKEN: I12: {error:#}")),
+            }
+        }
         None => report.line("\na history that was kept: whether rings agreed after it is in its own report"),
     }
-    let lacking = lacking(told, &judgement, has_cuts);
+    let lacking = lacking(history, &judgement, has_cuts);
     lacking.iter().for_each(|lack| report.line(&format!("\nLEFT OUT: {lack}")));
     report.write(&options.out.join("report.md"))?;
-    if options.without_collapse {
+    if options.control {
         return control(&judgement);
     }
     if !judgement.violations.is_empty() || !healed {
@@ -205,21 +218,27 @@ fn report(
 
 /// What keeps a run without violations from showing that all is well. Without a packet filter there are no cuts; where
 /// `CI` is set that is a lack too.
-fn lacking(told: &Told, judgement: &Judgement, has_cuts: bool) -> Vec<String> {
+fn lacking(history: &History, judgement: &Judgement, has_cuts: bool) -> Vec<String> {
     let must_cut = has_cuts || std::env::var_os("CI").is_some();
-    let faults = faults::missing(told, must_cut).into_iter();
+    let faults = faults::missing(history, must_cut).into_iter();
     let faults = faults.map(|fault| format!("{fault:?} did not happen"));
     let promises = judgement.unjudged().into_iter();
-    faults.chain(promises.map(|promise| format!("{promise} was judged nowhere without an excuse"))).collect()
+    let promises = promises.map(|promise| format!("{promise} was judged nowhere without an excuse"));
+    let is_undemanded =
+        |run: &RunRecord| !run.is_demand && !run.is_write && run.ending == Some(Ending::Answered);
+    let no_prefetch = (!history.runs.iter().any(is_undemanded)).then(|| "no node prefetched".to_owned());
+    faults.chain(promises).chain(no_prefetch).collect()
 }
 
 /// The negative control: what is broken on purpose has to be found.
 fn control(judgement: &Judgement) -> anyhow::Result<()> {
     let found = judgement.violations.iter().filter(|violation| violation.promise == "I1").count();
     if found == 0 {
-        bail!("nodes shared no runs, and I1 was not found broken");
+        bail!("the control: no read was shared, and I1 was not found broken");
     }
-    tell(&format!("nodes shared no runs, and I1 was found broken {found} times: as it has to be"));
+    progress(&format!(
+        "the control: no read was shared, and I1 was found broken {found} times, as it has to be"
+    ));
     Ok(())
 }
 
@@ -251,12 +270,12 @@ fn bounds(options: &Options) -> Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena::fault::Fault;
-    use crate::arena::history::FaultSeen;
+    use hopcache_testbed::cluster::fault::Fault;
+    use hopcache_testbed::cluster::history::FaultRecord;
 
     #[test]
     fn a_fault_that_did_not_happen_is_named() {
-        let seen = |fault| FaultSeen {
+        let seen = |fault| FaultRecord {
             fault,
             nodes: Vec::new(),
             began_us: 0,
@@ -264,14 +283,15 @@ mod tests {
             ended_us: 0,
             evidence: String::new(),
         };
-        let mut told = Told { faults: Fault::ALL.map(seen).to_vec(), ..Told::default() };
-        assert_eq!(faults::missing(&told, true), []);
-        told.faults.retain(|seen| seen.fault != Fault::Drain && !seen.fault.is_cut());
-        assert_eq!(faults::missing(&told, false), [Fault::Drain]);
-        assert_eq!(faults::missing(&told, true).len(), 5);
-        let lacking = lacking(&told, &Judgement::default(), false);
+        let mut history = History { faults: Fault::ALL.map(seen).to_vec(), ..History::default() };
+        assert_eq!(faults::missing(&history, true), []);
+        history.faults.retain(|seen| seen.fault != Fault::Drain && !seen.fault.is_cut());
+        assert_eq!(faults::missing(&history, false), [Fault::Drain]);
+        assert_eq!(faults::missing(&history, true).len(), 5);
+        let lacking = lacking(&history, &Judgement::default(), false);
         assert!(lacking.contains(&"Drain did not happen".to_owned()), "{lacking:?}");
         assert!(lacking.contains(&"I3 was judged nowhere without an excuse".to_owned()), "{lacking:?}");
+        assert!(lacking.contains(&"no node prefetched".to_owned()), "{lacking:?}");
     }
 
     #[test]

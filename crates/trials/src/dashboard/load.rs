@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::load::{Connection, query_request};
-use crate::neo4j;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::neo4j;
+use hopcache_testbed::report::say;
 
 /// The n-th is asked about as often as 1/n.
 const KEYS: usize = 400;
@@ -63,11 +64,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     }
     let by_status: Vec<String> =
         total.by_status.iter().map(|(status, count)| format!("{count} × {status}")).collect();
-    super::print(&format!(
-        "load: {}; {} connections broke or were refused\n",
-        by_status.join(", "),
-        total.broken
-    ));
+    say(&format!("load: {}; {} connections broke or were refused", by_status.join(", "), total.broken));
     Ok(())
 }
 

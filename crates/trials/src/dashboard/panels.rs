@@ -1,4 +1,4 @@
-//! Panels of a Grafana dashboard: titles, units and queries. Rows and texts are none.
+//! Reads the panels of a Grafana dashboard: titles and queries. Rows and texts are left out.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -7,17 +7,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(super) struct Panel {
     pub(super) title: String,
-    /// Grafana's word for it, such as `reqps`.
-    pub(super) unit: String,
-    pub(super) targets: Vec<Target>,
-}
-
-/// One query of a panel.
-#[derive(Debug)]
-pub(super) struct Target {
-    pub(super) query: String,
-    /// With `{{label}}` for labels.
-    pub(super) legend: String,
+    pub(super) queries: Vec<String>,
 }
 
 /// All panels, in order. A panel that is neither a row nor has a query is an error: it would show nothing.
@@ -40,16 +30,12 @@ fn panel(value: &Value) -> anyhow::Result<Panel> {
     if targets.is_empty() {
         bail!("panel {title:?} has no query");
     }
-    let target = |target: &Value| {
-        let text = |name: &str| target[name].as_str().unwrap_or_default().to_owned();
-        match text("expr") {
-            query if query.is_empty() => bail!("panel {title:?} has an empty query"),
-            query => Ok(Target { query, legend: text("legendFormat") }),
-        }
+    let query = |target: &Value| match target["expr"].as_str().unwrap_or_default() {
+        "" => bail!("panel {title:?} has an empty query"),
+        query => Ok(query.to_owned()),
     };
-    let targets = targets.iter().map(target).collect::<Result<_, _>>()?;
-    let unit = value["fieldConfig"]["defaults"]["unit"].as_str().unwrap_or("short").to_owned();
-    Ok(Panel { title, unit, targets })
+    let queries = targets.iter().map(query).collect::<Result<_, _>>()?;
+    Ok(Panel { title, queries })
 }
 
 #[cfg(test)]
@@ -60,7 +46,7 @@ mod tests {
     fn the_provisioned_dashboard_has_panels_and_each_has_queries() {
         let panels = read(include_str!("../../../../cluster/grafana/dashboards/hopcache.json")).unwrap();
         assert!(panels.len() > 20, "{}", panels.len());
-        assert!(panels.iter().all(|panel| !panel.targets.is_empty()));
+        assert!(panels.iter().all(|panel| !panel.queries.is_empty()));
     }
 
     #[test]

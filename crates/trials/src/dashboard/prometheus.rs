@@ -14,11 +14,10 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// Samples for each series: about as many as a panel has pixels.
 const SAMPLES: f64 = 240.0;
 
-/// A line of a panel. `points` are seconds since the window began, and values; never empty.
+/// One series of a query's answer: its finite values; never empty.
 #[derive(Debug)]
 pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+    pub(super) values: Vec<f64>,
 }
 
 /// The part of the past that is asked for, in seconds since 1970.
@@ -49,12 +48,7 @@ impl Prometheus {
     }
 
     /// The series that have a sample in the window; what is not finite (0/0) is no sample.
-    pub(super) async fn range(
-        &self,
-        query: &str,
-        legend: &str,
-        window: &Window,
-    ) -> anyhow::Result<Vec<Series>> {
+    pub(super) async fn range(&self, query: &str, window: &Window) -> anyhow::Result<Vec<Series>> {
         let Window { start, end, step } = window;
         let form = format!("query={}&start={start}&end={end}&step={step}", form_encoded(query));
         let answer = tokio::time::timeout(PATIENCE, self.post("/api/v1/query_range", &form))
@@ -65,11 +59,8 @@ impl Prometheus {
             bail!("Prometheus: {}", answer["error"]);
         }
         let found = answer["data"]["result"].as_array().context("Prometheus sent no result")?;
-        let series = found.iter().map(|each| Series {
-            name: name(legend, &each["metric"]),
-            points: points(&each["values"], *start),
-        });
-        Ok(series.filter(|series| !series.points.is_empty()).collect())
+        let series = found.iter().map(|each| Series { values: finite(&each["values"]) });
+        Ok(series.filter(|series| !series.values.is_empty()).collect())
     }
 
     /// HTTP/1.0, so that the answer ends with the connection and is never chunked.
@@ -89,18 +80,10 @@ impl Prometheus {
     }
 }
 
-fn points(values: &Value, start: f64) -> Vec<(f64, f64)> {
-    let values = values.as_array().map_or(&[] as &[Value], Vec::as_slice);
-    let point = |pair: &Value| Some((pair[0].as_f64()? - start, pair[1].as_str()?.parse().ok()?));
-    values.iter().filter_map(point).filter(|(_, value): &(f64, f64)| value.is_finite()).collect()
-}
-
-/// The legend with labels' values in place of `{{label}}`.
-fn name(legend: &str, labels: &Value) -> String {
-    let labels = labels.as_object().into_iter().flatten();
-    labels.fold(legend.to_owned(), |text, (label, value)| {
-        text.replace(&format!("{{{{{label}}}}}"), value.as_str().unwrap_or_default())
-    })
+fn finite(samples: &Value) -> Vec<f64> {
+    let samples = samples.as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let values = samples.iter().filter_map(|pair| pair[1].as_str()?.parse().ok());
+    values.filter(|value: &f64| value.is_finite()).collect()
 }
 
 fn form_encoded(text: &str) -> String {
@@ -122,17 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_stand_in_the_legend_and_queries_survive_a_form() {
-        assert_eq!(
-            name("{{peer_kind}} {{to}}", &json!({ "peer_kind": "store", "to": "open" })),
-            "store open"
-        );
+    fn a_query_survives_a_form() {
         assert_eq!(form_encoded("a{b=\"c d\"}+1"), "a%7Bb%3D%22c%20d%22%7D%2B1");
     }
 
     #[test]
     fn zero_divided_by_zero_is_no_sample() {
-        let values = json!([[10.0, "NaN"], [11.0, "+Inf"], [12.0, "0.5"]]);
-        assert_eq!(points(&values, 10.0), [(2.0, 0.5)]);
+        let samples = json!([[10.0, "NaN"], [11.0, "+Inf"], [12.0, "0.5"]]);
+        assert_eq!(finite(&samples), [0.5]);
     }
 }

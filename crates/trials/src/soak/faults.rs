@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::scene::{Scene, tell};
+use super::scene::Scene;
+use hopcache_testbed::report::progress;
 
 /// Faults of one round, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,14 +40,14 @@ pub(super) struct Done {
 }
 
 impl Done {
-    pub(super) fn told(&self) -> String {
-        let told: Vec<String> =
+    pub(super) fn summary(&self) -> String {
+        let counts: Vec<String> =
             self.counts.iter().map(|(fault, count)| format!("{count} × {fault:?}")).collect();
-        told.join(", ")
+        counts.join(", ")
     }
 }
 
-/// Breaks one thing after the other until told to stop; the fault under way is healed first.
+/// Breaks one thing after the other until `stop`; the fault under way is healed first.
 pub(super) async fn run(scene: Arc<Scene>, pause: Duration, stop: CancellationToken) -> anyhow::Result<Done> {
     let mut done = Done::default();
     for fault in ROUND.iter().copied().cycle() {
@@ -54,7 +55,7 @@ pub(super) async fn run(scene: Arc<Scene>, pause: Duration, stop: CancellationTo
             () = stop.cancelled() => break,
             () = tokio::time::sleep(pause) => {}
         }
-        tell(&format!("fault: {fault:?}"));
+        progress(&format!("fault: {fault:?}"));
         happen(fault, &scene).await?;
         *done.counts.entry(fault).or_default() += 1;
     }

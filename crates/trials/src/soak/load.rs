@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::load::Connection;
-use crate::report::Report;
+use hopcache_testbed::http::Connection;
+use hopcache_testbed::report::Report;
 
-use super::Options;
+use super::options::Options;
 use super::scene::{NODES, Scene};
 
 /// Keys that are asked again and again, the n-th with a frequency of about 1/n.

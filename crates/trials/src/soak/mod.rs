@@ -1,8 +1,10 @@
-//! Mixed load with faults on a timer, for as long as asked: whether memory, descriptors and tasks stay
-//! flat, and whether the counters' identities hold at the end. Exits 1 when one does not.
+//! Soak: mixed load with faults on a timer, for as long as asked. Judges whether memory, descriptors and tasks stay flat, and
+//! whether the counters' identities hold at the end; exits 1 when one does not. Nodes have the shipped defaults, prefetch
+//! included, and their prefetch runs are counted on both sides.
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`options`] | its options |
 //! | [`scene`] | processes, and how they are stopped, killed and started again |
 //! | [`load`] | what clients ask, and what they count |
 //! | [`faults`] | which fault comes when |
@@ -11,46 +13,25 @@
 
 mod faults;
 mod load;
+mod options;
 mod scene;
 mod verdict;
 mod watch;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::report::Report;
+use hopcache_testbed::report::Report;
 use load::Ledger;
+pub(crate) use options::Options;
+use options::SAMPLE_EVERY;
 use scene::Scene;
 use watch::Samples;
 
-/// Options of the soak.
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Minutes of load, faults included.
-    #[arg(long, default_value_t = 30)]
-    minutes: u64,
-    /// Clients, spread over the nodes; each waits for its answer and then a little.
-    #[arg(long, default_value_t = 48)]
-    clients: usize,
-    /// Pause of a client after each answer, in ms.
-    #[arg(long, default_value_t = 40)]
-    pause_ms: u64,
-    /// Seconds between the end of a fault and the next.
-    #[arg(long, default_value_t = 8)]
-    fault_pause: u64,
-    /// Directory for `report.md` and `samples.csv`.
-    #[arg(long)]
-    out: Option<PathBuf>,
-}
-
 /// Time at the end of the load in which nothing is broken any more.
 const CALM: Duration = Duration::from_secs(30);
-/// Pause between two samples.
-const SAMPLE_EVERY: Duration = Duration::from_secs(10);
-
 /// Runs it.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let scene = Arc::new(Scene::start().await?);
@@ -89,13 +70,13 @@ async fn soak(options: &Options, scene: &Arc<Scene>) -> anyhow::Result<()> {
     while let Some(ended) = clients.join_next().await {
         ended?;
     }
-    report.line(&format!("\nfaults: {}", done.told()));
+    report.line(&format!("\nfaults: {}", done.summary()));
     ledger.tell(&mut report);
     let mut verdict = verdict::Verdict::default();
     verdict.of_end(scene, &ledger, &idle, &mut report).await?;
     verdict.of_calm(options, scene, &mut report).await?;
     verdict.of_samples(&samples, &mut report);
-    verdict.told(&mut report);
+    verdict.write(&mut report);
     if let Some(dir) = &options.out {
         report.write(&dir.join("report.md"))?;
     }

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::bolt_proxy::BoltProxy;
-use crate::hit::tempdir;
-use crate::load::Connection;
-use crate::neo4j;
-use crate::process::{
-    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, start_redis, start_redis_at,
-    wait_for_members, wait_until,
+use hopcache_testbed::bolt_proxy::BoltProxy;
+use hopcache_testbed::http::Connection;
+use hopcache_testbed::neo4j;
+use hopcache_testbed::process::{
+    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, signal, start_cluster, start_redis,
+    start_redis_at, tempdir, wait_for_members, wait_until,
 };
+use hopcache_testbed::report::progress;
 
 /// Nodes of the cluster. The last one is never killed, so that its counters span the whole soak.
 pub(super) const NODES: usize = 3;
@@ -123,12 +123,12 @@ impl Scene {
     }
 
     pub(super) fn signal_node(&self, node: usize, name: &str) -> anyhow::Result<()> {
-        signal(self.alive(node).context("the node runs")?.pid, name)
+        signal(self.alive(node).context("the node runs")?.pid, name).map(drop)
     }
 
     pub(super) fn signal_redis(&self, name: &str) -> anyhow::Result<()> {
         let pid = self.redis.lock().ok().and_then(|redis| redis.as_ref().map(Process::id));
-        signal(pid.context("Redis runs")?, name)
+        signal(pid.context("Redis runs")?, name).map(drop)
     }
 
     /// SIGKILL.
@@ -180,7 +180,7 @@ impl Scene {
             ("system", format!("DROP USER {label} IF EXISTS")),
         ] {
             if let Err(error) = self.at_neo4j(database, &statement).await {
-                tell(&format!("left behind in Neo4j: {error:#}"));
+                progress(&format!("left behind in Neo4j: {error:#}"));
             }
         }
     }
@@ -189,14 +189,4 @@ impl Scene {
 /// Descriptors that a process has open.
 pub(super) fn descriptors(pid: u32) -> anyhow::Result<usize> {
     Ok(std::fs::read_dir(format!("/proc/{pid}/fd"))?.count())
-}
-
-fn signal(pid: u32, name: &str) -> anyhow::Result<()> {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
-    if status.success() { Ok(()) } else { bail!("kill -{name} {pid}") }
-}
-
-/// Says something that belongs to no report.
-pub(super) fn tell(line: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
 }

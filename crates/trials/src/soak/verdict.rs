@@ -7,14 +7,16 @@ use anyhow::{Context, bail};
 use tokio_util::sync::CancellationToken;
 
 use super::load::{self, Ledger};
+use super::options::{Options, SAMPLE_EVERY};
 use super::scene::{NODES, Scene, descriptors};
 use super::watch::{Sample, Samples};
-use super::{Options, SAMPLE_EVERY};
-use crate::metrics;
-use crate::report::Report;
+use hopcache_testbed::metrics;
+use hopcache_testbed::report::Report;
 
 /// How long nodes may take to come to rest: a run's deadline, and a lease.
 const REST: Duration = Duration::from_secs(40);
+/// Longer than a request takes to be observed, learned from and followed by a prefetch.
+const QUIET: Duration = Duration::from_secs(2);
 /// How long the connections of clients that are gone may take to be noticed.
 const DESCRIPTORS_MORE_MAX: usize = 160;
 /// Rise over the second half, of the mean, that still counts as flat.
@@ -88,8 +90,7 @@ impl Verdict {
         scene: &Arc<Scene>,
         report: &mut Report,
     ) -> anyhow::Result<()> {
-        let before = totals(scene).await?;
-        let proxied = scene.proxy.runs("");
+        let (before, proxied) = settled(scene).await?;
         let (ledger, stop) = (Arc::new(Ledger::default()), CancellationToken::new());
         let mut clients = load::start(options, scene, &ledger, &stop);
         tokio::time::sleep(EXACT).await;
@@ -100,8 +101,8 @@ impl Verdict {
         for node in 0..NODES {
             at_rest(scene, node, usize::MAX).await?;
         }
-        let after = totals(scene).await?;
-        let seen = u64::try_from(scene.proxy.runs("") - proxied)?;
+        let (after, proxied_after) = settled(scene).await?;
+        let seen = u64::try_from(proxied_after - proxied)?;
         let (runs, requests) = (after.runs - before.runs, after.requests - before.requests);
         let unsent = after.unsent - before.unsent;
         let (sent, answered): (u64, u64) = (0..NODES)
@@ -160,7 +161,7 @@ impl Verdict {
         }
     }
 
-    pub(super) fn told(&self, report: &mut Report) {
+    pub(super) fn write(&self, report: &mut Report) {
         report.line("");
         self.lines.iter().for_each(|line| report.line(line));
         report.line(&format!("\n{} of {} points are broken", self.broken, self.lines.len()));
@@ -205,7 +206,23 @@ async fn at_rest(scene: &Scene, node: usize, descriptors_max: usize) -> anyhow::
     }
 }
 
+/// The nodes' counters and the runs that the proxy has seen, once neither changes for [`QUIET`]: what clients asked last may
+/// still cause prefetches. After [`REST`] the last ones, which then have to agree all the same.
+async fn settled(scene: &Scene) -> anyhow::Result<(Totals, usize)> {
+    let deadline = Instant::now() + REST;
+    let mut before = (totals(scene).await?, scene.proxy.runs(""));
+    loop {
+        tokio::time::sleep(QUIET).await;
+        let now = (totals(scene).await?, scene.proxy.runs(""));
+        if now == before || Instant::now() > deadline {
+            return Ok(now);
+        }
+        before = now;
+    }
+}
+
 /// Counters of all nodes together.
+#[derive(PartialEq, Eq)]
 struct Totals {
     requests: u64,
     runs: u64,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::scene::{NODES, Scene, descriptors};
-use crate::memory::number_behind;
+use hopcache_testbed::metrics::number_behind;
 
 /// One look at one node.
 #[derive(Debug, Clone, Copy)]
