@@ -1,5 +1,8 @@
 //! Each check on a history that is sound, and on the same one doctored: what it is there for, it catches.
 
+use hopcache_testbed::cluster::fault::Fault;
+use hopcache_testbed::cluster::history::{Ending, FaultRecord, PurgeRecord, RequestRecord};
+
 use super::*;
 use hopcache_testbed::cluster::history::Row;
 
