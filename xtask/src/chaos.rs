@@ -81,7 +81,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     finish(&mut chaos, "chaos")
 }
 
-/// What it hurts with. Only root can use iptables: others run without cuts, and are told so.
+/// Installs or checks the programs that cause faults. Only root can use iptables: without root there are no cuts, and the
+/// report says so.
 pub(crate) fn programs() -> Result<()> {
     install::missing(&[install::KILL, install::REDIS])?;
     install::missing(if install::is_root() { &[install::IPTABLES] } else { &[] })

@@ -126,7 +126,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let redis_after = redis_commands(redis_addr)?;
     let hits_after = hits(admins[0]).await? + hits(admins[1]).await?;
     drop((redis, other_redis));
-    tell(&mut report, &arms);
+    write_report(&mut report, &arms);
     report.line(&format!(
         "\nRedis: {} commands (each node polls the invalidation log twice a second) for {} hits",
         redis_after - redis_before,
@@ -210,7 +210,7 @@ async fn measure(
     Ok(())
 }
 
-fn tell(report: &mut Report, arms: &[Arm]) {
+fn write_report(report: &mut Report, arms: &[Arm]) {
     report.line("\nforwarded: CPU of both processes together\n\n| arm | CPU µs per request: median (min–max) | requests/s: median (min–max) |");
     report.line("|---|---|---|");
     for arm in arms {

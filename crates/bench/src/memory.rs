@@ -86,19 +86,19 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node |");
     report.line("|---|---|---|---|---|---|");
     let idle = look().await?;
-    tell(&mut report, 0, &idle, &idle);
+    write_report(&mut report, 0, &idle, &idle);
     let started = Instant::now();
     let steps = 10;
     for step in 0..steps {
         let (from, to) = (options.entries * step / steps, options.entries * (step + 1) / steps);
         ask_all(addrs.client, options, from..to).await?;
-        tell(&mut report, to, &look().await?, &idle);
+        write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
     // What the allocator or moka gives back by itself when nothing happens.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let last = look().await?;
-    tell(&mut report, options.entries, &last, &idle);
+    write_report(&mut report, options.entries, &last, &idle);
     let bound_mib = options.budget_mib * 12 / 10;
     report.line(&format!(
         "\n{:.0} queries/s; runs at the origin: {}; idle RSS {} MiB; RSS beyond it: {} MiB at the end, {} MiB at the peak; budget + 20 %: {bound_mib} MiB: {}",
@@ -119,7 +119,7 @@ fn budget(mib: u64) -> String {
     format!("memory = \"{mib}MiB\"\n")
 }
 
-fn tell(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
+fn write_report(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
     let beyond = now.rss_kib.saturating_sub(idle.rss_kib) << 10;
     report.line(&format!(
         "| {asked} | {} | {:.1} | {:.1} | {:.1} | {:.0} |",

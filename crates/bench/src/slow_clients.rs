@@ -85,7 +85,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             measure(&mut arms[place], options, &process, addrs, small_len).await?;
         }
     }
-    tell(&mut report, &arms, options);
+    write_report(&mut report, &arms, options);
     for reason in REASONS {
         let count = refused(addrs.admin, reason).await?;
         report.line(&format!("connections cut as {reason}: {count}"));
@@ -151,7 +151,7 @@ async fn measure(
     Ok(())
 }
 
-fn tell(report: &mut Report, arms: &[Arm], options: &Options) {
+fn write_report(report: &mut Report, arms: &[Arm], options: &Options) {
     report.line("\n| arm | P50 µs: median (min–max) | P99 µs | slowest µs | sent late by the generator, P99 µs | node's CPU µs per hit |");
     report.line("|---|---|---|---|---|---|");
     for arm in arms {

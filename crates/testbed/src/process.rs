@@ -107,8 +107,8 @@ pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
         .context("redis-server is needed: apt-get install redis-server")
 }
 
-/// For what counts runs at the origin or bytes of entries against a promise: a prefetch is a run that nobody asked for, and
-/// its entry one that nobody sent. `hit` measures with it on, as users have it; `soak` counts its runs on both sides.
+/// For benchmarks that count runs at the origin or bytes of entries: a prefetch is a run, and an entry, that no client asked
+/// for. `hit` measures with prefetch on, as users have it; trials always do.
 pub const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
 
 /// What a benchmark's nodes share.
@@ -218,7 +218,7 @@ pub fn signal(pid: u32, name: &str) -> anyhow::Result<String> {
         if name != "STOP" || state == "T" {
             return Ok(format!("state {state}"));
         }
-        ensure!(Instant::now() < deadline, "process {pid} was told to stop and shows state {state}");
+        ensure!(Instant::now() < deadline, "process {pid} got SIGSTOP and shows state {state}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         "\n{} s with a busy thread for each core, {} requests/s beside it (load average {load_before} before, {} at the end), {} looks at rings:\n",
         options.busy, options.rate, load_average(), seen.looks
     ));
-    seen.tell(&mut report);
+    seen.write(&mut report);
     let history = cluster.recorder.so_far();
     let span = seconds::between(&history, from_us, cluster.recorder.now_us());
     report.line(&format!("\nrequests meanwhile:\n\n{}\n{}", seconds::HEAD, span.row("busy")));
@@ -171,7 +171,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn tell(&self, report: &mut Report) {
+    fn write(&self, report: &mut Report) {
         let list = |what: &str, all: &[String]| format!("- {what}: {} {}", all.len(), all.join("; "));
         report.line(&list("false suspicions (left Up, still routed to)", &self.suspected));
         report.line(&list("out of routing", &self.out));

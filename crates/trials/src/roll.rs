@@ -32,7 +32,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// Origin runs of the restart over those of the steady state, at the most.
+/// Origin runs of the restart over those of the steady state, at most.
 const RUNS_RATIO_MAX: f64 = 1.1;
 const SOON: Duration = Duration::from_secs(60);
 

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Strategies, in the order of the table.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Strategy::ALL)]
     strategies: Vec<Strategy>,
-    /// Mean origin times in ms: log-normal, cv 1.5, at the most ten times the mean.
+    /// Mean origin times in ms: log-normal, cv 1.5, at most ten times the mean.
     #[arg(long, value_delimiter = ',', default_values_t = [20, 200])]
     origin_ms: Vec<u64>,
     /// Requests per second.
@@ -84,7 +84,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(!options.strategies.is_empty() && !options.origin_ms.is_empty(), "nothing to measure");
     let mut output = options.common.open("expiry-hot", "Expiry of a hot key")?;
     output.report.line(&format!(
-        "one key, {} requests/s ({:?} arrivals) over three nodes, TTL {} s ± {:.0} %, {} TTLs a round, {} rounds, strategies in turn; hint degree={} under every strategy; origin {:?} behind the delaying proxy; origin.max_concurrent {}; at the most {} requests under way",
+        "one key, {} requests/s ({:?} arrivals) over three nodes, TTL {} s ± {:.0} %, {} TTLs a round, {} rounds, strategies in turn; hint degree={} under every strategy; origin {:?} behind the delaying proxy; origin.max_concurrent {}; at most {} requests under way",
         options.rate, options.common.arrivals, options.ttl, options.common.jitter * 100.0, options.ttls,
         options.common.rounds, options.degree, options.origin, options.common.max_concurrent, options.common.threads
     ));
@@ -100,7 +100,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             arm.rounds.push(measured);
         }
     }
-    tell(&mut output, options, &arms);
+    write_report(&mut output, options, &arms);
     output.keep("seconds.csv", &seconds(&arms))?;
     let bins: Vec<Vec<Bin>> = arms.iter().map(bins_of).collect();
     output.keep("around-expiry.csv", &around(&arms, &bins))?;
@@ -197,7 +197,7 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
+fn write_report(output: &mut Output, options: &Options, arms: &[Arm]) {
     output.report.line("\nLatencies in ms from the intended time, median of the rounds (min–max). Near: due within 1 s of an expiry. README.md says how each figure is made.\n");
     output.report.line("| strategy | origin ms | P50 normal | P99 normal | P99.9 normal | P50 near | P99 near | P99.9 near | P99 near ÷ P99 normal | origin runs per TTL window: min–max | windows with exactly one | late expiries | mean age served s | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");

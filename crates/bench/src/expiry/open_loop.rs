@@ -84,7 +84,7 @@ pub(crate) struct OpenLoop<'a> {
     /// By key.
     pub(crate) requests: &'a [Vec<u8>],
     pub(crate) schedule: &'a [Due],
-    /// Requests under way at a time at the most; more wait, and their wait counts.
+    /// At most so many requests under way at a time; more wait, and their wait counts.
     pub(crate) threads: usize,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Common {
     /// Share by which TTLs are made longer or shorter.
     #[arg(long, default_value_t = 0.1)]
     pub(crate) jitter: f64,
-    /// Requests under way at a time at the most, each with a thread; more wait, and their wait counts.
+    /// At most so many requests under way at a time, each with a thread; more wait, and their wait counts.
     #[arg(long, default_value_t = 512)]
     pub(crate) threads: usize,
     /// `origin.max_concurrent` of each node.

@@ -61,7 +61,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Everything that runs. Dropped in this order: whoever asks goes before who answers.
+/// Everything that runs. Dropped in this order: clients go before servers.
 pub(crate) struct Scene {
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,

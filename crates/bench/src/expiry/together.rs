@@ -91,7 +91,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             arms[place].rounds.push(measured);
         }
     }
-    tell(&mut output, options, &arms);
+    write_report(&mut output, options, &arms);
     output.keep("origin-rate.csv", &rates(&arms))?;
     output.draw(&PathBuf::from("origin-rate"), &chart(options, &arms))?;
     output.close(READING)
@@ -171,7 +171,7 @@ fn round_of(options: &Options, seen: &Seen, runs: &[RunSeen]) -> anyhow::Result<
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
+fn write_report(output: &mut Output, options: &Options, arms: &[Arm]) {
     output.report.line("\nMedian of the rounds (min–max). Peak: most origin runs that arrived in any one second behind the loading, wherever it begins.\n");
     output.report.line("| TTL jitter | loaded in s | peak runs/s | peak ÷ even rate | peak at s | runs behind the loading | P99 ms | fresh | stale | waited | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|");

@@ -129,7 +129,7 @@ async fn rounds(options: &Options, output: &mut Output) -> anyhow::Result<()> {
             arms[place].1.push(measured);
         }
     }
-    tell(output, &arms);
+    write_report(output, &arms);
     output.keep("seconds.csv", &seconds(&arms))
 }
 
@@ -224,7 +224,7 @@ fn late_renewals(samples: &[&Sample], ttl_us: i64) -> usize {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn tell(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
+fn write_report(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
     output.report.line("\nMedian of the rounds (min–max). Latencies in ms from the intended time, over all answers. README.md says how each figure is made.\n");
     output.report.line("| strategy | answered/s | P50 | P95 | P99 | P99.9 | origin runs | keys asked | late renewals % | fresh hits % | stale hits % | waited for the origin % | mean age served s | nodes' CPU µs per request | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");

@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
-    /// How long behind the lesson it is killed. A lesson is settled after 250 ms and told within 200 ms more.
+    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms more.
     #[arg(long, default_value_t = 600)]
     kill_after_ms: u64,
     /// Directory of the report and its raw data; docs/benchmarks/DATE-prefetch-learn unless said.
@@ -136,7 +136,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             settings.push(setting(*nodes, *trouble, *trials).await?);
         }
     }
-    let missed = tell(&settings, &mut output);
+    let missed = write_report(&settings, &mut output);
     output.keep("learn.csv", &csv(&settings))?;
     output.close(READING)?;
     if missed > 0 {
@@ -271,8 +271,8 @@ impl Lesson {
         while start.elapsed() < PATIENCE {
             // A node that starts has no listener yet.
             if let Ok(answer) = node.admin("GET", &path(&before), "").await
-                && let Ok(told) = serde_json::from_slice::<Value>(&answer.body)
-                && predicts(&told, &before, &next)
+                && let Ok(answer) = serde_json::from_slice::<Value>(&answer.body)
+                && predicts(&answer, &before, &next)
             {
                 return Some(start.elapsed());
             }
@@ -299,7 +299,7 @@ impl Lesson {
 }
 
 /// How many settings missed what was promised.
-fn tell(settings: &[Setting], output: &mut Output) -> usize {
+fn write_report(settings: &[Setting], output: &mut Output) -> usize {
     output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms. Who learns is the owner of the lesson's session, A or another node. C is neither, so it was told by gossip or a pull. Which node owns a session is seen by whose `hopcache_observations_total{outcome=\"taken\"}` rises while nothing else is asked; nobody looks at C before a kill; thrown away are lessons where that was not clear, or where no node is left to be C.\n");
     output.report.line("| nodes | trouble | trials | taught node was A itself | thrown away | predicted | P50 ms | P99 ms | max ms | acted on | killed node knew it again, P50 ms (of) | datagrams lost |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");

@@ -116,8 +116,8 @@ pub(super) async fn measure(
     let node_cpu_us = scene.cpu()?.as_secs_f64() * 1e6 / f64::from(sent.max(1));
     let mut forms_known = Vec::new();
     for admin in scene.admins() {
-        let told: Value = serde_json::from_str(&get(admin, &successors::path("&limit=1")).await?)?;
-        forms_known.push(successors::forms_known(&told));
+        let answer: Value = serde_json::from_str(&get(admin, &successors::path("&limit=1")).await?)?;
+        forms_known.push(successors::forms_known(&answer));
     }
     let proxied = scene.proxy.as_ref().map(|proxy| proxy.runs(MARK));
     let mut figures = figures(setting, &seen.samples, &looks, &whole);

@@ -67,7 +67,7 @@ impl Idle {
     }
 }
 
-/// Sends requests until told to stop; ends when all have ended.
+/// Sends requests until `stop`; ends when all have ended.
 pub async fn run(cluster: Arc<TestCluster>, mix: Mix, stop: CancellationToken) {
     let (mut dice, zipf) = (Dice::new(mix.seed), Zipf::new(mix.keys, mix.zipf));
     let mut sessions = Sessions::open(mix.sessions, &mut dice);
@@ -276,7 +276,7 @@ fn row(body: &[u8]) -> Option<Row> {
 }
 
 /// Moves a register on every `pause`, hot keys more often, and purges its key for both users through a node
-/// that the dice name. Ends when told to.
+/// that the dice name. Ends at `stop`.
 pub async fn purge_on(
     cluster: Arc<TestCluster>,
     keys: usize,

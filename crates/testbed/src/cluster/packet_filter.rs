@@ -1,6 +1,6 @@
 //! Cuts between processes, as packet filter rules on loopback. Decides nothing about who is cut when.
 //!
-//! All nodes live on one machine, and a connection's source address is 127.0.0.1 whoever opens it. So a
+//! All nodes live on one machine, and every connection has the source address 127.0.0.1. So a
 //! node is known by its user id: what it sends is matched by `owner`, and what it answers on a connection
 //! that another one opened by the mark which that connection got with its SYN. A cut from a to b is then
 //! every packet that a sends to b, on connections of either; the other direction passes. PacketFilter lie in chains
@@ -141,7 +141,7 @@ impl PacketFilter {
         Ok(Cut { chain })
     }
 
-    /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: whoever sent it
+    /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: the sender
     /// sees nothing, as with a lossy cable.
     pub fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
         let chain = Chain::open(&self.number(), "INPUT")?;

@@ -47,7 +47,7 @@ impl Store {
 
     fn follow(&self) -> anyhow::Result<()> {
         let lag = self.lag.addr();
-        self.replica.tell(&format!("REPLICAOF {} {}", lag.ip(), lag.port()))?;
+        self.replica.command(&format!("REPLICAOF {} {}", lag.ip(), lag.port()))?;
         wait_until("the replica follows", || {
             self.replica.info("master_link_status").is_ok_and(|status| status == "up")
         })
@@ -55,7 +55,7 @@ impl Store {
 
     /// SIGKILL; how the leader ended, and how many keys went with it.
     pub fn kill(&mut self) -> anyhow::Result<String> {
-        let keys = self.leader.tell("DBSIZE")?;
+        let keys = self.leader.command("DBSIZE")?;
         let ended = self.leader.kill()?;
         self.front.cut();
         Ok(format!("{} keys, {ended}", keys.trim_start_matches(':')))
@@ -98,7 +98,7 @@ impl Store {
         let led: u64 = self.leader.info("master_repl_offset")?.parse()?;
         let heard: u64 = self.replica.info("slave_repl_offset")?.parse()?;
         let ended = self.leader.kill()?;
-        self.replica.tell("REPLICAOF NO ONE")?;
+        self.replica.command("REPLICAOF NO ONE")?;
         self.front.point_at(self.replica.addr);
         std::mem::swap(&mut self.leader, &mut self.replica);
         Ok(format!(
@@ -130,7 +130,7 @@ impl Server {
         let process = Process::start(&mut command, &dir.join(format!("redis-{number}.log")))
             .context("redis-server is needed: apt-get install redis-server")?;
         let server = Self { process: Some(process), addr };
-        wait_until("redis answers", || server.tell("PING").is_ok_and(|answer| answer == "+PONG"))?;
+        wait_until("redis answers", || server.command("PING").is_ok_and(|answer| answer == "+PONG"))?;
         Ok(server)
     }
 
@@ -143,13 +143,13 @@ impl Server {
     }
 
     /// One command, inline; the first line of its reply.
-    fn tell(&self, command: &str) -> anyhow::Result<String> {
-        line(&mut self.send(command)?)
+    fn command(&self, line: &str) -> anyhow::Result<String> {
+        first_line(&mut self.send(line)?)
     }
 
     fn info(&self, field: &str) -> anyhow::Result<String> {
         let mut reader = self.send("INFO")?;
-        let length: usize = line(&mut reader)?.trim_start_matches('$').parse()?;
+        let length: usize = first_line(&mut reader)?.trim_start_matches('$').parse()?;
         let mut text = vec![0; length];
         reader.read_exact(&mut text)?;
         let text = String::from_utf8(text)?;
@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-fn line(reader: &mut impl BufRead) -> anyhow::Result<String> {
+fn first_line(reader: &mut impl BufRead) -> anyhow::Result<String> {
     let mut text = String::new();
     if reader.read_line(&mut text)? == 0 {
         bail!("Redis hung up");

@@ -74,7 +74,7 @@ const KEYS: usize = 400;
 const SESSIONS: usize = 40;
 /// Short, so that a key has many windows within a run.
 const TTL: Duration = Duration::from_secs(10);
-/// A node's patience with a run; what it may add to tell its client.
+/// A node's patience with a run; what it may add until its client has the answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
 const RUN_MOST: Duration = Duration::from_millis(40);
 /// Scheduling beside other work; in the short form, of debug builds on the two slow cores of a gate.
@@ -189,7 +189,7 @@ fn report(options: &Options, history: &History, has_cuts: bool, end: Option<AtEn
         options.rate,
         RUN_MOST.as_millis()
     ));
-    report::tell(history, &judgement, has_cuts, &mut report);
+    report::write(history, &judgement, has_cuts, &mut report);
     let healed = end.as_ref().is_none_or(|end| end.agreed.is_ok());
     match end {
         Some(AtEnd { agreed, prefetch_runs }) => {

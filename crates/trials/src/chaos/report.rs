@@ -13,7 +13,7 @@ const AROUND_US: u64 = 300_000;
 /// Violations that are shown whole.
 const SHOWN_MAX: usize = 10;
 
-pub(super) fn tell(history: &History, judgement: &Judgement, has_filter: bool, report: &mut Report) {
+pub(super) fn write(history: &History, judgement: &Judgement, has_filter: bool, report: &mut Report) {
     totals(history, report);
     faults(history, judgement, has_filter, report);
     report.line(

@@ -63,7 +63,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn tell(&self, report: &mut Report) {
+    pub(super) fn write(&self, report: &mut Report) {
         report.line("\n| asked | status (0: the connection broke) | times |\n|---|---|---|");
         let by_status = self.by_status.lock().map(|by_status| by_status.clone()).unwrap_or_default();
         for ((kind, status), count) in by_status {
@@ -160,7 +160,7 @@ impl Client {
     }
 
     fn draw(&mut self, login: &str, wrong_login: &str, label: &str) -> Request {
-        // Another text for each principal: what one reads can then be told from what the other reads.
+        // Another text for each principal: what one reads then differs from what the other reads.
         let mine = format!("soak of principal {}", self.principal);
         let read = format!("RETURN $n AS n, '{mine}' AS whose");
         let hot = self.dice.zipf(HOT_KEYS);

@@ -71,7 +71,7 @@ async fn soak(options: &Options, scene: &Arc<Scene>) -> anyhow::Result<()> {
         ended?;
     }
     report.line(&format!("\nfaults: {}", done.summary()));
-    ledger.tell(&mut report);
+    ledger.write(&mut report);
     let mut verdict = verdict::Verdict::default();
     verdict.of_end(scene, &ledger, &idle, &mut report).await?;
     verdict.of_calm(options, scene, &mut report).await?;

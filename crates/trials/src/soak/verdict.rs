@@ -207,7 +207,7 @@ async fn at_rest(scene: &Scene, node: usize, descriptors_max: usize) -> anyhow::
 }
 
 /// The nodes' counters and the runs that the proxy has seen, once neither changes for [`QUIET`]: what clients asked last may
-/// still cause prefetches. After [`REST`] the last ones, which then have to agree all the same.
+/// still cause prefetches. After [`REST`] the last ones, which then have to agree nevertheless.
 async fn settled(scene: &Scene) -> anyhow::Result<(Totals, usize)> {
     let deadline = Instant::now() + REST;
     let mut before = (totals(scene).await?, scene.proxy.runs(""));
