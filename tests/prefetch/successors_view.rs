@@ -97,24 +97,7 @@ async fn assert_commands(node: &NodeProcess) {
     let dot = text(&hopcache(node, &["--dot"]).await.stdout);
     assert!(dot.starts_with("digraph successors {") && dot.ends_with("}\n"), "{dot}");
     assert!(dot.contains(" -> ") && dot.contains("AS friend"), "{dot}");
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("learned.svg");
-    let drawn = hopcache(node, &["--svg", file.to_str().unwrap()]).await;
-    assert!(drawn.status.success() && drawn.stdout.is_empty(), "{}", text(&drawn.stderr));
-    let svg = std::fs::read_to_string(&file).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("marker-end"), "{svg}");
-    let printed = text(&hopcache(node, &["--svg", "-"]).await.stdout);
-    assert!(
-        printed.starts_with("<svg ")
-            && printed.ends_with(
-                "</svg>
-"
-            ),
-        "{printed}"
-    );
-    for wrong in [["--dot", "--json"], ["--dot", "--svg=x"]] {
-        assert_eq!(hopcache(node, &wrong).await.status.code(), Some(2), "{wrong:?}");
-    }
+    assert_eq!(hopcache(node, &["--dot", "--json"]).await.status.code(), Some(2));
     let refused = hopcache(node, &["--limit=0"]).await;
     assert_eq!(refused.status.code(), Some(1));
     assert!(

@@ -1,6 +1,7 @@
-//! `cargo xtask bench`: hopcache and its benchmarks, both built as they are published (profile `dist`), then one benchmark.
+//! `cargo xtask bench` and `cargo xtask trials`: hopcache and the program that drives it, both built as they are published (profile
+//! `dist`), then one benchmark or one trial.
 //!
-//! It decides what is built and started; the arguments are hopcache-bench's own.
+//! It decides what is built and started; the arguments are the program's own.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,21 +10,17 @@ use anyhow::Result;
 
 use crate::command::finish;
 
-/// Hopcache-bench starts the hopcache beside it, so both are built.
-const PACKAGES: [&str; 7] =
-    ["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-bench"];
+/// Measures.
+pub(crate) const BENCHMARKS: &str = "hopcache-bench";
+/// Judges promises.
+pub(crate) const TRIALS: &str = "hopcache-trials";
 
-/// … and the simulator where a benchmark starts that.
-const SIMULATOR: [&str; 2] = ["--package", "hopcache-sim"];
-
-pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+/// Builds hopcache and `program`, which starts the hopcache beside it, and runs `program`.
+pub(crate) fn run(root: &Path, program: &str, args: &[String]) -> Result<()> {
     let mut build = Command::new("cargo");
-    build.current_dir(root).args(PACKAGES);
-    if args.iter().any(|arg| arg == "--simulated") {
-        build.args(SIMULATOR);
-    }
+    build.current_dir(root).args(["build", "--profile", "dist", "--package", "hopcache", "--package", program]);
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    let program = target.join("dist/hopcache-bench");
-    finish(Command::new(program).current_dir(root).args(args), "hopcache-bench")
+    let file = target.join("dist").join(program);
+    finish(Command::new(file).current_dir(root).args(args), program)
 }

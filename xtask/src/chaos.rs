@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: hopcache and its benchmarks, built, then a schedule of faults on real processes.
+//! `cargo xtask chaos`: builds hopcache and the trials, then runs a schedule of faults on real processes.
 //!
 //! It decides what is built and started, nothing about what happens or how it is judged.
 
@@ -19,15 +19,15 @@ const CONTROL_SECONDS: u64 = 5;
 
 /// Requests per second there: what debug builds on two slow cores take beside their faults.
 const GATE_RATE: u32 = 120;
-/// Enough that two clients meet in one run, again and again.
+/// Of the negative control: enough that a key is asked for several times within its TTL.
 const CONTROL_RATE: u32 = 200;
 
 const RELEASE_BUILD: &[&str] =
-    &["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-bench"];
+    &["build", "--profile", "dist", "--package", "hopcache", "--package", "hopcache-trials"];
 /// With the features of `cargo test --workspace`, which a test among the targets asks for: plain packages have others, and
 /// most dependencies would be built a second time.
 const DEBUG_BUILD: &[&str] =
-    &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-bench", "--test", "containers"];
+    &["build", "--workspace", "--bin", "hopcache", "--bin", "hopcache-trials", "--test", "containers"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -50,9 +50,9 @@ pub(crate) struct Options {
     /// minutes on.
     #[arg(long)]
     thorough: bool,
-    /// Nodes share no runs: fails unless I1 is found broken.
+    /// Negative control: reads forbid sharing, and chaos fails unless it finds I1 broken.
     #[arg(long)]
-    without_collapse: bool,
+    control: bool,
     /// Debug builds, as the gate has them.
     #[arg(long)]
     debug: bool,
@@ -65,7 +65,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let profile = if options.debug { "debug" } else { "dist" };
-    let mut chaos = Command::new(target.join(profile).join("hopcache-bench"));
+    let mut chaos = Command::new(target.join(profile).join("hopcache-trials"));
     chaos.current_dir(root).args(["chaos", "--seed", &options.seed.to_string()]);
     match options.seconds {
         Some(seconds) => chaos.args(["--seconds", &seconds.to_string()]),
@@ -75,34 +75,27 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if options.thorough {
         chaos.arg("--thorough");
     }
-    if options.without_collapse {
-        chaos.args(["--without-collapse", "--out", "target/chaos-control"]);
+    if options.control {
+        chaos.args(["--control", "--out", "target/chaos-control"]);
     }
     finish(&mut chaos, "chaos")
 }
 
-/// What it hurts with. Only root can use iptables: others run without cuts, and are told so.
+/// Installs or checks the programs that cause faults. Only root can use iptables: without root there are no cuts, and the
+/// report says so.
 pub(crate) fn programs() -> Result<()> {
     install::missing(&[install::KILL, install::REDIS])?;
     install::missing(if install::is_root() { &[install::IPTABLES] } else { &[] })
 }
 
-/// The gate's part: each fault at least once, each promise judged; then a short run of nodes that share no runs, which
-/// has to be found wanting.
+/// The gate's part: each fault at least once, each promise judged; then the negative control, in which chaos has to find
+/// I1 broken.
 pub(crate) fn gate(root: &Path) -> Result<()> {
     let (seed, nodes, rate) = (GATE_SEED, 3, GATE_RATE);
     let seconds = Some(GATE_SECONDS);
-    let whole = Options {
-        seed,
-        minutes: 0,
-        seconds,
-        nodes,
-        rate,
-        debug: true,
-        thorough: true,
-        without_collapse: false,
-    };
+    let whole =
+        Options { seed, minutes: 0, seconds, nodes, rate, debug: true, thorough: true, control: false };
     run(root, &whole)?;
     let seconds = Some(CONTROL_SECONDS);
-    run(root, &Options { seconds, rate: CONTROL_RATE, thorough: false, without_collapse: true, ..whole })
+    run(root, &Options { seconds, rate: CONTROL_RATE, thorough: false, control: true, ..whole })
 }

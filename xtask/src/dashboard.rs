@@ -1,7 +1,7 @@
-//! `cargo xtask dashboard`: every panel's query at a real Prometheus, and a picture; with `--live`, a cluster whose faults
-//! give each panel something to show.
+//! `cargo xtask dashboard`: runs every panel's query at a real Prometheus and fails where one has no data; with `--live`, on
+//! a cluster whose faults give each panel something to show.
 //!
-//! The queries are run and drawn by `hopcache-bench dashboard`; here it is decided what runs meanwhile.
+//! `hopcache-trials dashboard` runs the queries; this file decides what runs meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// A panel, by its title, whose metric the nodes do not have.
     #[arg(long)]
     without: Vec<String>,
-    /// Folder for dashboard.png and queries.txt.
+    /// Folder for queries.txt.
     #[arg(long, default_value = "target/dashboard")]
     out: PathBuf,
 }
@@ -68,24 +68,24 @@ const FAULTS: [(u64, Fault); 10] = [
 ];
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let packages = ["build", "--quiet", "--package", "hopcache", "--package", "hopcache-bench"];
+    let packages = ["build", "--quiet", "--package", "hopcache", "--package", "hopcache-trials"];
     finish(Command::new("cargo").current_dir(root).args(packages), "the build")?;
-    let bench = Bench::of(root);
+    let trials = Trials::of(root);
     match &options.prometheus {
-        Some(url) => bench.draw(url, "1800", "1m", options),
-        None => live(root, &bench, options),
+        Some(url) => trials.check(url, "1800", "1m", options),
+        None => live(root, &trials, options),
     }
 }
 
-struct Bench {
+struct Trials {
     root: PathBuf,
     program: PathBuf,
 }
 
-impl Bench {
+impl Trials {
     fn of(root: &Path) -> Self {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-        Self { root: root.to_owned(), program: target.join("debug/hopcache-bench") }
+        Self { root: root.to_owned(), program: target.join("debug/hopcache-trials") }
     }
 
     fn command(&self) -> Command {
@@ -94,26 +94,26 @@ impl Bench {
         command
     }
 
-    fn draw(&self, prometheus: &str, seconds: &str, rate_interval: &str, options: &Options) -> Result<()> {
+    fn check(&self, prometheus: &str, seconds: &str, rate_interval: &str, options: &Options) -> Result<()> {
         let mut command = self.command();
-        command.args(["draw", "--prometheus", prometheus, "--seconds", seconds]);
+        command.args(["check", "--prometheus", prometheus, "--seconds", seconds]);
         command.args(["--rate-interval", rate_interval]).arg("--out").arg(&options.out);
         for title in &options.without {
             command.args(["--without", title]);
         }
-        finish(&mut command, "hopcache-bench dashboard draw")
+        finish(&mut command, "hopcache-trials dashboard check")
     }
 }
 
-fn live(root: &Path, bench: &Bench, options: &Options) -> Result<()> {
+fn live(root: &Path, trials: &Trials, options: &Options) -> Result<()> {
     let place = Place::of(root, place::LIVE);
     let cluster = Processes::at(root, place.clone());
     let plan = Plan { is_embedded: false, is_release: false, more: MORE.to_owned() };
     cluster.up(&plan)?;
-    let seen = start_prometheus(root, &place).and_then(|()| hurt(bench, &cluster)).and_then(|()| {
+    let seen = start_prometheus(root, &place).and_then(|()| hurt(trials, &cluster)).and_then(|()| {
         let seconds = (LIVE.as_secs() + 5).to_string();
         // Scraped every second.
-        bench.draw(&format!("http://{}", place.prometheus()), &seconds, "5s", options)
+        trials.check(&format!("http://{}", place.prometheus()), &seconds, "5s", options)
     });
     // Prometheus too.
     let down = cluster.down();
@@ -145,10 +145,10 @@ fn start_prometheus(root: &Path, place: &Place) -> Result<()> {
 }
 
 /// Load on all nodes, and the faults meanwhile.
-fn hurt(bench: &Bench, cluster: &Processes) -> Result<()> {
+fn hurt(trials: &Trials, cluster: &Processes) -> Result<()> {
     let place = cluster.place();
     let clients: Vec<String> = (0..NODES.len()).map(|node| place.clients(node).to_string()).collect();
-    let mut command = bench.command();
+    let mut command = trials.command();
     command.args(["load", "--at", &clients.join(","), "--seconds", &LIVE.as_secs().to_string()]);
     if let Some((user, password)) = cluster.login() {
         command.env("HOPCACHE_LOAD_USER", format!("{user}:{password}"));

@@ -1,4 +1,4 @@
-//! The repository's own commands: checks, services for tests, the test lane, benchmarks.
+//! The repository's own commands: checks, services for tests, the test lane, trials, benchmarks.
 //!
 //! Decides how the repository is checked and set up. It never links hopcache's crates: it reads
 //! their manifests and runs their binaries.
@@ -26,7 +26,10 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Checks, services, tests, fuzzing and benchmarks of this repository")]
+#[command(
+    name = "cargo xtask",
+    about = "Checks, services, tests, fuzzing, trials and benchmarks of this repository"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Task,
@@ -56,7 +59,7 @@ enum Task {
         #[command(subcommand)]
         action: cluster::Action,
     },
-    /// Run every query of the Grafana dashboard at a real Prometheus and draw what comes back.
+    /// Run every query of the Grafana dashboard at a real Prometheus: each has to have data.
     Dashboard(dashboard::Options),
     /// Formatting, tidy and clippy.
     Check,
@@ -87,6 +90,11 @@ enum Task {
     Sim(sim::Options),
     /// Faults by a seed's schedule on real processes; every request and every origin run is judged.
     Chaos(chaos::Options),
+    /// Build hopcache and hopcache-trials in release mode and run a trial: `trials soak`, `trials roll`, `trials failover`, …
+    Trials {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build hopcache and hopcache-bench in release mode and run a benchmark: `bench expiry hot`, `bench hit`, …
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -127,7 +135,8 @@ fn run(cli: Cli) -> Result<()> {
         }
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),
-        Task::Bench { args } => bench::run(&root, &args),
+        Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),
+        Task::Bench { args } => bench::run(&root, bench::BENCHMARKS, &args),
     }
 }
 

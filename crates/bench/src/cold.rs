@@ -11,12 +11,13 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::bolt_proxy::BoltProxy;
 use crate::cold_clients::Seen;
-use crate::hit::tempdir;
-use crate::neo4j;
-use crate::process::{ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis};
-use crate::report::Report;
+use hopcache_testbed::bolt_proxy::BoltProxy;
+use hopcache_testbed::neo4j;
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, hopcache_binary, start_cluster, start_redis, tempdir,
+};
+use hopcache_testbed::report::Report;
 
 /// Options of the cold-key benchmark.
 #[derive(clap::Args)]
@@ -74,7 +75,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for place in 0..options.rounds {
         let round = ask_one_key(options, &proxy, &addrs, place).await?;
-        tell(&mut report, place, &round);
+        write_report(&mut report, place, &round);
     }
     if let Some(path) = &options.out {
         report.write(path)?;
@@ -122,7 +123,7 @@ async fn ask_one_key(
     Ok(Round { runs: runs.len(), explains: proxy.explains(&what), origin, seen, wall })
 }
 
-fn tell(report: &mut Report, place: usize, round: &Round) {
+fn write_report(report: &mut Report, place: usize, round: &Round) {
     let took = &round.seen.took_us;
     let at = |share: usize| {
         took.get((took.len() * share / 100).min(took.len().saturating_sub(1))).copied().unwrap_or(0) / 1_000

@@ -1,4 +1,4 @@
-//! One process' share of the clients of `cold`: connects all, waits for the word, asks, and tells what
+//! One process' share of the clients of `cold`: connects all, waits for the start, asks, and prints what
 //! came. Several processes, since one has at most as many sockets as it may open files.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, watch};
 
-use crate::load::{Connection, query_request};
-use crate::neo4j;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::neo4j;
 
 /// Connections being opened at a time by one process; all processes together stay below the kernel's queue of
 /// one listener, where an overflow costs a second.
@@ -54,13 +54,13 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         let addr = options.nodes[client % options.nodes.len()];
         let (request, connects, connected) =
             (Arc::clone(&request), Arc::clone(&connects), Arc::clone(&connected));
-        let mut told = go.subscribe();
+        let mut started = go.subscribe();
         clients.spawn(async move {
             let permit = connects.acquire_owned().await?;
             let connection = Connection::open(addr).await;
             drop(permit);
             connected.send_modify(|count| *count += 1);
-            told.wait_for(|told| *told).await?;
+            started.wait_for(|started| *started).await?;
             let started = Instant::now();
             let answer = connection?.ask(&request).await?;
             let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         });
     }
     all_connected.wait_for(|count| *count == options.clients).await?;
-    tell("ready")?;
+    print_line("ready")?;
     let word = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
     if word.await?? == 0 {
         bail!("the benchmark is gone");
@@ -85,10 +85,10 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
         };
         *seen.answers.entry(answer).or_default() += 1;
     }
-    tell(&serde_json::to_string(&seen)?)
+    print_line(&serde_json::to_string(&seen)?)
 }
 
-fn tell(line: &str) -> anyhow::Result<()> {
+fn print_line(line: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(format!("{line}\n").as_bytes())?;
     Ok(stdout.flush()?)

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{Connection, closed_loop, query_request};
-use crate::process::{
-    ClusterPlan, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, wait_until,
+use crate::closed_loop::closed_loop;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, tempdir, wait_until,
 };
-use crate::report::{Report, Spread};
+use hopcache_testbed::report::{Report, Spread};
 
 /// Options of the hit benchmark.
 #[derive(clap::Args)]
@@ -125,7 +126,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     let redis_after = redis_commands(redis_addr)?;
     let hits_after = hits(admins[0]).await? + hits(admins[1]).await?;
     drop((redis, other_redis));
-    tell(&mut report, &arms);
+    write_report(&mut report, &arms);
     report.line(&format!(
         "\nRedis: {} commands (each node polls the invalidation log twice a second) for {} hits",
         redis_after - redis_before,
@@ -209,7 +210,7 @@ async fn measure(
     Ok(())
 }
 
-fn tell(report: &mut Report, arms: &[Arm]) {
+fn write_report(report: &mut Report, arms: &[Arm]) {
     report.line("\nforwarded: CPU of both processes together\n\n| arm | CPU µs per request: median (min–max) | requests/s: median (min–max) |");
     report.line("|---|---|---|");
     for arm in arms {
@@ -297,11 +298,4 @@ pub(crate) fn redis_commands(addr: SocketAddr) -> anyhow::Result<u64> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     Ok(line.context("redis-cli info stats")?.trim().parse()?)
-}
-
-/// A directory of this run's own.
-pub(crate) fn tempdir() -> anyhow::Result<PathBuf> {
-    let dir = std::env::temp_dir().join(format!("hopcache-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    Ok(dir)
 }

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::bolt_origin::BoltOrigin;
-use crate::hit::tempdir;
-use crate::load::{Connection, query_request};
-use crate::process::{ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis};
-use crate::report::Report;
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::metrics::number_behind;
+use hopcache_testbed::process::{
+    ClusterPlan, PREFETCH_OFF, get, hopcache_binary, start_cluster, start_redis, tempdir,
+};
+use hopcache_testbed::report::Report;
 
 /// Options of the memory benchmark.
 #[derive(clap::Args)]
@@ -84,19 +86,19 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
     report.line("| asked | copies | weighed MiB | RSS MiB | peak RSS MiB | RSS per copy, bytes beyond the idle node |");
     report.line("|---|---|---|---|---|---|");
     let idle = look().await?;
-    tell(&mut report, 0, &idle, &idle);
+    write_report(&mut report, 0, &idle, &idle);
     let started = Instant::now();
     let steps = 10;
     for step in 0..steps {
         let (from, to) = (options.entries * step / steps, options.entries * (step + 1) / steps);
         ask_all(addrs.client, options, from..to).await?;
-        tell(&mut report, to, &look().await?, &idle);
+        write_report(&mut report, to, &look().await?, &idle);
     }
     let took = started.elapsed();
     // What the allocator or moka gives back by itself when nothing happens.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let last = look().await?;
-    tell(&mut report, options.entries, &last, &idle);
+    write_report(&mut report, options.entries, &last, &idle);
     let bound_mib = options.budget_mib * 12 / 10;
     report.line(&format!(
         "\n{:.0} queries/s; runs at the origin: {}; idle RSS {} MiB; RSS beyond it: {} MiB at the end, {} MiB at the peak; budget + 20 %: {bound_mib} MiB: {}",
@@ -117,7 +119,7 @@ fn budget(mib: u64) -> String {
     format!("memory = \"{mib}MiB\"\n")
 }
 
-fn tell(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
+fn write_report(report: &mut Report, asked: usize, now: &Sample, idle: &Sample) {
     let beyond = now.rss_kib.saturating_sub(idle.rss_kib) << 10;
     report.line(&format!(
         "| {asked} | {} | {:.1} | {:.1} | {:.1} | {:.0} |",
@@ -184,12 +186,4 @@ async fn sample(process: u32, admin: SocketAddr) -> anyhow::Result<Sample> {
         entries: number_behind(&metrics, "hopcache_entries ")?,
         bytes: number_behind(&metrics, "hopcache_entry_bytes ")?,
     })
-}
-
-/// The whole number behind a name at the start of a line.
-pub(crate) fn number_behind(text: &str, name: &str) -> anyhow::Result<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let number =
-        line.and_then(|rest| rest.split_whitespace().next()).with_context(|| format!("no {name}"))?;
-    Ok(number.parse()?)
 }

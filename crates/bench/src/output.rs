@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::expiry::plot;
-use crate::report::Report;
+use crate::plot;
+use hopcache_testbed::report::{Report, progress};
 
 /// The directory in which a report, its data and its plots are kept together.
 pub(crate) struct Output {
@@ -36,7 +36,7 @@ impl Output {
     /// How far the run is; not part of the report.
     #[expect(clippy::unused_self, reason = "said where the report is said")]
     pub(crate) fn say(&self, line: &str) {
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes());
+        progress(line);
     }
 
     pub(crate) fn keep(&self, name: &str, text: &str) -> anyhow::Result<()> {

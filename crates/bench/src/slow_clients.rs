@@ -15,11 +15,12 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::hit::tempdir;
-use crate::load::{Connection, query_request};
-use crate::paced::{Paced, Seen};
-use crate::process::{ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster};
-use crate::report::{Report, Spread};
+use crate::fixed_rate::{FixedRate, Seen};
+use hopcache_testbed::http::{Connection, query_request};
+use hopcache_testbed::process::{
+    ClusterPlan, NodeAddrs, Process, get, hopcache_binary, start_cluster, tempdir,
+};
+use hopcache_testbed::report::{Report, Spread};
 
 /// Options of the slow-clients benchmark.
 #[derive(clap::Args)]
@@ -84,7 +85,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<()> {
             measure(&mut arms[place], options, &process, addrs, small_len).await?;
         }
     }
-    tell(&mut report, &arms, options);
+    write_report(&mut report, &arms, options);
     for reason in REASONS {
         let count = refused(addrs.admin, reason).await?;
         report.line(&format!("connections cut as {reason}: {count}"));
@@ -135,7 +136,7 @@ async fn measure(
 ) -> anyhow::Result<()> {
     let slow = SlowClients::start(arm.slow, addrs.client).await?;
     let before = process.cpu()?;
-    let paced = Paced {
+    let paced = FixedRate {
         addr: addrs.client,
         request: query_request(SMALL, 0, ""),
         body_len,
@@ -150,7 +151,7 @@ async fn measure(
     Ok(())
 }
 
-fn tell(report: &mut Report, arms: &[Arm], options: &Options) {
+fn write_report(report: &mut Report, arms: &[Arm], options: &Options) {
     report.line("\n| arm | P50 µs: median (min–max) | P99 µs | slowest µs | sent late by the generator, P99 µs | node's CPU µs per hit |");
     report.line("|---|---|---|---|---|---|");
     for arm in arms {

@@ -31,7 +31,8 @@ pub mod process;
 pub mod profile;
 pub mod record;
 mod seed_counters;
-pub mod sharing;
+#[cfg(test)]
+mod sharing;
 pub mod simulate;
 mod spread;
 pub mod store;

@@ -11,10 +11,9 @@ use std::time::Instant;
 
 use hopcache_sim::coverage::{Coverage, EXCLUDED, FAULTS, OUTCOMES};
 use hopcache_sim::minimise::minimise;
-use hopcache_sim::sharing;
 use hopcache_sim::simulate::{Keep, Report, Without, simulate, simulate_without};
 
-const USAGE: &str = "hopcache-sim --seed S | --seeds N [--from K] [--cover yes] | --replay FILE | --minimise S   [--threads T] [--out DIR] | sharing …";
+const USAGE: &str = "hopcache-sim --seed S | --seeds N [--from K] [--cover yes] | --replay FILE | --minimise S   [--threads T] [--out DIR]";
 
 struct Options {
     work: Work,
@@ -32,10 +31,6 @@ enum Work {
 }
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|first| first == "sharing") {
-        let is_whole = sharing::command::run(std::env::args().skip(2), &mut std::io::stdout());
-        return if matches!(is_whole, Ok(true)) { ExitCode::SUCCESS } else { ExitCode::from(2) };
-    }
     let Some(options) = options(std::env::args().skip(1)) else {
         println!("{USAGE}");
         return ExitCode::from(2);

@@ -55,7 +55,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hopcache-queryapi",
         ],
     ),
-    ("hopcache-bench", &[]),
+    ("hopcache-testbed", &[]),
+    ("hopcache-bench", &["hopcache-testbed"]),
+    ("hopcache-trials", &["hopcache-testbed"]),
     ("xtask", &[]),
 ];
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::dice::Dice;
+use hopcache_testbed::dice::Dice;
 
 /// Standard deviation over mean, as in THEORY's table of recompute times that vary.
 const CV: f64 = 1.5;

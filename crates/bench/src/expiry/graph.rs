@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::scene::{Origin, Scene, ask, login};
-use crate::load::post;
+use hopcache_testbed::http::post;
 
 /// Rows of one loading statement.
 const BATCH: usize = 5_000;
@@ -107,7 +107,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Persons and whom they know, from the directory of the CSV files.
     pub(crate) async fn load(dir: &Path) -> anyhow::Result<Self> {
-        let neo4j = crate::neo4j::http()?;
+        let neo4j = hopcache_testbed::neo4j::http()?;
         let persons: Vec<Value> = columns(&dir.join("Person.csv"))?
             .iter()
             .filter_map(|row| {

@@ -8,19 +8,19 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::dice::Dice;
+use super::cache_status::Kind;
 use super::figures::{Tail, percentile, share};
-use super::lives::{expiries, late, lives, offset_us, runs_per_window, signed};
+use super::lifetimes::{expiries, late, lifetimes, offset_us, runs_per_window, signed};
 use super::open_loop::{OpenLoop, Sample, schedule};
-use super::plot::{Chart, Scale, Series};
+use super::options::{Common, READING, turns};
 use super::proxy::MARK;
 use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
-use super::told::Kind;
-use super::{Common, turns};
-use crate::load::post;
 use crate::output::Output;
-use crate::report::Spread;
+use crate::plot::{Chart, Scale, Series};
+use hopcache_testbed::dice::Dice;
+use hopcache_testbed::http::post;
+use hopcache_testbed::report::Spread;
 
 /// Options of the hot key.
 #[derive(clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Strategies, in the order of the table.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Strategy::ALL)]
     strategies: Vec<Strategy>,
-    /// Mean origin times in ms: log-normal, cv 1.5, at the most ten times the mean.
+    /// Mean origin times in ms: log-normal, cv 1.5, at most ten times the mean.
     #[arg(long, value_delimiter = ',', default_values_t = [20, 200])]
     origin_ms: Vec<u64>,
     /// Requests per second.
@@ -84,7 +84,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(!options.strategies.is_empty() && !options.origin_ms.is_empty(), "nothing to measure");
     let mut output = options.common.open("expiry-hot", "Expiry of a hot key")?;
     output.report.line(&format!(
-        "one key, {} requests/s ({:?} arrivals) over three nodes, TTL {} s ± {:.0} %, {} TTLs a round, {} rounds, strategies in turn; hint degree={} under every strategy; origin {:?} behind the delaying proxy; origin.max_concurrent {}; at the most {} requests under way",
+        "one key, {} requests/s ({:?} arrivals) over three nodes, TTL {} s ± {:.0} %, {} TTLs a round, {} rounds, strategies in turn; hint degree={} under every strategy; origin {:?} behind the delaying proxy; origin.max_concurrent {}; at most {} requests under way",
         options.rate, options.common.arrivals, options.ttl, options.common.jitter * 100.0, options.ttls,
         options.common.rounds, options.degree, options.origin, options.common.max_concurrent, options.common.threads
     ));
@@ -100,7 +100,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             arm.rounds.push(measured);
         }
     }
-    tell(&mut output, options, &arms);
+    write_report(&mut output, options, &arms);
     output.keep("seconds.csv", &seconds(&arms))?;
     let bins: Vec<Vec<Bin>> = arms.iter().map(bins_of).collect();
     output.keep("around-expiry.csv", &around(&arms, &bins))?;
@@ -108,7 +108,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         let stem = PathBuf::from(format!("around-expiry-{origin_ms}ms"));
         output.draw(&stem, &chart(options, &arms, &bins, *origin_ms))?;
     }
-    output.close(super::READING)
+    output.close(READING)
 }
 
 async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<Round> {
@@ -143,7 +143,7 @@ async fn measure(options: &Options, arm: &Arm, round: usize) -> anyhow::Result<R
     ensure!(runs.iter().all(|run| run.query == runs[0].query), "the origin ran something else as well");
     let runs_us = runs.iter().map(|run| since(seen.start, run.arrived)).collect();
     let mut measured = round_of(seen.samples, runs_us, ttl, span);
-    measured.counted = scene.told_counters().await?;
+    measured.counted = scene.counters_text().await?;
     measured.node_cpu_us = cpu.as_secs_f64() * 1e6 / f64::from(u32::try_from(schedule.len()).unwrap_or(1));
     Ok(measured)
 }
@@ -156,8 +156,8 @@ pub(super) fn since(start: std::time::Instant, at: std::time::Instant) -> i64 {
 
 fn round_of(samples: Vec<Sample>, runs_us: Vec<i64>, ttl: Duration, span: Duration) -> Round {
     let (ttl_us, end_us) = (micros(ttl), micros(span));
-    let lives = lives(&samples);
-    let expiries = expiries(&lives, ttl_us, ttl_us / 2, end_us - ttl_us / 2);
+    let lifetimes = lifetimes(&samples);
+    let expiries = expiries(&lifetimes, ttl_us, ttl_us / 2, end_us - ttl_us / 2);
     // The first load has nothing to be stale from: it is no expiry, and the same for all.
     let settled_us = (ttl_us / 2).min(2_000_000);
     let counted: Vec<&Sample> = samples.iter().filter(|sample| signed(sample.due_us) >= settled_us).collect();
@@ -170,11 +170,11 @@ fn round_of(samples: Vec<Sample>, runs_us: Vec<i64>, ttl: Duration, span: Durati
     sent_late.sort_unstable();
     Round {
         windows: runs_per_window(&expiries, &runs_us, ttl_us),
-        late: late(&expiries, &lives, &samples, ttl_us),
+        late: late(&expiries, &lifetimes, &samples, ttl_us),
         normal: tail(&normal),
         near: tail(&near),
         mean_age_s: mean_age_s(counted.iter().copied()),
-        failed: counted.iter().filter(|sample| sample.told.kind == Kind::Failed).count(),
+        failed: counted.iter().filter(|sample| sample.status.kind == Kind::Failed).count(),
         sent_late_ms: percentile(&sent_late, 0.99) / 1e3,
         counted: String::new(),
         node_cpu_us: 0.0,
@@ -187,8 +187,8 @@ fn round_of(samples: Vec<Sample>, runs_us: Vec<i64>, ttl: Duration, span: Durati
 /// Of answers; `Age` is rounded down, so half a second is added to each hit's. A miss is new.
 #[expect(clippy::cast_precision_loss, reason = "request counts are far below 2^53")]
 pub(super) fn mean_age_s<'a>(samples: impl Iterator<Item = &'a Sample>) -> f64 {
-    let answered = samples.filter(|sample| sample.told.kind != Kind::Failed);
-    let age = |sample: &Sample| sample.told.age_s.map_or(0.0, |age| f64::from(age) + 0.5);
+    let answered = samples.filter(|sample| sample.status.kind != Kind::Failed);
+    let age = |sample: &Sample| sample.status.age_s.map_or(0.0, |age| f64::from(age) + 0.5);
     let (sum, count) = answered.fold((0.0, 0_usize), |(sum, count), each| (sum + age(each), count + 1));
     if count == 0 { 0.0 } else { sum / count as f64 }
 }
@@ -197,7 +197,7 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
+fn write_report(output: &mut Output, options: &Options, arms: &[Arm]) {
     output.report.line("\nLatencies in ms from the intended time, median of the rounds (min–max). Near: due within 1 s of an expiry. README.md says how each figure is made.\n");
     output.report.line("| strategy | origin ms | P50 normal | P99 normal | P99.9 normal | P50 near | P99 near | P99.9 near | P99 near ÷ P99 normal | origin runs per TTL window: min–max | windows with exactly one | late expiries | mean age served s | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
@@ -250,7 +250,7 @@ fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
 pub(super) fn kinds<'a>(samples: impl Iterator<Item = &'a Sample>) -> [usize; 4] {
     let mut counts = [0; 4];
     for sample in samples {
-        let place = match sample.told.kind {
+        let place = match sample.status.kind {
             Kind::Fresh => 0,
             Kind::Stale => 1,
             Kind::Miss => 2,

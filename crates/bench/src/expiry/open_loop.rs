@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::dice::Dice;
-use super::told::Told;
+use super::cache_status::CacheStatus;
+use hopcache_testbed::dice::Dice;
 
 /// A client waits for so long.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -68,7 +68,7 @@ pub(crate) struct Sample {
     pub(crate) due_us: u64,
     pub(crate) sent_us: u64,
     pub(crate) answered_us: u64,
-    pub(crate) told: Told,
+    pub(crate) status: CacheStatus,
 }
 
 impl Sample {
@@ -84,7 +84,7 @@ pub(crate) struct OpenLoop<'a> {
     /// By key.
     pub(crate) requests: &'a [Vec<u8>],
     pub(crate) schedule: &'a [Due],
-    /// Requests under way at a time at the most; more wait, and their wait counts.
+    /// At most so many requests under way at a time; more wait, and their wait counts.
     pub(crate) threads: usize,
 }
 
@@ -132,9 +132,9 @@ impl OpenLoop<'_> {
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             let sent_us = micros_since(start);
             let client = &mut clients[due.turn % self.nodes.len()];
-            let told = client.ask(&self.requests[due.key]).unwrap_or(Told::NOTHING);
+            let status = client.ask(&self.requests[due.key]).unwrap_or(CacheStatus::NOTHING);
             let answered_us = micros_since(start);
-            samples.push(Sample { key: due.key, due_us: due.at_us, sent_us, answered_us, told });
+            samples.push(Sample { key: due.key, due_us: due.at_us, sent_us, answered_us, status });
         }
     }
 }
@@ -156,7 +156,7 @@ impl Client {
     }
 
     /// A connection that stood idle may have been closed by the node: then once more on a new one.
-    fn ask(&mut self, request: &[u8]) -> anyhow::Result<Told> {
+    fn ask(&mut self, request: &[u8]) -> anyhow::Result<CacheStatus> {
         let was_open = self.stream.is_some();
         match self.exchange(request) {
             Err(_) if was_open => self.exchange(request),
@@ -164,7 +164,7 @@ impl Client {
         }
     }
 
-    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<Told> {
+    fn exchange(&mut self, request: &[u8]) -> anyhow::Result<CacheStatus> {
         // Put back only behind a whole answer: half of one must not be the next request's.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
@@ -185,9 +185,9 @@ impl Client {
             }
         }
         let (head, _) = whole.context("an answer without an end")?;
-        let told = Told::of(std::str::from_utf8(&self.buffer[..head])?);
+        let status = CacheStatus::of(std::str::from_utf8(&self.buffer[..head])?);
         self.stream = Some(stream);
-        Ok(told)
+        Ok(status)
     }
 
     fn open(&self) -> anyhow::Result<TcpStream> {

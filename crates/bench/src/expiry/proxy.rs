@@ -5,7 +5,7 @@
 //! pass at once and are not counted as runs.
 
 use super::delay::Delays;
-use crate::bolt_proxy::BoltProxy;
+use hopcache_testbed::bolt_proxy::BoltProxy;
 
 /// Every statement of the benchmark names a column so, and no other does.
 pub(crate) const MARK: &str = "AS benched";
@@ -25,7 +25,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::bolt_bytes::chunked;
+    use hopcache_testbed::bolt_bytes::chunked;
 
     /// RUN of a statement of fewer than 256 bytes with `{n: 5}` and no more.
     fn run(statement: &str) -> Vec<u8> {
@@ -49,7 +49,7 @@ mod tests {
             client.write_all(&chunked(&message)).await.unwrap();
         }
         // The last one sent, so the others have come.
-        let is_here = |runs: &[crate::bolt_proxy::RunSeen]| !runs.is_empty();
+        let is_here = |runs: &[hopcache_testbed::bolt_proxy::RunSeen]| !runs.is_empty();
         assert!(proxy.wait_until(MARK, Duration::from_secs(10), is_here).await);
         let queries: Vec<String> = proxy.seen(MARK).into_iter().map(|run| run.query).collect();
         assert_eq!(queries, ["RETURN $n AS benched {\"n\":5}"]);

@@ -11,13 +11,12 @@ use serde_json::{Value, json};
 use super::delay::Delays;
 use super::proxy;
 use crate::bolt_origin::BoltOrigin;
-use crate::bolt_proxy::BoltProxy;
-use crate::hit::tempdir;
-use crate::load::{Connection, post};
-use crate::process::{
-    ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis,
+use hopcache_testbed::bolt_proxy::BoltProxy;
+use hopcache_testbed::http::{Connection, post};
+use hopcache_testbed::process::{
+    ClusterPlan, NodeAddrs, PREFETCH_OFF, Process, get, hopcache_binary, start_cluster, start_redis, tempdir,
 };
-use crate::{metrics, neo4j};
+use hopcache_testbed::{metrics, neo4j};
 
 /// Nodes of a measurement that does not say otherwise.
 pub(crate) const NODES: usize = 3;
@@ -62,7 +61,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// Everything that runs. Dropped in this order: whoever asks goes before who answers.
+/// Everything that runs. Dropped in this order: clients go before servers.
 pub(crate) struct Scene {
     nodes: Vec<(Process, NodeAddrs)>,
     _redis: Process,
@@ -121,14 +120,14 @@ impl Scene {
         Ok(metrics::sum(&self.metrics().await?, name, ""))
     }
 
-    /// What the nodes themselves counted, told beside what was measured from outside.
-    pub(crate) async fn told_counters(&self) -> anyhow::Result<String> {
-        let (text, mut told) = (self.metrics().await?, Vec::new());
+    /// What the nodes themselves counted, for the report: it stands beside what was measured from outside.
+    pub(crate) async fn counters_text(&self) -> anyhow::Result<String> {
+        let (text, mut counters) = (self.metrics().await?, Vec::new());
         for name in COUNTERS {
             let count = metrics::sum(&text, name, "").map_or("none".to_owned(), |count| count.to_string());
-            told.push(format!("{name} {count}"));
+            counters.push(format!("{name} {count}"));
         }
-        Ok(told.join(", "))
+        Ok(counters.join(", "))
     }
 
     /// The CPU time that all nodes have used.
@@ -208,8 +207,8 @@ mod tests {
         };
         let text = |strategy| configuration(&plan(strategy), "bolt://x:1", "127.0.0.1:1".parse().unwrap());
         let texts: Vec<String> = Strategy::ALL.map(text).to_vec();
-        assert!(texts[0].contains("ttl = \"5000ms\"\nttl_jitter = 0.0\ncollapse = false\ngrace = 0.0\n"));
-        assert!(texts[4].contains("grace = 0.5\n[refresh]\nmode = \"adaptive\"\n"));
-        assert!((1..5).all(|place| texts[place] != texts[place - 1]));
+        assert!(texts[0].contains("ttl = \"5000ms\"\nttl_jitter = 0.0\ngrace = 0.0\n"));
+        assert!(texts[3].contains("grace = 0.5\n[refresh]\nmode = \"adaptive\"\n"));
+        assert!((1..4).all(|place| texts[place] != texts[place - 1]));
     }
 }

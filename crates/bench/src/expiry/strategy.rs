@@ -1,12 +1,10 @@
-//! The five strategies as configurations of the same binary: nothing else differs between them. The
+//! The four strategies as configurations of the same binary: nothing else differs between them. The
 //! clients' requests are the same too, hints included.
 
 /// How expiry is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Strategy {
-    /// No protection: whoever finds nothing fresh asks the origin.
-    None,
-    /// One flight per key; whoever finds nothing fresh waits for it.
+    /// One flight per key; a request that finds nothing fresh waits for it.
     Mutex,
     /// Early refresh with one β for all keys, and stale copies while it runs.
     Plain,
@@ -17,11 +15,10 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
-    pub(super) const ALL: [Self; 5] = [Self::None, Self::Mutex, Self::Plain, Self::Topology, Self::Adaptive];
+    pub(super) const ALL: [Self; 4] = [Self::Mutex, Self::Plain, Self::Topology, Self::Adaptive];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::None => "none",
             Self::Mutex => "mutex",
             Self::Plain => "plain",
             Self::Topology => "topology",
@@ -29,10 +26,9 @@ impl Strategy {
         }
     }
 
-    /// Lines of `[entry]` beside the TTL's. `entry.collapse` is named only where it is not the default.
+    /// Lines of `[entry]` beside the TTL's.
     pub(super) const fn entry(self) -> &'static str {
         match self {
-            Self::None => "collapse = false\ngrace = 0.0\nstale_if_error = \"0\"\n",
             Self::Mutex => "grace = 0.0\nstale_if_error = \"0\"\n",
             Self::Plain | Self::Topology | Self::Adaptive => "grace = 0.5\n",
         }
@@ -41,7 +37,7 @@ impl Strategy {
     /// `[refresh]`. The minimum TTL is low, so that a benchmark's short TTLs are refreshed early.
     pub(super) fn sections(self) -> String {
         let lines = match self {
-            Self::None | Self::Mutex => "enabled = false\n",
+            Self::Mutex => "enabled = false\n",
             Self::Plain => "mode = \"plain\"\nmin_ttl = \"1s\"\n",
             Self::Topology => "mode = \"topology_sensitive\"\nmin_ttl = \"1s\"\n",
             Self::Adaptive => "mode = \"adaptive\"\nmin_ttl = \"1s\"\n",

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::dice::Dice;
 use super::figures::{Tail, busiest};
 use super::hot::{kinds, since};
 use super::open_loop::{Due, OpenLoop, Sample, Seen, schedule};
-use super::plot::{Chart, Scale, Series};
+use super::options::{Common, READING, turns};
 use super::proxy::MARK;
 use super::scene::{NODES, Origin, Plan, Scene, login};
 use super::strategy::Strategy;
-use super::{Common, turns};
-use crate::bolt_proxy::RunSeen;
-use crate::load::post;
 use crate::output::Output;
-use crate::report::Spread;
+use crate::plot::{Chart, Scale, Series};
+use hopcache_testbed::bolt_proxy::RunSeen;
+use hopcache_testbed::dice::Dice;
+use hopcache_testbed::http::post;
+use hopcache_testbed::report::Spread;
 
 /// Options of the keys loaded together.
 #[derive(clap::Args)]
@@ -91,10 +91,10 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             arms[place].rounds.push(measured);
         }
     }
-    tell(&mut output, options, &arms);
+    write_report(&mut output, options, &arms);
     output.keep("origin-rate.csv", &rates(&arms))?;
     output.draw(&PathBuf::from("origin-rate"), &chart(options, &arms))?;
-    output.close(super::READING)
+    output.close(READING)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -157,7 +157,7 @@ fn round_of(options: &Options, seen: &Seen, runs: &[RunSeen]) -> anyhow::Result<
     let wave = &runs_us[runs_us.partition_point(|at| *at < settled_us)..];
     let (peak, peak_at_us) = busiest(wave, WINDOW_US);
     let behind =
-        &samples[samples.partition_point(|sample| super::lives::signed(sample.due_us) < settled_us)..];
+        &samples[samples.partition_point(|sample| super::lifetimes::signed(sample.due_us) < settled_us)..];
     Ok(Round {
         loaded_in_s: loaded_us as f64 / 1e6,
         runs: wave.len(),
@@ -171,7 +171,7 @@ fn round_of(options: &Options, seen: &Seen, runs: &[RunSeen]) -> anyhow::Result<
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn tell(output: &mut Output, options: &Options, arms: &[Arm]) {
+fn write_report(output: &mut Output, options: &Options, arms: &[Arm]) {
     output.report.line("\nMedian of the rounds (min–max). Peak: most origin runs that arrived in any one second behind the loading, wherever it begins.\n");
     output.report.line("| TTL jitter | loaded in s | peak runs/s | peak ÷ even rate | peak at s | runs behind the loading | P99 ms | fresh | stale | waited | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|");

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::dice::{Dice, Zipf};
+use super::cache_status::Kind;
 use super::figures::{Tail, share};
 use super::graph::{Graph, Hints, Loaded, Names};
 use super::hot::{kinds, mean_age_s, since};
-use super::lives::signed;
+use super::lifetimes::signed;
 use super::open_loop::{OpenLoop, Sample, schedule};
+use super::options::{Common, READING, turns};
 use super::proxy::MARK;
 use super::scene::{NODES, Origin, Plan, Scene};
 use super::strategy::Strategy;
-use super::told::Kind;
-use super::{Common, turns};
-use crate::bolt_proxy::RunSeen;
 use crate::output::Output;
-use crate::report::Spread;
+use hopcache_testbed::bolt_proxy::RunSeen;
+use hopcache_testbed::dice::{Dice, Zipf};
+use hopcache_testbed::report::Spread;
 
 /// Options of the Zipf mix.
 #[derive(clap::Args)]
@@ -109,7 +109,7 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
         loaded.remove().await?;
     }
     outcome?;
-    output.close(super::READING)
+    output.close(READING)
 }
 
 async fn rounds(options: &Options, output: &mut Output) -> anyhow::Result<()> {
@@ -129,7 +129,7 @@ async fn rounds(options: &Options, output: &mut Output) -> anyhow::Result<()> {
             arms[place].1.push(measured);
         }
     }
-    tell(output, &arms);
+    write_report(output, &arms);
     output.keep("seconds.csv", &seconds(&arms))
 }
 
@@ -178,7 +178,7 @@ async fn measure(options: &Options, strategy: Strategy, round: usize) -> anyhow:
             at_us: Vec::new(),
         },
     };
-    let counted = scene.told_counters().await?;
+    let counted = scene.counters_text().await?;
     let mut measured = round_of(seen.samples, runs, counted, Duration::from_secs(options.ttl));
     measured.node_cpu_us = cpu.as_secs_f64() * 1e6 / f64::from(u32::try_from(schedule.len()).unwrap_or(1));
     Ok(measured)
@@ -210,7 +210,7 @@ fn round_of(samples: Vec<Sample>, runs: Runs, counted: String, ttl: Duration) ->
 fn late_renewals(samples: &[&Sample], ttl_us: i64) -> usize {
     let (mut late, mut was_fresh, mut not_before_us) = (0, false, i64::MIN);
     for sample in samples {
-        match sample.told.kind {
+        match sample.status.kind {
             Kind::Fresh => was_fresh = true,
             Kind::Stale | Kind::Miss if was_fresh && signed(sample.due_us) >= not_before_us => {
                 late += 1;
@@ -224,7 +224,7 @@ fn late_renewals(samples: &[&Sample], ttl_us: i64) -> usize {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn tell(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
+fn write_report(output: &mut Output, arms: &[(Strategy, Vec<Round>)]) {
     output.report.line("\nMedian of the rounds (min–max). Latencies in ms from the intended time, over all answers. README.md says how each figure is made.\n");
     output.report.line("| strategy | answered/s | P50 | P95 | P99 | P99.9 | origin runs | keys asked | late renewals % | fresh hits % | stale hits % | waited for the origin % | mean age served s | nodes' CPU µs per request | failed |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
@@ -298,15 +298,15 @@ fn seconds(arms: &[(Strategy, Vec<Round>)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::told::Told;
+    use super::super::cache_status::CacheStatus;
     use super::*;
 
     #[test]
     fn a_renewal_is_late_once_however_many_notice() {
         let answer = |at_s: u64, kind| {
             let at_us = at_s * 1_000_000;
-            let told = Told { kind, ttl_s: None, age_s: None };
-            Sample { key: 0, due_us: at_us, sent_us: at_us, answered_us: at_us, told }
+            let status = CacheStatus { kind, ttl_s: None, age_s: None };
+            Sample { key: 0, due_us: at_us, sent_us: at_us, answered_us: at_us, status }
         };
         use Kind::{Fresh, Miss, Stale};
         let kinds = [Miss, Fresh, Fresh, Stale, Stale, Fresh, Stale, Fresh, Fresh, Fresh, Miss];

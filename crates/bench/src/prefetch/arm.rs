@@ -1,6 +1,6 @@
 //! The arms as configurations of the same binary: nothing else differs between them, requests included.
 
-/// `prefetch.max_patterns` of a node that was not told otherwise.
+/// `prefetch.max_patterns` where the configuration does not say.
 const PATTERNS_DEFAULT: usize = 256;
 
 /// What is prefetched, and who learns it.

@@ -1,6 +1,6 @@
 //! What the nodes counted, summed over them, as far as the benchmark reports it. It decides nothing.
 
-use crate::metrics::sum;
+use hopcache_testbed::metrics::sum;
 
 /// How candidates come about, as the nodes label it.
 pub(super) const KINDS: [&str; 4] = ["exact", "template", "neighbour", "overlap"];

@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
+use super::options::READING;
 use super::owner;
-use super::taught::{path, predicts};
-use crate::arena::origin::{USERS, password_of};
-use crate::arena::rules::Party;
-use crate::arena::{Arena, Node, Plan};
-use crate::load::{Connection, post};
-use crate::neo4j::basic;
+use super::successors::{path, predicts};
 use crate::output::Output;
-use crate::report::Spread;
+use hopcache_testbed::cluster::origin::{USERS, password_of};
+use hopcache_testbed::cluster::packet_filter::Party;
+use hopcache_testbed::cluster::{Node, Plan, TestCluster};
+use hopcache_testbed::http::{Connection, post};
+use hopcache_testbed::neo4j::basic;
+use hopcache_testbed::report::Spread;
 
 /// Options of learning.
 #[derive(clap::Args)]
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     /// Trials in which the node that was taught, the session's owner, is killed; 0 leaves them out.
     #[arg(long, default_value_t = 20)]
     kills: usize,
-    /// How long behind the lesson it is killed. A lesson is settled after 250 ms and told within 200 ms more.
+    /// How long behind the lesson it is killed. A lesson is settled after 250 ms; its node spreads it within 200 ms more.
     #[arg(long, default_value_t = 600)]
     kill_after_ms: u64,
     /// Directory of the report and its raw data; docs/benchmarks/DATE-prefetch-learn unless said.
@@ -135,9 +136,9 @@ pub(super) async fn run(options: &Options) -> anyhow::Result<()> {
             settings.push(setting(*nodes, *trouble, *trials).await?);
         }
     }
-    let missed = tell(&settings, &mut output);
+    let missed = write_report(&settings, &mut output);
     output.keep("learn.csv", &csv(&settings))?;
-    output.close(super::READING)?;
+    output.close(READING)?;
     if missed > 0 {
         bail!("{missed} settings missed {WITHIN:?} at P99");
     }
@@ -151,14 +152,13 @@ async fn setting(nodes: usize, trouble: Trouble, trials: usize) -> anyhow::Resul
         started: nodes,
         seeded: nodes,
         has_cuts: matches!(trouble, Trouble::Loss(_)),
-        prefetch: "enabled = true\n",
         ..Plan::default()
     };
-    let arena = Arena::start(plan).await?;
+    let cluster = TestCluster::start(plan).await?;
     let cut = match trouble {
         Trouble::Loss(share) => {
-            let rules = arena.rules.as_ref().context("loss needs the packet filter: root and iptables")?;
-            let parties: Vec<Party> = arena.nodes.iter().map(|node| node.party).collect();
+            let rules = cluster.rules.as_ref().context("loss needs the packet filter: root and iptables")?;
+            let parties: Vec<Party> = cluster.nodes.iter().map(|node| node.party).collect();
             Some(rules.lose_datagrams(&parties, share)?)
         }
         Trouble::None | Trouble::Kill(_) => None,
@@ -169,7 +169,7 @@ async fn setting(nodes: usize, trouble: Trouble, trials: usize) -> anyhow::Resul
         done.push(loop {
             let lesson = Lesson { number: lessons };
             lessons += 1;
-            let tried = trial(&arena, trouble, number, lesson).await;
+            let tried = trial(&cluster, trouble, number, lesson).await;
             if let Some(trial) = tried.with_context(|| format!("trial {number}"))? {
                 break trial;
             }
@@ -179,18 +179,18 @@ async fn setting(nodes: usize, trouble: Trouble, trials: usize) -> anyhow::Resul
     }
     let dropped = cut.map_or(Ok(0), |cut| cut.heal().map(|dropped| dropped.datagrams))?;
     ensure!(dropped > 0 || !matches!(trouble, Trouble::Loss(_)), "no datagram was lost");
-    arena.check_runs()?;
+    cluster.check_runs()?;
     Ok(Setting { nodes, trouble, trials: done, thrown, dropped })
 }
 
 /// None where the lesson is to be thrown away.
 async fn trial(
-    arena: &Arena,
+    cluster: &TestCluster,
     trouble: Trouble,
     number: usize,
     lesson: Lesson,
 ) -> anyhow::Result<Option<Trial>> {
-    let nodes = &arena.nodes;
+    let nodes = &cluster.nodes;
     let before = owner::at_rest(nodes, PATIENCE).await?.context("observations do not end")?;
     let through = number % nodes.len();
     lesson.ask(&nodes[through], "First", 0, "lesson").await?;
@@ -215,13 +215,13 @@ async fn trial(
         ensure!(!matches!(trouble, Trouble::Kill(_)), "nothing was asked, and {} learned", asked.name);
         return Ok(None);
     }
-    let is_acted_on = took.is_some() && lesson.is_acted_on(arena, asked).await?;
+    let is_acted_on = took.is_some() && lesson.is_acted_on(cluster, asked).await?;
     let mut relearned = None;
     if matches!(trouble, Trouble::Kill(_)) {
         let start = Instant::now();
         taught.start()?;
         relearned = lesson.wait_for(taught, start).await;
-        arena.all_agree(&(0..nodes.len()).collect::<Vec<_>>(), SOON).await?;
+        cluster.all_agree(&(0..nodes.len()).collect::<Vec<_>>(), SOON).await?;
     }
     Ok(Some(Trial { roles, took, is_acted_on, relearned }))
 }
@@ -271,8 +271,8 @@ impl Lesson {
         while start.elapsed() < PATIENCE {
             // A node that starts has no listener yet.
             if let Ok(answer) = node.admin("GET", &path(&before), "").await
-                && let Ok(told) = serde_json::from_slice::<Value>(&answer.body)
-                && predicts(&told, &before, &next)
+                && let Ok(answer) = serde_json::from_slice::<Value>(&answer.body)
+                && predicts(&answer, &before, &next)
             {
                 return Some(start.elapsed());
             }
@@ -282,14 +282,14 @@ impl Lesson {
     }
 
     /// Another session asks `First` of a new key: whether the origin then runs `Next` of it, which nobody asks for.
-    async fn is_acted_on(self, arena: &Arena, node: &Node) -> anyhow::Result<bool> {
+    async fn is_acted_on(self, cluster: &TestCluster, node: &Node) -> anyhow::Result<bool> {
         for filler in 0..FILLERS {
             self.ask(node, "Filler", 10 + filler, &format!("filler-{filler}")).await?;
         }
         self.ask(node, "First", 1, "pupil").await?;
         let start = Instant::now();
         while start.elapsed() < WITHIN {
-            if arena.history.so_far().runs.iter().filter(|run| run.key == self.key(1)).count() >= 2 {
+            if cluster.recorder.so_far().runs.iter().filter(|run| run.key == self.key(1)).count() >= 2 {
                 return Ok(true);
             }
             tokio::time::sleep(LOOK_EVERY).await; // tidy: poll interval
@@ -299,7 +299,7 @@ impl Lesson {
 }
 
 /// How many settings missed what was promised.
-fn tell(settings: &[Setting], output: &mut Output) -> usize {
+fn write_report(settings: &[Setting], output: &mut Output) -> usize {
     output.report.line("From the answer to a lesson's second query, asked through node A, until node C names it under `/admin/v1/successors`; real nodes, one machine, looks every 10 ms. Who learns is the owner of the lesson's session, A or another node. C is neither, so it was told by gossip or a pull. Which node owns a session is seen by whose `hopcache_observations_total{outcome=\"taken\"}` rises while nothing else is asked; nobody looks at C before a kill; thrown away are lessons where that was not clear, or where no node is left to be C.\n");
     output.report.line("| nodes | trouble | trials | taught node was A itself | thrown away | predicted | P50 ms | P99 ms | max ms | acted on | killed node knew it again, P50 ms (of) | datagrams lost |");
     output.report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");

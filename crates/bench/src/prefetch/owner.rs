@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::arena::{LOOK_EVERY, Node};
+use hopcache_testbed::cluster::{LOOK_EVERY, Node};
 
-/// Observations are told every 20 ms; of those of earlier requests none comes after so long a silence.
+/// Nodes send observations every 20 ms; after so long a silence none of an earlier request comes.
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Observations that each node has taken as the owner of their session, in the nodes' order.
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(only(&[4, 0, 7], &[0, 0, 7], 1), None, "it began anew");
     }
 
-    /// Must show 1 of issue 7: who predicts has neither been asked nor learned, so it can only have been told.
+    /// Must show 1 of issue 7: the node that predicts was neither asked nor did it learn, so another node told it.
     #[test]
     fn who_predicts_is_neither_asked_through_nor_taught() {
         for nodes in [3, 5] {

@@ -9,21 +9,21 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::arm::Arm;
+use super::background_load::BackgroundLoad;
 use super::counts::Counts;
-use super::crowd::Crowd;
 use super::pages::{Page, parameters};
 use super::source::Source;
-use super::taught;
+use super::successors;
 use super::verdict::Figures;
 use super::walk::Click;
-use crate::expiry::Common;
+use crate::expiry::cache_status::Kind;
 use crate::expiry::figures::Tail;
 use crate::expiry::open_loop::{Due, OpenLoop, Sample};
+use crate::expiry::options::Common;
 use crate::expiry::proxy::MARK;
 use crate::expiry::scene::{NODES, Plan, Scene, login, metrics_of};
-use crate::expiry::told::Kind;
-use crate::load::post;
-use crate::process::get;
+use hopcache_testbed::http::post;
+use hopcache_testbed::process::get;
 
 /// Between two looks at the counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) struct Setting<'a> {
     /// Applications that sessions belong to in turn, each with statements of its own.
     pub(super) applications: usize,
     /// Connections that keep each node's slots busy; none where it has room.
-    pub(super) crowd: usize,
+    pub(super) background_connections: usize,
 }
 
 /// What was seen.
@@ -52,7 +52,7 @@ pub(super) struct Round {
     pub(super) figures: Figures,
     /// Counters since the nodes' start, at rest.
     pub(super) whole: Counts,
-    /// Runs that the proxy saw, a crowd's included; none where there is no proxy.
+    /// Runs that the proxy saw, a background_connections's included; none where there is no proxy.
     pub(super) proxied: Option<usize>,
     pub(super) samples: Vec<Sample>,
     /// Seconds since the start of the load, and the counters then.
@@ -61,6 +61,18 @@ pub(super) struct Round {
     pub(super) node_cpu_us: f64,
     /// How late the generator itself sent, P99.
     pub(super) sent_late_ms: f64,
+}
+
+/// Rounds of one arm.
+pub(super) struct Measured {
+    pub(super) arm: Arm,
+    pub(super) rounds: Vec<Round>,
+}
+
+impl Measured {
+    pub(super) fn figures(&self) -> Vec<Figures> {
+        self.rounds.iter().map(|round| round.figures).collect()
+    }
 }
 
 pub(super) async fn measure(
@@ -89,13 +101,14 @@ pub(super) async fn measure(
         .map(|(key, click)| Due { at_us: click.at_us, key, turn: click.turn })
         .collect();
     let nodes = scene.clients();
-    let crowd = Crowd::start(&nodes, setting.crowd, &login(source.origin)?).await?;
+    let background_connections =
+        BackgroundLoad::start(&nodes, setting.background_connections, &login(source.origin)?).await?;
     let load = OpenLoop { nodes: &nodes, requests: &requests, schedule: &due, threads: common.threads };
     let start = Instant::now() + Duration::from_millis(200);
     let looking = look(scene.admins(), start, setting.span);
     let seen = tokio::task::block_in_place(|| load.run_from(start))?;
     let mut looks = looking.await.context("the looks at the counters ended")??;
-    crowd.stop()?;
+    background_connections.stop()?;
     tokio::time::sleep(REST).await;
     let whole = Counts::of(&scene.metrics().await?);
     looks.push((start.elapsed().as_secs_f64(), whole));
@@ -103,8 +116,8 @@ pub(super) async fn measure(
     let node_cpu_us = scene.cpu()?.as_secs_f64() * 1e6 / f64::from(sent.max(1));
     let mut forms_known = Vec::new();
     for admin in scene.admins() {
-        let told: Value = serde_json::from_str(&get(admin, &taught::path("&limit=1")).await?)?;
-        forms_known.push(taught::forms_known(&told));
+        let answer: Value = serde_json::from_str(&get(admin, &successors::path("&limit=1")).await?)?;
+        forms_known.push(successors::forms_known(&answer));
     }
     let proxied = scene.proxy.as_ref().map(|proxy| proxy.runs(MARK));
     let mut figures = figures(setting, &seen.samples, &looks, &whole);
@@ -152,14 +165,14 @@ fn look(
 fn figures(setting: &Setting<'_>, samples: &[Sample], looks: &[(f64, Counts)], whole: &Counts) -> Figures {
     let warm_us = u64::try_from(setting.warm.as_micros()).unwrap_or(u64::MAX);
     let measured: Vec<&Sample> = samples.iter().filter(|sample| sample.due_us >= warm_us).collect();
-    let of = |kind| measured.iter().filter(|sample| sample.told.kind == kind).count();
+    let of = |kind| measured.iter().filter(|sample| sample.status.kind == kind).count();
     let tail = Tail::of(measured.iter().map(|sample| sample.took_us()).collect());
     let warm = looks.iter().find(|(at_s, _)| *at_s >= setting.warm.as_secs_f64());
     let before = warm.map_or_else(Counts::default, |(_, counts)| *counts);
     Figures {
         requests: measured.len(),
         waited: of(Kind::Miss),
-        errors: samples.iter().filter(|sample| sample.told.kind == Kind::Failed).count(),
+        errors: samples.iter().filter(|sample| sample.status.kind == Kind::Failed).count(),
         p50_ms: tail.p50_ms,
         p95_ms: tail.p95_ms,
         p99_ms: tail.p99_ms,

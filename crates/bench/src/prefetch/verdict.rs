@@ -66,7 +66,7 @@ fn more(count: u64, base: u64) -> f64 {
 
 /// The middle one; of nothing, 0.
 pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    crate::report::Spread::of(&values.collect::<Vec<f64>>()).median
+    hopcache_testbed::report::Spread::of(&values.collect::<Vec<f64>>()).median
 }
 
 fn beside(arm: &[Figures], off: &[Figures], figure: impl Fn(&Beside) -> f64) -> f64 {

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use super::graph::Graph;
 use super::pages::Page;
-use crate::expiry::dice::{Dice, Zipf};
 use crate::expiry::open_loop::{Arrivals, schedule};
+use hopcache_testbed::dice::{Dice, Zipf};
 
 /// Which of a list's rows is clicked: shares in percent of all clicks by rank in AOL's published search log of 2006
 /// (Pass, Chowdhury, Torgeson, InfoScale 2006), of those that exist.

@@ -1,10 +1,8 @@
-//! `hopcache successors`: what a node has learned to follow what, as text, JSON, Graphviz, or a picture. It asks the admin
-//! listener and decides nothing.
+//! `hopcache successors`: prints which query a node has learned to follow which, as text, JSON or Graphviz. It asks the
+//! admin listener and decides nothing.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
@@ -25,18 +23,15 @@ pub(super) struct SuccessorsArgs {
     #[arg(long)]
     limit: Option<usize>,
     /// Print the learned graph for Graphviz: `hopcache successors --dot | dot -Tsvg`
-    #[arg(long, conflicts_with = "svg")]
+    #[arg(long)]
     dot: bool,
-    /// Draw the learned graph into a file; `-` is stdout
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
 pub(super) async fn successors(args: &SuccessorsArgs, output: Output) -> anyhow::Result<ExitCode> {
-    if output == Output::Json && (args.dot || args.svg.is_some()) {
-        say("hopcache: --json, --dot and --svg are three ways to print the same: choose one");
+    if output == Output::Json && args.dot {
+        say("hopcache: --json and --dot are two ways to print the same: choose one");
         return Ok(ExitCode::from(USAGE));
     }
     let answer = Admin::new(&args.admin)?.demand(Method::GET, &path(args), None).await?;
@@ -44,8 +39,6 @@ pub(super) async fn successors(args: &SuccessorsArgs, output: Output) -> anyhow:
         print_json(&answer)?;
     } else if args.dot {
         print(&Graph::of(&answer).to_dot())?;
-    } else if let Some(file) = &args.svg {
-        draw(&Graph::of(&answer), file).await?;
     } else {
         say(&heading(&answer));
         print(&told(&answer))?;
@@ -61,14 +54,44 @@ fn path(args: &SuccessorsArgs) -> String {
     format!("/admin/v1/successors?{}", query.join("&"))
 }
 
-async fn draw(graph: &Graph, file: &Path) -> anyhow::Result<()> {
-    let svg = graph.to_svg();
-    if file == Path::new("-") {
-        return print(&svg);
-    }
-    tokio::fs::write(file, svg).await.with_context(|| format!("{} cannot be written", file.display()))?;
-    say(&format!("{}: {} patterns, {} edges", file.display(), graph.nodes(), graph.edges()));
-    Ok(())
+/// A pattern as somebody writes it: the node says it with a space between all tokens.
+pub(super) fn readable(pattern: &str) -> String {
+    const CLOSED_UP: [(&str, &str); 20] = [
+        ("( ", "("),
+        (" )", ")"),
+        ("[ ", "["),
+        (" ]", "]"),
+        ("{ ", "{"),
+        (" }", "}"),
+        (" . ", "."),
+        (" : ", ":"),
+        ("(: ", "(:"),
+        ("[: ", "[:"),
+        (" ,", ","),
+        ("- >", "->"),
+        ("< -", "<-"),
+        ("- [", "-["),
+        ("] -", "]-"),
+        ("- (", "-("),
+        (") -", ")-"),
+        ("-> (", "->("),
+        (") <-", ")<-"),
+        ("< >", "<>"),
+    ];
+    CLOSED_UP.iter().fold(pattern.to_owned(), |text, (apart, closed)| text.replace(apart, closed))
+}
+
+/// What stands in a field, for people.
+pub(super) fn text(value: &Value, name: &str) -> String {
+    value.get(name).filter(|value| !value.is_null()).map(table::cell).unwrap_or_default()
+}
+
+pub(super) fn number(value: &Value, name: &str) -> f64 {
+    value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+pub(super) fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn heading(answer: &Value) -> String {

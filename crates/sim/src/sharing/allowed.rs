@@ -20,22 +20,22 @@ const FEEDS: u64 = 2;
 
 /// Bytes of one node in a second, at the most; what depends on whom others choose is their mean over nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowed {
+pub(crate) struct Allowed {
     /// New pieces, each once: pieces per round × longest piece.
-    pub new_bytes: u64,
+    pub(crate) new_bytes: u64,
     /// All nodes' new pieces, each passed on as often as foca passes on: what the budget of pieces asks for.
-    pub passed_on_bytes: u64,
+    pub(crate) passed_on_bytes: u64,
     /// As many datagrams as foca sends, each as long as may be: what there is room for, whatever is asked.
-    pub datagram_bytes: u64,
+    pub(crate) datagram_bytes: u64,
     /// Pulls: as many of the longest digests and pages as each round adds to what may be pulled. A node that has just come
     /// has more, once.
-    pub pull_bytes: u64,
+    pub(crate) pull_bytes: u64,
 }
 
 impl Allowed {
     /// With so many nodes, and `lost_percent` of datagrams lost.
     #[must_use]
-    pub const fn with(nodes: usize, lost_percent: u64) -> Self {
+    pub(crate) const fn with(nodes: usize, lost_percent: u64) -> Self {
         let pieces = DELTA_PIECES_PER_ROUND as u64 * SECOND_MS / DELTAS_EVERY_MS;
         let passed_on = pieces * (GOSSIP_SPREAD_BYTES_MAX as u64 + PIECE_HEAD_BYTES);
         let others = nodes.saturating_sub(1);

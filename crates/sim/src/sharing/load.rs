@@ -1,4 +1,4 @@
-//! Sessions that walk round a ring of patterns, as `hopcache-bench prefetch gossip` has them, and what each click teaches:
+//! Sessions that walk round a ring of patterns, and what each click teaches:
 //! made with core's own normal form, tags, forms and templates. It decides who learns what when, never how it is kept.
 //!
 //! A click is learned by its session's owner when it has settled. Results are not there: in that benchmark none has a value

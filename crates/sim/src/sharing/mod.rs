@@ -1,4 +1,4 @@
-//! What sharing what was learned costs, and how soon it is known everywhere, on 3 to 100 nodes in one thread.
+//! Tests of what it costs to share what was learned, and how soon all nodes know it, on simulated nodes in one thread.
 //!
 //! Real: each node's gossip (`hopcache_gossip::Gossip`, foca in it) and its model (`Successors`: pieces, digests, pages),
 //! the forms and templates that clicks teach. Simulated: the clock, dice, datagrams in memory, and who tells and pulls
@@ -12,67 +12,64 @@
 //! | `peer` | one node: when it tells and pulls |
 //! | `net` | which datagram arrives when, and what was sent |
 //! | `trials` | how long something new takes until all nodes predict it |
-//! | `command` | settings from a command line, figures as CSV |
 
 mod allowed;
-pub mod command;
 mod load;
 mod net;
 mod peer;
 mod setting;
-#[cfg(test)]
 mod tests;
 mod trials;
 
 use hopcache_core::time::Millis;
 
-pub use allowed::Allowed;
+pub(crate) use allowed::Allowed;
 use load::Load;
 use net::Net;
 use peer::Traffic;
-pub use setting::Setting;
+pub(crate) use setting::Setting;
 use trials::Trials;
 
 /// A figure of each node, each second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct EachNode {
+pub(crate) struct EachNode {
     /// Mean over nodes.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// The node with the most.
-    pub most: f64,
+    pub(crate) most: f64,
 }
 
 /// What came out.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Bytes of datagrams, sealed, whether they arrived or not.
-    pub sent_bytes: EachNode,
+    pub(crate) sent_bytes: EachNode,
     /// Datagrams.
-    pub datagrams: EachNode,
+    pub(crate) datagrams: EachNode,
     /// New pieces.
-    pub pieces: EachNode,
+    pub(crate) pieces: EachNode,
     /// Bytes of new pieces, each once.
-    pub piece_bytes: EachNode,
+    pub(crate) piece_bytes: EachNode,
     /// Of pieces and other nodes, the share that heard by gossip.
-    pub heard_share: f64,
+    pub(crate) heard_share: f64,
     /// Digests sent and pages received: bodies of the peers' HTTP.
-    pub pull_bytes: EachNode,
+    pub(crate) pull_bytes: EachNode,
     /// Pages received.
-    pub pages: EachNode,
+    pub(crate) pages: EachNode,
     /// Largest datagram, sealed.
-    pub datagram_bytes_most: usize,
+    pub(crate) datagram_bytes_most: usize,
     /// Largest digest, as its message.
-    pub digest_bytes_most: usize,
+    pub(crate) digest_bytes_most: usize,
     /// Largest page.
-    pub page_bytes_most: usize,
+    pub(crate) page_bytes_most: usize,
     /// Sources that a node had not told at the end of the measured time, at the most.
-    pub untold_most: usize,
+    pub(crate) untold_most: usize,
     /// Milliseconds from a lesson until the last node predicts by it, of the trials that all nodes learned, sorted.
-    pub predicted_ms: Vec<u64>,
+    pub(crate) predicted_ms: Vec<u64>,
     /// The same until the middle node does.
-    pub half_ms: Vec<u64>,
+    pub(crate) half_ms: Vec<u64>,
     /// Members that gossip declared dead; all were alive.
-    pub false_deaths: u64,
+    pub(crate) false_deaths: u64,
 }
 
 /// Longest wait for all nodes to know each other.
@@ -84,7 +81,7 @@ const DRAIN_MS: u64 = 30_000;
 
 /// Runs a setting; nothing where the nodes never agreed on who they are.
 #[must_use]
-pub fn measure(setting: &Setting) -> Option<Measured> {
+pub(crate) fn measure(setting: &Setting) -> Option<Measured> {
     let mut net = Net::new(setting);
     net.run_until(JOIN_MS, Net::is_converged);
     if !net.is_converged() {

@@ -2,20 +2,20 @@
 
 /// What one simulation is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Nodes, all alive and known to each other.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// Sessions that begin each second, in the whole cluster; without any nothing is learned or shared, and membership is
     /// all that is left.
-    pub sessions_per_s: u32,
+    pub(crate) sessions_per_s: u32,
     /// Patterns that sessions walk over.
-    pub patterns: usize,
+    pub(crate) patterns: usize,
     /// Datagrams that are lost.
-    pub lost_percent: u64,
+    pub(crate) lost_percent: u64,
     /// Seconds over which bytes are counted.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// Trials of the time until all nodes predict.
-    pub trials: usize,
+    pub(crate) trials: usize,
     /// Decides all dice.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }

@@ -1,8 +1,7 @@
-//! The learned graph: patterns, and what follows each with which probability. It is made of what the admin listener
-//! says, whatever that is, and decides what is one node and one edge of the picture; `dot` and `svg` write it down.
+//! The learned graph: patterns, and the successors of each with their probabilities. It is built from any answer of the
+//! admin listener. It decides what is one node and one edge; `dot` writes it for Graphviz.
 
 mod dot;
-mod svg;
 
 use std::collections::BTreeMap;
 
@@ -84,14 +83,6 @@ impl Graph {
             }
         }
         graph
-    }
-
-    pub(super) fn nodes(&self) -> usize {
-        self.nodes.len()
-    }
-
-    pub(super) fn edges(&self) -> usize {
-        self.edges.len()
     }
 
     fn place(&mut self, places: &mut BTreeMap<Name, usize>, name: Name) -> usize {
@@ -214,7 +205,7 @@ mod tests {
             edges,
             [told(0, 1, "0.75"), told(0, 1, "0.70 (2 queries)"), told(1, 0, "0.25"), told(1, 2, "0.10")]
         );
-        assert_eq!(Graph::of(&json!([1, 2])).nodes(), 0, "whatever another version answers");
+        assert_eq!(Graph::of(&json!([1, 2])).nodes.len(), 0, "whatever another version answers");
     }
 
     /// A node that was never asked for it itself knows an exact query by its id alone: it was seen as often as the answer

@@ -1,0 +1,50 @@
+//! A closed-loop load generator: so many keep-alive connections, one request under way on each.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use hopcache_testbed::http::Connection;
+
+/// What a run of the closed loop measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loaded {
+    /// Requests answered.
+    pub(crate) requests: u64,
+    /// Time from the first to the last.
+    pub(crate) wall: Duration,
+}
+
+/// Runs `connections` loops for `span`, each with one of `requests`, in turn. Every answer has to have a body as long as
+/// `body_len`.
+pub(crate) async fn closed_loop(
+    addr: SocketAddr,
+    requests: &[Vec<u8>],
+    connections: usize,
+    span: Duration,
+    body_len: usize,
+) -> anyhow::Result<Loaded> {
+    let started = Instant::now();
+    let until = started + span;
+    let mut loops = tokio::task::JoinSet::new();
+    for request in requests.iter().cycle().take(connections) {
+        let request = request.clone();
+        loops.spawn(async move {
+            let mut connection = Connection::open(addr).await?;
+            let mut requests = 0_u64;
+            while Instant::now() < until {
+                let (head, end) = connection.exchange(&request).await?;
+                if end - head != body_len {
+                    bail!("a body of {} bytes, not {body_len}", end - head);
+                }
+                requests += 1;
+            }
+            anyhow::Ok(requests)
+        });
+    }
+    let mut requests = 0;
+    while let Some(ended) = loops.join_next().await {
+        requests += ended??;
+    }
+    Ok(Loaded { requests, wall: started.elapsed() })
+}

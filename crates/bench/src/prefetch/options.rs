@@ -1,0 +1,70 @@
+//! Options of the walks, and how to read the directory that a prefetch benchmark leaves.
+
+use std::path::PathBuf;
+
+use super::arm::Arm;
+use crate::expiry::graph::Graph as Which;
+use crate::expiry::options::Common;
+
+/// How to read the directory that a workload leaves.
+pub(super) const READING: &str = include_str!("reading.md");
+
+/// Options of walks.
+#[derive(clap::Args)]
+#[group(id = "walks")]
+pub(crate) struct WalkOptions {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// The graph: `ldbc` is loaded into Neo4j and taken out again, `sample` is inside the nodes.
+    #[arg(long, value_enum, default_value_t = Which::Ldbc)]
+    pub(super) graph: Which,
+    /// Directory of LDBC's CSV files.
+    #[arg(long, default_value = "data/ldbc-sf0.1")]
+    pub(super) data: PathBuf,
+    /// Arms, in the order of the table. `off` is measured in any case. Unless said: all; off and both with `--random`
+    /// and `--saturated`.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(super) arms: Vec<Arm>,
+    /// Clicks that nothing foretells: kind of query and what it is about, evenly drawn.
+    #[arg(long, conflicts_with = "saturated")]
+    pub(super) random: bool,
+    /// Other load keeps the origin at its limit.
+    #[arg(long)]
+    pub(super) saturated: bool,
+    /// Mean of what the proxy adds to each run, in ms; the sample graph has none.
+    #[arg(long, default_value_t = 20)]
+    pub(super) origin_ms: u64,
+    /// Clicks per second, of all sessions together.
+    #[arg(long, default_value_t = 300.0)]
+    pub(super) rate: f64,
+    /// Seconds that are measured.
+    #[arg(long, default_value_t = 60)]
+    pub(super) seconds: u64,
+    /// Seconds before them: sessions begin one by one, caches are empty, nothing is learned, and nothing is wasted before
+    /// a copy has lived its life, which is 1.5 TTL.
+    #[arg(long, default_value_t = 30)]
+    pub(super) warm: u64,
+    /// TTL in seconds; 20 s at 300 clicks/s are 6,000 clicks, of about 24,000 queries that there are.
+    #[arg(long, default_value_t = 20)]
+    pub(super) ttl: u64,
+    /// Clicks of a session.
+    #[arg(long, default_value_t = 24)]
+    pub(super) clicks: usize,
+    /// Pauses between a session's clicks are exponential with a mean of 1 s, times this.
+    #[arg(long, default_value_t = 0.5)]
+    pub(super) think: f64,
+    /// Share of clicks that follow from an earlier result.
+    #[arg(long, default_value_t = 0.7)]
+    pub(super) follow: f64,
+    /// Of follows from a profile, the share that does the usual: the friends of who was jumped to, the posts of who was
+    /// chosen from a list.
+    #[arg(long, default_value_t = 0.9)]
+    pub(super) usual: f64,
+    /// Applications that sessions belong to in turn: each has statements of its own, so that of many each is seldom seen by any
+    /// one node.
+    #[arg(long, default_value_t = 1)]
+    pub(super) applications: usize,
+    /// Exponent of the popularity of persons that are jumped to.
+    #[arg(long, default_value_t = 0.99)]
+    pub(super) exponent: f64,
+}

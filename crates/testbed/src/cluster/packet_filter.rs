@@ -1,0 +1,225 @@
+//! Cuts between processes, as packet filter rules on loopback. Decides nothing about who is cut when.
+//!
+//! All nodes live on one machine, and every connection has the source address 127.0.0.1. So a
+//! node is known by its user id: what it sends is matched by `owner`, and what it answers on a connection
+//! that another one opened by the mark which that connection got with its SYN. A cut from a to b is then
+//! every packet that a sends to b, on connections of either; the other direction passes. PacketFilter lie in chains
+//! of this process' own and match user ids that nobody else has, so that one left behind does no harm.
+
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, bail};
+
+/// First of the user ids; nobody has them.
+const UIDS_FROM: u32 = 210_000;
+/// Nodes of one run.
+pub const NODES_MAX: usize = 8;
+
+/// The filter of one run.
+pub struct PacketFilter {
+    /// Marks connections for as long as the filter is there.
+    _marks: Chain,
+    cuts: AtomicU32,
+}
+
+/// Who a node is for the filter.
+#[derive(Debug, Clone, Copy)]
+pub struct Party {
+    /// User id of its process.
+    pub uid: u32,
+    /// Its peer listener, TCP and UDP.
+    pub peer: SocketAddr,
+}
+
+/// User id of a node of this process.
+pub fn uid_of(node: usize) -> u32 {
+    let node = u32::try_from(node).unwrap_or(0);
+    UIDS_FROM + std::process::id() % 100_000 * 8 + node
+}
+
+/// A chain that is jumped to from a built-in one, gone when dropped.
+struct Chain {
+    name: String,
+    from: &'static str,
+}
+
+/// A cut that is in force until it is healed or dropped.
+pub struct Cut {
+    chain: Chain,
+}
+
+/// What met a cut.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Dropped {
+    /// All of it.
+    pub packets: u64,
+    /// Gossip's of that.
+    pub datagrams: u64,
+}
+
+impl PacketFilter {
+    /// The filter, or why there can be none here.
+    pub fn open(parties: &[Party]) -> anyhow::Result<Self> {
+        for party in parties {
+            // A container without privileges may be root and still have few ids.
+            let tried = Command::new("true").uid(party.uid).status();
+            tried.with_context(|| format!("user id {} cannot be taken", party.uid))?;
+        }
+        let marks = Chain::open("M", "OUTPUT")?;
+        for party in parties {
+            let uid = party.uid.to_string();
+            marks.add(&[
+                "-p",
+                "tcp",
+                "--syn",
+                "-m",
+                "owner",
+                "--uid-owner",
+                &uid,
+                "-j",
+                "CONNMARK",
+                "--set-mark",
+                &uid,
+            ])?;
+        }
+        Ok(Self { _marks: marks, cuts: AtomicU32::new(0) })
+    }
+
+    /// Everything that one node sends to another is dropped, gossip's datagrams too.
+    pub fn cut_peers(&self, from: Party, to: Party) -> anyhow::Result<Cut> {
+        let chain = self.chain()?;
+        let (own, other) = (from.uid.to_string(), to.uid.to_string());
+        let (source, target) = (from.peer.ip().to_string(), to.peer.ip().to_string());
+        let (from_port, to_port) = (from.peer.port().to_string(), to.peer.port().to_string());
+        for protocol in ["tcp", "udp"] {
+            chain.add(&[
+                "-p",
+                protocol,
+                "-m",
+                "owner",
+                "--uid-owner",
+                &own,
+                "-d",
+                &target,
+                "--dport",
+                &to_port,
+                "-j",
+                "DROP",
+            ])?;
+        }
+        chain.add(&[
+            "-p", "tcp", "-s", &source, "--sport", &from_port, "-m", "connmark", "--mark", &other, "-j",
+            "DROP",
+        ])?;
+        Ok(Cut { chain })
+    }
+
+    /// Everything that a node sends to a server is dropped, and so is what that answers.
+    pub fn cut_server(&self, from: Party, server: SocketAddr) -> anyhow::Result<Cut> {
+        let chain = self.chain()?;
+        let (own, target, port) = (from.uid.to_string(), server.ip().to_string(), server.port().to_string());
+        chain.add(&[
+            "-p",
+            "tcp",
+            "-m",
+            "owner",
+            "--uid-owner",
+            &own,
+            "-d",
+            &target,
+            "--dport",
+            &port,
+            "-j",
+            "DROP",
+        ])?;
+        chain.add(&[
+            "-p", "tcp", "-s", &target, "--sport", &port, "-m", "connmark", "--mark", &own, "-j", "DROP",
+        ])?;
+        Ok(Cut { chain })
+    }
+
+    /// Of the datagrams that arrive at a peer listener, this share is dropped there, each by itself: the sender
+    /// sees nothing, as with a lossy cable.
+    pub fn lose_datagrams(&self, parties: &[Party], share: f64) -> anyhow::Result<Cut> {
+        let chain = Chain::open(&self.number(), "INPUT")?;
+        let share = format!("{share:.3}");
+        for party in parties {
+            let (target, port) = (party.peer.ip().to_string(), party.peer.port().to_string());
+            chain.add(&[
+                "-p",
+                "udp",
+                "-d",
+                &target,
+                "--dport",
+                &port,
+                "-m",
+                "statistic",
+                "--mode",
+                "random",
+                "--probability",
+                &share,
+                "-j",
+                "DROP",
+            ])?;
+        }
+        Ok(Cut { chain })
+    }
+
+    fn chain(&self) -> anyhow::Result<Chain> {
+        Chain::open(&self.number(), "OUTPUT")
+    }
+
+    fn number(&self) -> String {
+        self.cuts.fetch_add(1, Ordering::Relaxed).to_string()
+    }
+}
+
+impl Cut {
+    /// Ends the cut; what it dropped.
+    pub fn heal(self) -> anyhow::Result<Dropped> {
+        let listed = iptables(&["-nvxL", &self.chain.name])?;
+        let mut dropped = Dropped::default();
+        for line in listed.lines().filter(|line| line.contains("DROP")) {
+            let count = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            dropped.packets += count;
+            // The protocol by name or, where names are not looked up, by number.
+            if matches!(line.split_whitespace().nth(3), Some("udp" | "17")) {
+                dropped.datagrams += count;
+            }
+        }
+        Ok(dropped)
+    }
+}
+
+impl Chain {
+    fn open(name: &str, from: &'static str) -> anyhow::Result<Self> {
+        let name = format!("HCX{}_{name}", std::process::id());
+        iptables(&["-N", &name])?;
+        let chain = Self { name, from };
+        iptables(&["-I", from, "-j", &chain.name])?;
+        Ok(chain)
+    }
+
+    fn add(&self, rule: &[&str]) -> anyhow::Result<()> {
+        iptables(&[&["-A", &self.name], rule].concat()).map(drop)
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        for args in [&["-D", self.from, "-j", &self.name][..], &["-F", &self.name], &["-X", &self.name]] {
+            let _ = iptables(args);
+        }
+    }
+}
+
+fn iptables(args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("iptables").arg("-w").args(args).output().context("start iptables")?;
+    if !output.status.success() {
+        bail!("iptables {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,75 @@
+//! Trials of hopcache: real processes under load, with faults, judged by the promises (I1 to I13). A trial ends with
+//! exit code 1 where a promise is broken. Nodes run with the shipped defaults, prefetch included.
+//!
+//! Trials judge; benchmarks (`crates/bench`) measure. Both know hopcache by its HTTP interface only.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`chaos`] | a seeded schedule of faults; every request and run is judged |
+//! | [`checks`] | what a recorded history may not hold |
+//! | [`soak`] | mixed load with faults for as long as asked; memory and counters |
+//! | [`roll`], [`scale`], [`detect`], [`failover`] | a rolling restart, joins and leaves, failure detection, store troubles |
+//! | [`dashboard`] | whether every query of the Grafana dashboard has data |
+//! | [`balancer`], [`seconds`] | HAProxy before the nodes; a history by the second |
+
+mod balancer;
+mod chaos;
+mod checks;
+mod dashboard;
+mod detect;
+mod failover;
+mod roll;
+mod scale;
+mod seconds;
+mod soak;
+
+use clap::{Parser, Subcommand};
+
+/// Trials of hopcache: each exits 1 where a promise is broken.
+#[derive(Parser)]
+#[command(name = "hopcache-trials", version)]
+struct Cli {
+    #[command(subcommand)]
+    trial: Trial,
+}
+
+#[derive(Subcommand)]
+enum Trial {
+    /// A seeded schedule of faults under load; afterwards every request and every origin run is judged.
+    Chaos(chaos::Options),
+    /// Mixed load with faults on a timer; then memory and the counters' identities are judged.
+    Soak(soak::Options),
+    /// A rolling restart of three nodes behind a load balancer.
+    Roll(roll::Options),
+    /// From three nodes to five and back under load.
+    Scale(scale::Options),
+    /// How soon a dead node is out of routing, and whether nodes suspect a busy one.
+    Detect(detect::Options),
+    /// The store killed, emptied, stalled and failed over to a lagging replica, around a late write.
+    Failover(failover::Options),
+    /// The Grafana dashboard's queries at a real Prometheus.
+    Dashboard(dashboard::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    match Cli::parse().trial {
+        Trial::Chaos(options) => runtime.block_on(chaos::run(&options)),
+        Trial::Soak(options) => runtime.block_on(soak::run(&options)),
+        Trial::Roll(options) => runtime.block_on(roll::run(&options)),
+        Trial::Scale(options) => runtime.block_on(scale::run(&options)),
+        Trial::Detect(options) => runtime.block_on(detect::run(&options)),
+        Trial::Failover(options) => runtime.block_on(failover::run(&options)),
+        Trial::Dashboard(options) => runtime.block_on(dashboard::run(&options)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,271 @@
+//! What the clients of a soak ask, and what they count of the answers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use hopcache_testbed::http::Connection;
+use hopcache_testbed::report::Report;
+
+use super::options::Options;
+use super::scene::{NODES, Scene};
+
+/// Keys that are asked again and again, the n-th with a frequency of about 1/n.
+const HOT_KEYS: u64 = 2_000;
+/// A client waits for so long: longer than the node's own patience, so that it is always the node that
+/// ends a request.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Clients that send half a head and then nothing, at a time, for each node.
+const SLOW_CLIENTS: usize = 4;
+
+/// What the clients counted.
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// By node.
+    sent: [AtomicU64; NODES],
+    answered: [AtomicU64; NODES],
+    by_status: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// Answers that must not be: a hit for wrong credentials, another principal's bytes.
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    pub(super) fn sent(&self, node: usize) -> u64 {
+        self.sent[node].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn answered(&self, node: usize) -> u64 {
+        self.answered[node].load(Ordering::Relaxed)
+    }
+
+    pub(super) fn wrong(&self) -> Vec<String> {
+        self.wrong.lock().map(|wrong| wrong.clone()).unwrap_or_default()
+    }
+
+    fn note(&self, kind: &'static str, status: u16) {
+        if let Ok(mut by_status) = self.by_status.lock() {
+            *by_status.entry((kind, status)).or_default() += 1;
+        }
+    }
+
+    fn accuse(&self, what: String) {
+        if let Ok(mut wrong) = self.wrong.lock()
+            && wrong.len() < 20
+        {
+            wrong.push(what);
+        }
+    }
+
+    pub(super) fn write(&self, report: &mut Report) {
+        report.line("\n| asked | status (0: the connection broke) | times |\n|---|---|---|");
+        let by_status = self.by_status.lock().map(|by_status| by_status.clone()).unwrap_or_default();
+        for ((kind, status), count) in by_status {
+            report.line(&format!("| {kind} | {status} | {count} |"));
+        }
+    }
+}
+
+/// One request of the mix.
+struct Request {
+    kind: &'static str,
+    bytes: Vec<u8>,
+    /// What the answer's body has to contain where it is 202.
+    contains: String,
+}
+
+/// Starts all clients; they end at `stop`.
+pub(super) fn start(
+    options: &Options,
+    scene: &Arc<Scene>,
+    ledger: &Arc<Ledger>,
+    stop: &CancellationToken,
+) -> JoinSet<()> {
+    let mut clients = JoinSet::new();
+    let pause = Duration::from_millis(options.pause_ms);
+    for number in 0..options.clients {
+        let (scene, ledger, stop) = (Arc::clone(scene), Arc::clone(ledger), stop.clone());
+        clients.spawn(async move {
+            let mut client = Client {
+                node: number % NODES,
+                principal: number / NODES % 2,
+                dice: Dice::new(number),
+                connection: None,
+            };
+            while !stop.is_cancelled() {
+                client.ask(&scene, &ledger).await;
+                tokio::time::sleep(pause).await;
+            }
+        });
+    }
+    for number in 0..NODES * SLOW_CLIENTS {
+        let (addr, stop) = (scene.addrs[number % NODES].client, stop.clone());
+        clients.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = dawdle(addr) => {}
+            }
+        });
+    }
+    let (scene, stop) = (Arc::clone(scene), stop.clone());
+    clients.spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = purge(&scene) => {}
+        }
+    });
+    clients
+}
+
+struct Client {
+    node: usize,
+    principal: usize,
+    dice: Dice,
+    connection: Option<Connection>,
+}
+
+impl Client {
+    async fn ask(&mut self, scene: &Scene, ledger: &Ledger) {
+        let Ok(login) = scene.login(self.principal) else { return };
+        let request = self.draw(&login, &scene.wrong_login(), &scene.label);
+        if self.connection.is_none() {
+            self.connection = Connection::open(scene.addrs[self.node].client).await.ok();
+        }
+        let Some(mut connection) = self.connection.take() else { return };
+        ledger.sent[self.node].fetch_add(1, Ordering::Relaxed);
+        let asked = tokio::time::timeout(PATIENCE, connection.ask(&request.bytes)).await;
+        let Ok(Ok(answer)) = asked else {
+            ledger.note(request.kind, 0);
+            return;
+        };
+        ledger.answered[self.node].fetch_add(1, Ordering::Relaxed);
+        let status = answer.status();
+        ledger.note(request.kind, status);
+        let body = String::from_utf8_lossy(&answer.body);
+        if status == 202 && request.kind == "wrong password" {
+            ledger.accuse(format!("wrong credentials were answered: {}", answer.head));
+        }
+        if status == 202 && !body.contains(&request.contains) {
+            ledger.accuse(format!("{} wanted {:?}: {body}", request.kind, request.contains));
+        }
+        if !answer.head.to_ascii_lowercase().contains("connection: close") {
+            self.connection = Some(connection);
+        }
+    }
+
+    fn draw(&mut self, login: &str, wrong_login: &str, label: &str) -> Request {
+        // Another text for each principal: what one reads then differs from what the other reads.
+        let mine = format!("soak of principal {}", self.principal);
+        let read = format!("RETURN $n AS n, '{mine}' AS whose");
+        let hot = self.dice.zipf(HOT_KEYS);
+        let new = HOT_KEYS + (self.dice.next() >> 24);
+        let request = |kind, statement: &str, n: u64, headers: &str, contains: &str| Request {
+            kind,
+            bytes: post(statement, n, headers),
+            contains: contains.to_owned(),
+        };
+        match self.dice.next() % 1_000 {
+            0..760 => request("hot key", &read, hot, login, &mine),
+            760..840 => request("new key", &read, new, login, &mine),
+            840..870 => {
+                let write = format!("MERGE (n:{label} {{k: $n % 50}}) SET n.v = $n RETURN n.v AS v");
+                request("write", &write, new, login, "\"v\"")
+            }
+            870..890 => request("syntax error", "RETUR $n", hot, login, ""),
+            890..905 => request("runtime error", "RETURN 1 / ($n - $n) AS x", hot, login, ""),
+            905..915 => {
+                Request { kind: "bad JSON", bytes: raw("{\"statement\": ", login), contains: String::new() }
+            }
+            915..925 => request("wrong password", &read, hot, wrong_login, ""),
+            925..955 => request(
+                "only-if-cached",
+                &read,
+                hot,
+                &format!("{login}cache-control: only-if-cached\r\n"),
+                &mine,
+            ),
+            955..965 => {
+                request("no-cache", &read, hot, &format!("{login}cache-control: no-cache\r\n"), &mine)
+            }
+            965..975 => {
+                request("no-store", &read, hot, &format!("{login}cache-control: no-store\r\n"), &mine)
+            }
+            _ => {
+                let large = format!("UNWIND range(1, 2000) AS x RETURN x, $n AS n, '{mine}' AS whose");
+                request("200 KB", &large, hot % 50, login, &mine)
+            }
+        }
+    }
+}
+
+fn post(statement: &str, n: u64, headers: &str) -> Vec<u8> {
+    raw(&serde_json::json!({ "statement": statement, "parameters": { "n": n } }).to_string(), headers)
+}
+
+fn raw(body: &str, headers: &str) -> Vec<u8> {
+    format!(
+        "POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\naccept: application/json\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// Half a head, then nothing until the node hangs up; again and again.
+async fn dawdle(addr: SocketAddr) {
+    loop {
+        if let Ok(mut stream) = TcpStream::connect(addr).await {
+            let _ = stream.write_all(b"POST /db/neo4j/query/v2 HTTP/1.1\r\nhost: bench\r\nx-slow: ").await;
+            let _ = stream.read(&mut [0; 512]).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Everything, every half minute.
+async fn purge(scene: &Scene) {
+    let body = "{\"all\": true}";
+    let request = format!(
+        "POST /admin/v1/purge HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for node in (0..NODES).cycle() {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        if let Ok(mut connection) = Connection::open(scene.addrs[node].admin).await {
+            let _ = tokio::time::timeout(PATIENCE, connection.ask(request.as_bytes())).await;
+        }
+    }
+}
+
+/// xorshift64*: the same requests in each soak.
+struct Dice(u64);
+
+impl Dice {
+    fn new(client: usize) -> Self {
+        Self(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(u64::try_from(client).unwrap_or(0) + 1) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// 1 to `keys`, the k-th about as often as 1/k: the inverse of the harmonic sum's logarithm.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )]
+    fn zipf(&mut self, keys: u64) -> u64 {
+        let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        (((keys as f64 + 1.0).ln() * unit).exp() as u64).clamp(1, keys)
+    }
+}
