@@ -18,19 +18,14 @@ pub(crate) const GATE_SEEDS: u64 = 2_000;
 /// Seeds of the long form, `cargo xtask sim`.
 const LONG_SEEDS: u64 = 10_000;
 
-/// For thousands of seeds: without the checks of a build for tests.
+/// Faster than `dev`, of which a seed takes a quarter of a second, and built sooner than `release`.
 const PROFILE: [&str; 2] = ["--profile", "simulation"];
-
-/// The simulator as the gate's build makes it: with the features of the whole workspace and its tests.
-const GATE_BUILD: [&str; 7] =
-    ["build", "--quiet", "--workspace", "--bin", "hopcache-sim", "--test", "scenes"];
 
 /// Where programs with seeded bugs go. What they are made of lies beside all other builds.
 const SEEDED_TARGET: &str = "target/seeded";
 
-/// Cargo runs it in place of rustc, for crates of this workspace only: so dependencies are not built again. No debug assertions:
-/// the checkers have to see a bug, and an assertion would end the program before.
-const SEEDED_RUSTC: &str = "#!/bin/sh\nexec \"$@\" --cfg hopcache_seeded -C debug-assertions=off\n";
+/// Cargo runs it in place of rustc, for crates of this workspace only: so dependencies are not built again.
+const SEEDED_RUSTC: &str = "#!/bin/sh\nexec \"$@\" --cfg hopcache_seeded\n";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -83,13 +78,18 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     finish(command.arg("--").args(args), "the simulator")
 }
 
-/// The gate's seeds, on the build of its tests: with overflow checks and debug assertions.
+/// The gate's seeds.
 pub(crate) fn gate(root: &Path) -> Result<()> {
-    finish(Command::new("cargo").current_dir(root).args(GATE_BUILD), "the build")?;
-    let program = target(root).join("debug/hopcache-sim");
-    let seeds = GATE_SEEDS.to_string();
-    let args = ["--seeds", &seeds, "--from", "0", "--cover", "yes"];
-    finish(Command::new(program).current_dir(root).args(args), "the simulator")
+    let options = Options {
+        seed: None,
+        seeds: Some(GATE_SEEDS),
+        from: 0,
+        replay: None,
+        minimise: None,
+        seeded: false,
+        threads: None,
+    };
+    run(root, &options)
 }
 
 /// Each seeded bug has to be caught.
@@ -105,8 +105,9 @@ pub(crate) fn seeded(root: &Path) -> Result<()> {
         .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
         .env("CARGO_BUILD_BUILD_DIR", target(root))
         .env("CARGO_TARGET_DIR", &folder)
-        .args(["test", "--workspace", "--test", "seeded", "--", "--nocapture"]);
-    finish(&mut command, "the simulator")
+        .args(["test", "--package", "hopcache-sim", "--test", "seeded"])
+        .args(PROFILE);
+    finish(command.args(["--", "--nocapture"]), "the simulator")
 }
 
 fn target(root: &Path) -> PathBuf {

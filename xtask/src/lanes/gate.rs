@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::beside::{Beside, Priority, Task};
 use super::steps::{Step, step};
-use super::{Single, fmt, programs, single};
+use super::{clippy, fmt, programs};
 use crate::services::{engine, install};
 use crate::{chaos, images, services, tidy};
 
@@ -38,6 +38,7 @@ const COMPUTE: &[Task] = &[
     ("alert rules", &["step", "alert-rules"]),
     ("simulator", &["step", "simulator"]),
     ("seeded bugs", &["step", "seeded"]),
+    ("doc", &["step", "doc"]),
     ("cargo-deny", &["step", "cargo-deny"]),
 ];
 
@@ -58,8 +59,7 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     steps.push(step("image of the node", || images::make(root, &[images::Which::Node], images::Form::Quick)));
 
     let compose = Beside::start(root, COMPOSE, Priority::Usual);
-    steps.push(step("clippy", || single(root, Single::Clippy)));
-    steps.push(step("doc", || single(root, Single::Doc)));
+    steps.push(step("clippy", || clippy(root)));
     steps.extend(compose.join());
 
     let compute = Beside::start(root, COMPUTE, Priority::Lowest);

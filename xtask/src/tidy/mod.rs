@@ -81,7 +81,11 @@ fn check_crates(sources: &[(&str, String)]) -> Vec<Finding> {
     };
     let engine = in_folder(rooms::SOURCE_FOLDER);
     let has_rooms = rooms::exist(&engine);
-    let mut findings = if has_rooms { rooms::check(&engine) } else { Vec::new() };
+    let mut findings = Vec::new();
+    if has_rooms {
+        findings.extend(rooms::check(&engine));
+        println!("tidy: {} imports between the engine's rooms", rooms::doors_used(&engine));
+    }
     for (folder, level) in circles::FOLDERS {
         if *folder == rooms::SOURCE_FOLDER && !has_rooms {
             continue;

@@ -37,6 +37,19 @@ pub(super) fn check(files: &[(SourceFile, &str)]) -> Vec<Finding> {
     files.iter().flat_map(|(file, content)| check_file(file, content)).collect()
 }
 
+/// How many imports go from one room to another.
+pub(super) fn doors_used(files: &[(SourceFile, &str)]) -> usize {
+    let crosses = |file: &SourceFile, reference: &Reference| {
+        let scope = [file.module.as_slice(), &reference.inside].concat();
+        let to = absolute(&scope, &reference.segments).and_then(|path| path.into_iter().next());
+        to.is_some_and(|to| to != file.module[0] && ROOMS.iter().any(|(room, _)| *room == to))
+    };
+    let in_rooms = files.iter().filter(|(file, _)| matches!(place(file), Some(Place::Room(_))));
+    in_rooms
+        .flat_map(|(file, _)| file.named.references.iter().filter(move |reference| crosses(file, reference)))
+        .count()
+}
+
 fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
     let Some(place) = place(file) else {
         let advice = "the file is in no room: move it into one, or name a new room in tidy's ROOMS";
@@ -165,6 +178,14 @@ mod tests {
         let lib = "mod engine;\npub use engine::Engine;\npub use crate::fetch::Job;\n";
         let found = findings(&[MODEL_FILE, ("cache/a.rs", cache), ("engine.rs", engine), ("lib.rs", lib)]);
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn imports_between_rooms_are_counted() {
+        let source =
+            "use crate::model::{Ask, Other};\nuse super::near::Near;\nfn f() { crate::peers::ask() }\n";
+        let file = SourceFile::read(SOURCE_FOLDER, "crates/engine/src/cache/a.rs", source).unwrap();
+        assert_eq!(doors_used(&[(file, source)]), 3);
     }
 
     #[test]
