@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::NodeName;
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -14,13 +15,11 @@ use hopcache_engine::message::{
     BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_question, decode_reply, encode_ask,
     encode_flush_waste, encode_inspect, encode_prefetch, encode_purge, encode_reply,
 };
-use hopcache_engine::outcome::{
-    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
-};
+use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::rendering::RenderingId;
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
 use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
 use hopcache_packstream::{Value, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
 use proptest::prelude::*;
 
 fn hasher() -> KeyHasher {
@@ -43,13 +42,14 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
     };
     Ask {
         query: Arc::new(Query::read(parts, &hasher(), &[])),
-        form: Form { encoding: Encoding::Typed, counters: Counters::Include },
+        rendering: RenderingId(3),
         freshness: Freshness { age_max_ms: Some(Millis(5)), ..Freshness::default() },
         hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5), ..Hints::default() },
         mode: AccessMode::Write,
         bypass: None,
         deadline: MonoTime(0),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        is_forwarded: false,
         session: Some(SessionTag([4; 16])),
     }
 }
@@ -207,7 +207,7 @@ fn another_version_is_refused() {
 
 #[test]
 fn purges_and_inspections_are_read_as_they_were_sent() {
-    for scope in [Scope::Key(QueryKey([3; 32])), Scope::Database(DatabaseTag(7)), Scope::All] {
+    for scope in [Scope::Key(QueryKey([3; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         match decode_question(&encode_purge(&scope)) {
             Ok(Question::Purge(got)) => assert_eq!(got, scope),
             other => unreachable!("{other:?}"),

@@ -16,9 +16,7 @@ use hopcache_engine::message::{
     encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
     encode_reply, encode_wanted,
 };
-use hopcache_engine::outcome::{
-    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
-};
+use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
 use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;

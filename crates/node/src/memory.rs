@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
-use hopcache_engine::ports::Memory;
+use hopcache_engine::memory::Memory;
 use moka::Expiry;
 use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;

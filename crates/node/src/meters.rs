@@ -9,12 +9,10 @@ use std::time::Duration;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
-use hopcache_engine::outcome::{
-    Cause, Class, Detail, Event, FaultWord, ForwardWord, HandoverWord, How, Kept, Outcome, Reason,
-    RefreshWord, Role,
-};
+use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, RefreshWord};
+use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
-use hopcache_engine::prefetch::{ObservationWord, ShareWord};
+use hopcache_engine::event::{ObservationWord, ShareWord};
 use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 

@@ -20,7 +20,8 @@ use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
 use hopcache_core::membership::{Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
-use hopcache_engine::ports::{Dice, Memory, Observer, Origin, Store};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::ports::{Dice, Observer, Origin, Store};
 use hopcache_engine::{Engine, Ports, RingChange, Secrets};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -145,7 +146,7 @@ impl Node {
         };
         node.start_background(prober);
         let engine = Arc::clone(&node.state.engine);
-        node.spawn("gossip", gossip_task.on_spread(Box::new(move |piece| engine.heard_spread(piece))).run());
+        node.spawn("gossip", gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run());
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
@@ -166,15 +167,15 @@ impl Node {
     fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
         self.spawn("probes", async move { prober.run().await });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("invalidations", async move { match engine.follow_invalidations().await {} });
+        self.spawn("invalidations", async move { match engine.path().follow_invalidations().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("peers", async move { match engine.look_after_peers().await {} });
+        self.spawn("peers", async move { match engine.peers().probe_left_out().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("observations", async move { match engine.tell_observations().await {} });
+        self.spawn("observations", async move { match engine.prefetch().tell_observations().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("lessons", async move { match engine.learn_lessons().await {} });
+        self.spawn("lessons", async move { match engine.prefetch().learn_lessons().await {} });
         let engine = Arc::clone(&self.state.engine);
-        self.spawn("sharing", async move { match engine.share_lessons().await {} });
+        self.spawn("sharing", async move { match engine.prefetch().share_lessons().await {} });
         let state = Arc::clone(&self.state);
         self.spawn("the ring", async move { watch_ring(&state).await });
         let state = Arc::clone(&self.state);
@@ -323,7 +324,7 @@ async fn watch_ring(state: &NodeState) {
             changed = views.changed() => if changed.is_err() { return },
             () = over => {
                 over_at = None;
-                let forgotten = engine.forget_left();
+                let forgotten = engine.invalidate().forget_left();
                 tracing::debug!(forgotten, "copies that were left to other nodes are forgotten");
             }
         }
@@ -332,12 +333,12 @@ async fn watch_ring(state: &NodeState) {
             continue;
         }
         epoch = view.epoch();
-        let RingChange { dropped, left } = engine.ring_changed();
+        let RingChange { dropped, left } = engine.invalidate().ring_changed();
         let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
         tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
         // A leaving node has told the plans before it announced that it leaves.
         if left > 0 && !state.leaving.is_cancelled() {
-            engine.tell_plans(&view).await;
+            engine.path().tell_plans(&view).await;
         }
         over_at = Some(Instant::now() + Duration::from_millis(limits::HANDOVER_MS));
     }

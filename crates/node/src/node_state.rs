@@ -52,7 +52,7 @@ impl NodeState {
     #[must_use]
     pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
         let mut parts = Vec::new();
-        if let Some(error) = self.engine.store_trouble() {
+        if let Some(error) = self.engine.store().trouble() {
             parts.push(("store", Trouble::of(&error).advice().into()));
         }
         if let Some(advice) = own_login::trouble(&*self.origin) {
@@ -61,17 +61,17 @@ impl NodeState {
         if let Some(why) = self.members.trouble() {
             parts.push(("members", why.into()));
         }
-        let left_out = self.engine.peers_left_out();
+        let left_out = self.engine.peers().left_out();
         if !left_out.is_empty() {
             parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
         }
-        if self.engine.is_shedding() {
+        if self.engine.fetch().is_shedding() {
             parts.push((
                 "load",
                 "runs are refused: more is asked of Neo4j than origin.max_concurrent does".into(),
             ));
         }
-        if self.engine.is_short_of_retries() {
+        if self.engine.fetch().is_short_of_retries() {
             parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
         }
         parts

@@ -25,7 +25,7 @@ pub struct PeerService {
 #[async_trait]
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        self.engine.serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
+        self.engine.path().serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }
 
     fn identity(&self) -> PeerIdentity {

@@ -10,6 +10,7 @@ use hopcache_packstream::Value;
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 use tokio::sync::oneshot;
 
+use crate::query_api_renderer::rendering_of;
 use crate::cluster::Cluster;
 use crate::listeners::ListenerKind;
 use crate::node_handle::NodeHandle;
@@ -57,18 +58,18 @@ impl Client {
         record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, wait_max });
         let came = crate::clock::sim_now() + handle.apart;
         let ask = Ask { deadline: came + wait_max, ..ask };
-        let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
+        let hit = if by_hit && want == Want::Plain { handle.engine.path().hit(&ask) } else { None };
         // Nobody was asked between the look at the ring and the answer.
         let is_near = hit.is_some() && !owns(&handle, &ask);
         let outcome = match hit {
             Some(outcome) => outcome,
-            None => handle.engine.answer(&ask).await,
+            None => handle.engine.path().answer(&ask).await,
         };
         handle.process.on().await;
         record.cover_with(|coverage| coverage.outcome(&outcome));
         record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         // As a node's front does it.
-        handle.engine.observe(&ask, &outcome, came);
+        handle.engine.prefetch().observe(&ask, &outcome, came);
     }
 }
 
@@ -209,7 +210,7 @@ impl Cluster {
             self.world.ask_in(database, statement, user)
         };
         let encoding = if self.dice.chance(200) { Encoding::Typed } else { Encoding::Plain };
-        ask.form = Form { encoding, counters: Counters::Omit };
+        ask.rendering = rendering_of(Form { encoding, counters: Counters::Omit });
         ask.traceparent = Some(trace_of_ask(number));
         let plain = Freshness::default();
         match want {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
+use hopcache_core::tags::Tag;
 use hopcache_engine::ports::{Dice, OriginFault, Scope};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
@@ -139,9 +140,9 @@ impl Cluster {
             self.tasks.push((handle.life, tokio::spawn(watch_ring(handle.clone())).abort_handle()));
         }
         let engine = Arc::clone(&handle.engine);
-        let follows = tokio::spawn(async move { engine.follow_invalidations().await }).abort_handle();
+        let follows = tokio::spawn(async move { engine.path().follow_invalidations().await }).abort_handle();
         let engine = Arc::clone(&handle.engine);
-        let looks = tokio::spawn(async move { engine.look_after_peers().await }).abort_handle();
+        let looks = tokio::spawn(async move { engine.peers().probe_left_out().await }).abort_handle();
         self.tasks.extend([(handle.life, follows), (handle.life, looks)]);
         if self.profile.learns() {
             self.start_learning(handle);
@@ -151,9 +152,9 @@ impl Cluster {
     fn start_learning(&mut self, handle: &NodeHandle) {
         let [tells, learns, shares] = [(); 3].map(|()| Arc::clone(&handle.engine));
         let tasks = [
-            tokio::spawn(async move { tells.tell_observations().await }).abort_handle(),
-            tokio::spawn(async move { learns.learn_lessons().await }).abort_handle(),
-            tokio::spawn(async move { shares.share_lessons().await }).abort_handle(),
+            tokio::spawn(async move { tells.prefetch().tell_observations().await }).abort_handle(),
+            tokio::spawn(async move { learns.prefetch().learn_lessons().await }).abort_handle(),
+            tokio::spawn(async move { shares.prefetch().share_lessons().await }).abort_handle(),
         ];
         self.tasks.extend(tasks.map(|task| (handle.life, task)));
     }
@@ -230,14 +231,14 @@ impl Cluster {
         let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
         let scope = match self.dice.below(3) {
             0 => Scope::Key(self.ask_of(0, subject, Want::Plain).query.key),
-            1 => Scope::Database(self.database(DATABASES[subject.database])),
+            1 => Scope::Tag(Tag::Database(self.database(DATABASES[subject.database]))),
             _ => Scope::All,
         };
         self.purges += 1;
         let (purge, record) = (self.purges, Arc::clone(&self.world.record));
         record.note(What::PurgeBegan { purge, node, scope: record.covers(&scope) });
         tokio::spawn(async move {
-            let purged = handle.engine.purge(&scope).await;
+            let purged = handle.engine.invalidate().purge(&scope).await;
             record.note(What::PurgeEnded {
                 purge,
                 stored: purged.store.is_ok(),

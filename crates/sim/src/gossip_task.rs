@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use hopcache_core::limits::{PROBE_TIMEOUT_MS, SEED_RESOLVE_MS};
 use hopcache_core::membership::{Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
@@ -158,7 +157,7 @@ impl GossipTask {
                 Effect::Left(card) => self.routing.failed(&card.name, Report::Left(card.life)),
                 Effect::Spread(piece) => {
                     if let Some(engine) = self.engine.upgrade() {
-                        engine.heard_spread(&piece);
+                        engine.prefetch().heard_spread(&piece);
                     }
                 }
                 Effect::Rejoined => {}

@@ -29,6 +29,7 @@ pub mod origin;
 pub mod policy;
 pub mod process;
 pub mod profile;
+pub mod query_api_renderer;
 pub mod record;
 mod seed_counters;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_engine::copy::{MemoryCopy, SharedCopy};
-use hopcache_engine::ports::Memory;
+use hopcache_engine::memory::Memory;
 use parking_lot::Mutex;
 
 use crate::origin::seeded_panic;

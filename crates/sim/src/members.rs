@@ -243,7 +243,7 @@ impl SimRouting {
             self.set(names);
             // Where nodes come and go a task looks, as in a node (`membership_changes.rs`).
             if let Some(engine) = self.engine.lock().upgrade().filter(|_| !self.has_phases) {
-                engine.ring_changed();
+                engine.invalidate().ring_changed();
             }
         } else if change == Change::Member && self.has_phases {
             // A draining member that has died changes no ring, and who waits for it has to know.

@@ -247,7 +247,7 @@ impl PeersPort {
             Ok(Question::Purge(_)) => record.note(What::Forgot { node: host.life.node }),
             _ => {}
         }
-        let answer = engine.serve_peer(&message).await;
+        let answer = engine.path().serve_peer(&message).await;
         record.note(What::ServeEnded { hop });
         answer.map_err(|why| PeerError::Refused(why.to_string()))
     }

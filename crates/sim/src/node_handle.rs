@@ -67,6 +67,6 @@ impl NodeHandle {
     #[must_use]
     pub fn refreshes(&self) -> (u64, u64, u64) {
         let noted = self.events.noted();
-        (noted.refreshes_begun, noted.refreshes_ended, self.engine.refreshes_begun() as u64)
+        (noted.refreshes_begun, noted.refreshes_ended, self.engine.refresh().begun() as u64)
     }
 }

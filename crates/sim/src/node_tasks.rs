@@ -43,16 +43,16 @@ pub(crate) async fn watch_ring(node: NodeHandle) {
             () = over => {
                 node.process.on().await;
                 over_at = None;
-                engine.forget_left();
+                engine.invalidate().forget_left();
                 continue;
             }
         }
         node.process.on().await;
         let view = engine.view();
         epoch = view.epoch();
-        let change = engine.ring_changed();
+        let change = engine.invalidate().ring_changed();
         if change.left > 0 && node.routing.phase() != Some(Phase::Draining) {
-            engine.tell_plans(&view).await;
+            engine.path().tell_plans(&view).await;
         }
         over_at = Some(Instant::now() + Millis(HANDOVER_MS).duration());
     }
@@ -96,7 +96,7 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     let deadline_ms = DRAIN_MS - 2 * last_words_ms;
     let hand_on_ms = SERVES_ON_MS.max(deadline_ms - DRAIN_MS / 4);
     let others = node.routing.ring_of_others();
-    let _ = timeout_at(at(SERVES_ON_MS), node.engine.tell_plans(&others)).await;
+    let _ = timeout_at(at(SERVES_ON_MS), node.engine.path().tell_plans(&others)).await;
     node.process.on().await;
     node.command_gossip(GossipCommand::Drain).await;
     record.note(What::Power { node: node.life.node, power: "draining" });
@@ -108,10 +108,10 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     node.listeners.set(Open::Nobody);
     node.command_gossip(GossipCommand::Leave).await;
     pass(&node, GOODBYE_MS).await;
-    let given_back = node.engine.give_back_leases();
+    let given_back = node.engine.fetch().give_back_leases();
     let _ = timeout_at(Instant::now() + Millis(last_words_ms).duration(), given_back).await;
     node.process.on().await;
-    record.note(What::Emptied { by: node.life, leases: node.engine.leases_held(), in_time });
+    record.note(What::Emptied { by: node.life, leases: node.engine.fetch().leases_held(), in_time });
 }
 
 /// Requests, then flights; those that take too long are handed on. Whether all ended in time.
@@ -119,11 +119,11 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
     let orderly = async {
         node.listeners.empty(ListenerKind::Client).await;
         // The port is open as long as something runs here: whom it refuses takes this node for gone, and its leases.
-        node.engine.peers_are_answered().await;
-        node.engine.finish().await;
+        node.engine.path().peers_are_answered().await;
+        node.engine.path().finish().await;
         node.listeners.set(Open::Nobody);
         node.listeners.empty(ListenerKind::Peer).await;
-        node.engine.finish().await;
+        node.engine.path().finish().await;
     };
     tokio::pin!(orderly);
     if timeout_at(hand_on, &mut orderly).await.is_ok() {
@@ -132,7 +132,7 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
     node.process.on().await;
     // Alone it goes on leading: there is nobody to hand anything to.
     let has_others = node.engine.view().members().iter().any(|other| *other != node.engine.me().node);
-    node.engine.hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await;
+    node.engine.path().hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await;
     if has_others {
         record.note(What::HandedOn { by: node.life });
     }

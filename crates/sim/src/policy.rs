@@ -3,7 +3,7 @@
 use hopcache_core::limits::NEAR_RATE_PER_S_MIN;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
-use hopcache_engine::prefetch::PrefetchPolicy;
+use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
 /// TTL 60 s, grace 0.5, no jitter.
@@ -18,7 +18,6 @@ pub fn default_policy() -> Policy {
         probe_timeout_ms: Millis(200),
         procedures: Vec::new(),
         stale_if_error_ms: Millis::ZERO,
-        collapses: true,
         refresh: RefreshPolicy {
             is_early: false,
             rule: Rule { mode: Mode::Adaptive, beta: 1.0 },

@@ -3,7 +3,7 @@
 
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
-use hopcache_engine::prefetch::PrefetchPolicy;
+use hopcache_engine::policy::PrefetchPolicy;
 use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::dice::SimDice;

@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::Token;
 use hopcache_core::time::{Millis, MonoTime};
+use hopcache_core::tags::Tag;
 use hopcache_engine::outcome::How;
 use hopcache_engine::ports::Scope;
 use parking_lot::Mutex;
@@ -307,7 +308,7 @@ impl Record {
     pub fn covers(&self, scope: &Scope) -> Covers {
         match scope {
             Scope::Key(key) => Covers::Key(self.key(key)),
-            Scope::Database(tag) => Covers::Database(*tag),
+            Scope::Tag(Tag::Database(database)) => Covers::Database(*database),
             Scope::All => Covers::All,
         }
     }

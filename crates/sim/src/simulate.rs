@@ -275,17 +275,17 @@ impl Simulation {
             .map(|node| NodeSeen {
                 life: node.life,
                 power: node.process.power(),
-                sizes: node.engine.sizes(),
+                sizes: node.engine.path().sizes(),
                 ring: node.routing.names(),
                 members: node.routing.members(),
                 refreshes: node.refreshes(),
                 noted: node.events.noted(),
-                pending: node.engine.prefetches_pending() as u64,
-                learned: node.engine.learned(),
+                pending: node.engine.prefetch().pending() as u64,
+                learned: node.engine.prefetch().learned(),
                 flights: keys
                     .iter()
                     .copied()
-                    .filter(|key| record.key_of(*key).is_some_and(|key| node.engine.has_flight(&key)))
+                    .filter(|key| record.key_of(*key).is_some_and(|key| node.engine.path().has_flight(&key)))
                     .collect(),
             })
             .collect();

@@ -49,7 +49,7 @@ impl Spread for SpreadPort {
                     if process.power() == Power::On
                         && let Some(engine) = engine.upgrade()
                     {
-                        engine.heard_spread(&piece);
+                        engine.prefetch().heard_spread(&piece);
                     }
                 });
             }

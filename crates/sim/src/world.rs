@@ -10,11 +10,14 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::Outcome;
-use hopcache_engine::ports::{AccessMode, Memory, Observer};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::rendering::Renderer;
+use hopcache_engine::ports::{AccessMode, Observer};
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
+use crate::query_api_renderer::{QueryApiRenderer, rendering_of};
 use crate::clock::{SimClock, sim_now, start_clock};
 use crate::dice::SimDice;
 use crate::event_log::EventLog;
@@ -44,6 +47,8 @@ pub struct World {
     /// What happened.
     pub record: Arc<Record>,
     pub(crate) secrets: Secrets,
+    /// The renderings of its nodes.
+    pub renderer: Arc<dyn Renderer>,
 }
 
 impl World {
@@ -84,6 +89,7 @@ impl World {
             nodes: Vec::new(),
             record,
             secrets,
+            renderer: Arc::new(QueryApiRenderer),
         }
     }
 
@@ -125,6 +131,7 @@ impl World {
             spread: Arc::clone(&spread) as Arc<dyn hopcache_engine::ports::Spread>,
             routing: Arc::new(RoutingPort(Arc::clone(&routing))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
+            renderer: Arc::clone(&self.renderer),
             observer: Arc::clone(&events) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
@@ -181,13 +188,14 @@ impl World {
         };
         Ask {
             query: Arc::new(Query::read(parts, hasher, &[])),
-            form: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+            rendering: rendering_of(Form { encoding: Encoding::Plain, counters: Counters::Omit }),
             freshness: Freshness::default(),
             hints: Hints::default(),
             mode: AccessMode::Write,
             bypass: None,
             deadline: sim_now() + Millis(60_000),
             traceparent: None,
+            is_forwarded: false,
             session: None,
         }
     }
@@ -204,7 +212,7 @@ impl World {
     pub fn send(&self, node: usize, ask: &Ask) -> tokio::task::JoinHandle<Outcome> {
         let engine = Arc::clone(&self.nodes[node].engine);
         let ask = ask.clone();
-        tokio::spawn(async move { engine.answer(&ask).await })
+        tokio::spawn(async move { engine.path().answer(&ask).await })
     }
 
     /// Lets simulated time pass, and everything due in it happen.

@@ -11,7 +11,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::degree::{Degree, DegreeSource};
-use hopcache_engine::outcome::{Answer, Class, Event};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::DegreeBehavior;
@@ -60,7 +61,7 @@ async fn hits(world: &World, request: &Ask, hits: u32) {
 const REPLAN_MS: u64 = 2_000;
 
 fn degree(world: &World, ask: &Ask) -> Degree {
-    world.nodes[0].engine.degree_of(&ask.query, ask.hints.degree)
+    world.nodes[0].engine.refresh().degree_of(&ask.query, ask.hints.degree)
 }
 
 fn learned(value: u64) -> Degree {
@@ -130,7 +131,7 @@ async fn found(world: &World, request: &Ask, left_ms: u64) {
 }
 
 async fn facts(world: &World, request: &Ask) -> (KeyFacts, Timing) {
-    let told = world.nodes[0].engine.explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
+    let told = world.nodes[0].engine.path().explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
     (told.facts, told.plan.timing)
 }
 
@@ -179,7 +180,7 @@ async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
 async fn a_degree_known_by_another_key_counts_from_the_first_hit() {
     let world = world(12);
     world.origin.set_degree(DegreeBehavior::Says(154, 5));
-    world.nodes[0].engine.learn_degree(&world.ask(READ).query);
+    world.nodes[0].engine.refresh().learn_degree(&world.ask(READ).query);
     world.pass(100).await;
     let sibling = world.ask("MATCH (q:Person) WHERE q.id = 7 RETURN q.name");
     ask(&world, &sibling).await;
@@ -253,9 +254,9 @@ async fn questions_are_bounded_and_give_way_to_clients() {
     let requests: Vec<Ask> =
         (0..100).map(|id| world.ask(&format!("MATCH (p:Person {{id: {id}}}) RETURN p"))).collect();
     for request in &requests {
-        world.nodes[0].engine.learn_degree(&request.query);
+        world.nodes[0].engine.refresh().learn_degree(&request.query);
     }
-    assert!(world.nodes[0].engine.sizes().degrees <= 100 + DEGREE_QUEUE_MAX);
+    assert!(world.nodes[0].engine.path().sizes().degrees <= 100 + DEGREE_QUEUE_MAX);
     world.pass(10).await;
     for turn in 1..=5 {
         world.pass(450).await;
@@ -265,7 +266,7 @@ async fn questions_are_bounded_and_give_way_to_clients() {
     }
     world.pass(60_000).await;
     assert_eq!(asked(&world), DEGREE_QUEUE_MAX, "the others were forgotten");
-    assert_eq!(world.nodes[0].engine.sizes().tasks, 0);
+    assert_eq!(world.nodes[0].engine.path().sizes().tasks, 0);
     // Two of four slots are taken by clients.
     world.origin.set_slots(4);
     world.origin.set_delay_ms(5_000);
@@ -273,13 +274,13 @@ async fn questions_are_bounded_and_give_way_to_clients() {
         ["MATCH (a) RETURN a", "MATCH (b) RETURN b"].map(|text| world.send(0, &world.ask(text))).into();
     world.pass(1_000).await;
     assert_eq!(world.origin.under_way(), 2);
-    world.nodes[0].engine.learn_degree(&requests[50].query);
+    world.nodes[0].engine.refresh().learn_degree(&requests[50].query);
     world.pass(1_000).await;
     assert_eq!(asked(&world), DEGREE_QUEUE_MAX, "the origin has better to do");
     for client in clients {
         client.await.unwrap();
     }
-    world.nodes[0].engine.learn_degree(&requests[50].query);
+    world.nodes[0].engine.refresh().learn_degree(&requests[50].query);
     world.pass(1_000).await;
     assert_eq!((asked(&world), degree(&world, &requests[50])), (DEGREE_QUEUE_MAX + 1, learned(1)));
 }
@@ -293,7 +294,7 @@ async fn a_panic_while_asking_is_not_the_end_of_asking() {
     hits(&world, &request, 16).await;
     world.pass(100).await;
     assert_eq!((asked(&world), noted(&world, false), degree(&world, &request)), (1, 0, UNKNOWN));
-    assert_eq!(world.nodes[0].engine.sizes().tasks, 0);
+    assert_eq!(world.nodes[0].engine.path().sizes().tasks, 0);
     world.origin.set_degree(DegreeBehavior::Says(12, 5));
     hits(&world, &request, 40).await;
     world.pass(100).await;
@@ -308,7 +309,7 @@ async fn explain_shows_what_the_owner_knows() {
     let request = world.ask(READ);
     let owner = world.owner_of(&request);
     for node in 0..2 {
-        let told = world.nodes[node].engine.explain(&request.query, Hints::default()).await.refresh;
+        let told = world.nodes[node].engine.path().explain(&request.query, Hints::default()).await.refresh;
         assert_eq!((told.copy, told.probability, told.degree), (None, None, UNKNOWN));
         assert_eq!(told.anchor.as_ref().map(|anchor| anchor.key.as_str()), Some("id"));
     }
@@ -318,9 +319,9 @@ async fn explain_shows_what_the_owner_knows() {
     world.pass(REPLAN_MS).await;
     world.send(owner, &request).await.unwrap();
     world.pass(20_000).await;
-    let here = world.nodes[owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    let here = world.nodes[owner].engine.path().explain(&request.query, Hints::default()).await.refresh;
     world.pass(0).await;
-    let there = world.nodes[1 - owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    let there = world.nodes[1 - owner].engine.path().explain(&request.query, Hints::default()).await.refresh;
     assert_eq!((here.degree, there.degree), (learned(154), learned(154)));
     let (here_copy, there_copy) = (here.copy.unwrap(), there.copy.unwrap());
     assert_eq!(here_copy.plan.timing, there_copy.plan.timing);
@@ -330,11 +331,11 @@ async fn explain_shows_what_the_owner_knows() {
     assert!(there_copy.facts.rate_per_s.is_some_and(|rate| rate > 1.0), "{there_copy:?}");
     assert!(there.probability.is_some_and(|chance| (0.0..1.0).contains(&chance)), "{there:?}");
     let hints = Hints { degree: Some(500), ..Hints::default() };
-    let hinted = world.nodes[1 - owner].engine.explain(&request.query, hints).await.refresh;
+    let hinted = world.nodes[1 - owner].engine.path().explain(&request.query, hints).await.refresh;
     assert_eq!(hinted.degree, Degree { value: Some(500), source: DegreeSource::Hint });
     assert_eq!(hinted.copy.unwrap().facts.degree, Some(500));
     // Stale: whoever comes has it refreshed.
     world.pass(50_000).await;
-    let stale = world.nodes[1 - owner].engine.explain(&request.query, Hints::default()).await.refresh;
+    let stale = world.nodes[1 - owner].engine.path().explain(&request.query, Hints::default()).await.refresh;
     assert_eq!(stale.probability, Some(1.0));
 }

@@ -7,7 +7,8 @@ use hopcache_core::limits::{FOLLOWERS_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -57,13 +58,13 @@ async fn a_flight_under_way_is_joined_and_seen() {
     let sent: Vec<_> = (0..3).map(|_| world.send(0, &ask)).collect();
     world.pass(RUN_MS / 2).await;
     let engine = &world.nodes[0].engine;
-    assert_eq!((engine.flights_under_way(), engine.leases_held()), (1, 1));
+    assert_eq!((engine.path().flights_under_way(), engine.fetch().leases_held()), (1, 1));
     let late = world.send(0, &ask);
     for outcome in sent.into_iter().chain([late]) {
         assert_eq!(version(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!((world.origin.runs(), joined(&world)), (1, 3));
-    assert_eq!((engine.flights_under_way(), engine.leases_held()), (0, 0));
+    assert_eq!((engine.path().flights_under_way(), engine.fetch().leases_held()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +169,7 @@ async fn a_transient_error_is_tried_once_more_by_one() {
         let (outcomes, _) = crowd(&world, &ask, 20).await;
         assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
         assert_eq!(world.origin.runs(), runs, "{kind:?}");
-        assert_eq!(world.nodes[0].engine.leases_held(), 0, "{kind:?}");
+        assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0, "{kind:?}");
     }
 }
 
@@ -231,7 +232,7 @@ async fn a_lost_leader_costs_one_more_run_and_no_lease() {
     assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
     assert_eq!(world.origin.runs(), 2, "the fault happened once, and one led after it");
     assert!(waited < Duration::from_millis(4 * RUN_MS), "{waited:?}: the lost lease was waited for");
-    assert_eq!(world.nodes[0].engine.leases_held(), 0);
+    assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
 /// F4: so does a refresh that panics.
@@ -246,8 +247,8 @@ async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
-    assert_eq!((world.origin.runs(), engine.refreshes_under_way(), engine.leases_held()), (2, 0, 0));
-    assert_eq!(engine.sizes().refreshes, 0);
+    assert_eq!((world.origin.runs(), engine.refresh().under_way(), engine.fetch().leases_held()), (2, 0, 0));
+    assert_eq!(engine.path().sizes().refreshes, 0);
     // A refresh that is lost has failed: the next one keeps the same pause.
     world.pass(REFRESH_RETRY_MS * 3 / 2).await;
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
@@ -269,7 +270,7 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
     assert!(joined(&world) > 2, "the fault happened: two waited, and competed again");
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
-    assert_eq!((world.origin.runs(), engine.leases_held()), (2, 0), "one refresh, and no lease is left");
+    assert_eq!((world.origin.runs(), engine.fetch().leases_held()), (2, 0), "one refresh, and no lease is left");
     assert_eq!(version(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
 }
 
@@ -283,7 +284,7 @@ async fn a_waiters_patience_ends_for_itself_alone() {
     let leads = world.send(0, &hasty);
     let follows: Vec<_> = (0..10).map(|_| world.send(0, &patient)).collect();
     assert_eq!(failure(&leads.await.unwrap()), Some(FailureKind::DeadlinePassed));
-    assert_eq!(world.nodes[0].engine.flights_under_way(), 1, "the flight goes on");
+    assert_eq!(world.nodes[0].engine.path().flights_under_way(), 1, "the flight goes on");
     for outcome in follows {
         assert_eq!(version(&outcome.await.unwrap()), Some(1));
     }

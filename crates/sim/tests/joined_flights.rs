@@ -9,7 +9,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::identity::Identity;
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
@@ -406,7 +407,7 @@ async fn a_request_pays_once_for_retries_however_many_nodes_it_asks() {
     }
     // What these paid, and took, is worth nothing any more.
     world.pass(15_000).await;
-    assert_eq!(world.nodes[0].engine.peers_left_out().len(), 2, "both fail, and are left out");
+    assert_eq!(world.nodes[0].engine.peers().left_out().len(), 2, "both fail, and are left out");
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".into())));
     let runs = world.origin.runs();
     let fresh: Vec<Ask> =

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_core::limits::{LEASE_POLL_MS_FIRST, LEASE_POLL_MS_MAX};
-use hopcache_engine::outcome::Event;
+use hopcache_engine::event::Event;
 use hopcache_sim::World;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";

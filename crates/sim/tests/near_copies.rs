@@ -8,8 +8,10 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::message::encode_purge;
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, Kept, Outcome, Role};
-use hopcache_engine::ports::{Memory, Scope};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::ports::{Scope};
 use hopcache_queryapi::render::{Encoding, Form};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
@@ -70,9 +72,9 @@ impl Scene {
 
     async fn ask_for(&self, node: usize, ask: &Ask) -> Outcome {
         let engine = &self.world.nodes[node].engine;
-        match engine.hit(ask) {
+        match engine.path().hit(ask) {
             Some(outcome) => outcome,
-            None => engine.answer(ask).await,
+            None => engine.path().answer(ask).await,
         }
     }
 
@@ -89,7 +91,7 @@ impl Scene {
     async fn warm_up(&self) {
         self.ask_often(self.entry, HISTORY_HITS).await;
         assert!(self.near_hits(self.entry) > 0, "the key is hot");
-        let has_one = || self.world.nodes[self.entry].engine.hit(&self.ask).is_some();
+        let has_one = || self.world.nodes[self.entry].engine.path().hit(&self.ask).is_some();
         if !has_one() {
             self.ask(self.entry).await;
         }
@@ -188,10 +190,10 @@ async fn a_near_copy_tells_its_age_and_ends_soon() {
     assert!(age >= owners_age && age <= owners_age + 2, "{age}, the owner says {owners_age}");
     assert!(left <= owners_left && left + 2 >= owners_left, "{left}, the owner says {owners_left}");
     scene.world.pass(100).await;
-    let (later, less) = ages(&scene.world.nodes[scene.entry].engine.hit(&scene.ask).unwrap());
+    let (later, less) = ages(&scene.world.nodes[scene.entry].engine.path().hit(&scene.ask).unwrap());
     assert_eq!((later, less), (age + 100, left - 100));
     scene.world.pass(NEAR_MS_MAX).await;
-    assert!(scene.world.nodes[scene.entry].engine.hit(&scene.ask).is_none());
+    assert!(scene.world.nodes[scene.entry].engine.path().hit(&scene.ask).is_none());
 }
 
 /// I4: a process that was stopped with the answer on its way does not prolong it.
@@ -209,10 +211,10 @@ async fn a_stopped_process_does_not_prolong_a_near_copy() {
     scene.world.pass(700).await;
     scene.world.nodes[scene.entry].process.set(Power::On);
     asked.await.unwrap();
-    assert!(scene.world.nodes[scene.entry].engine.hit(&scene.ask).is_some(), "300 ms are left");
+    assert!(scene.world.nodes[scene.entry].engine.path().hit(&scene.ask).is_some(), "300 ms are left");
     scene.world.pass(301).await;
     assert!(
-        scene.world.nodes[scene.entry].engine.hit(&scene.ask).is_none(),
+        scene.world.nodes[scene.entry].engine.path().hit(&scene.ask).is_none(),
         "a second from when it was sent"
     );
 }
@@ -266,7 +268,7 @@ async fn a_purge_drops_near_copies() {
         scene.warm_up().await;
         scene.world.origin.set_version(2);
         let scope = if wide { Scope::All } else { Scope::Key(scene.ask.query.key) };
-        let purged = scene.world.nodes[scene.third].engine.purge(&scope).await;
+        let purged = scene.world.nodes[scene.third].engine.invalidate().purge(&scope).await;
         assert_eq!(purged.unreached, 0);
         assert_eq!(purged.copies, 2, "the owner's and the near one");
         let outcome = scene.ask(scene.entry).await;
@@ -288,7 +290,7 @@ async fn no_near_copy_slips_through_a_purge() {
         scene.world.net.set_weather(NetWeather { delay_ms_max: 8, ..NetWeather::default() });
         let scope = if seed % 2 == 0 { Scope::All } else { Scope::Key(scene.ask.query.key) };
         let engine = Arc::clone(&scene.world.nodes[seed as usize / 2 % 3].engine);
-        let mut purge = Box::pin(engine.purge(&scope));
+        let mut purge = Box::pin(engine.invalidate().purge(&scope));
         let purged = loop {
             for node in 0..3 {
                 drop(scene.world.send(node, &scene.ask));
@@ -318,7 +320,7 @@ async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     scene.world.pass(BETWEEN_MS).await;
     scene.ask(scene.entry).await;
     scene.world.net.set_cut(&entry.engine.me().node, true);
-    let purged = scene.world.nodes[scene.owner].engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged = scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!(purged.unreached, 1, "it is cut off");
     scene.world.pass(INVALIDATION_POLL_MS + 10).await;
     assert!(entry.memory.get(&scene.ask.query.key).is_none(), "by the log");
@@ -330,10 +332,10 @@ async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     let entry = &scene.world.nodes[scene.entry];
     scene.world.net.set_cut(&entry.engine.me().node, true);
     scene.world.store.set_cut(scene.entry, true);
-    let purged = scene.world.nodes[scene.owner].engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged = scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!(purged.unreached, 1);
     scene.world.pass(NEAR_MS_MAX).await;
-    assert!(entry.engine.hit(&scene.ask).is_none(), "by its own end");
+    assert!(entry.engine.path().hit(&scene.ask).is_none(), "by its own end");
 }
 
 /// The owner answers, a purge reaches the asker, the answer arrives: it is not kept.
@@ -346,13 +348,13 @@ async fn an_answer_from_before_a_purge_is_not_kept() {
         let entry = &scene.world.nodes[scene.entry];
         let asked = scene.world.send(scene.entry, &scene.ask);
         scene.world.pass(1).await;
-        assert_eq!(entry.engine.sizes().forwards, 1, "it is under way");
+        assert_eq!(entry.engine.path().sizes().forwards, 1, "it is under way");
         if is_purged {
-            entry.engine.serve_peer(&encode_purge(&Scope::All)).await.unwrap();
+            entry.engine.path().serve_peer(&encode_purge(&Scope::All)).await.unwrap();
         }
         let outcome = asked.await.unwrap();
         assert_eq!(outcome.how.class, Class::Hit, "who asked before the purge gets the value from before");
-        assert_eq!(entry.engine.hit(&scene.ask).is_none(), is_purged, "and nobody else does");
+        assert_eq!(entry.engine.path().hit(&scene.ask).is_none(), is_purged, "and nobody else does");
     }
 }
 
@@ -374,7 +376,7 @@ async fn a_near_copy_answers_no_forwarded_request() {
     assert_eq!(scene.world.store.grants(), grants, "the store had the value");
     let copy = entry.memory.get(&scene.ask.query.key).unwrap();
     assert!(copy.token.is_some(), "and the entry node has it now");
-    assert!(scene.world.nodes[scene.third].engine.hit(&scene.ask).is_none(), "and no near copy came of it");
+    assert!(scene.world.nodes[scene.third].engine.path().hit(&scene.ask).is_none(), "and no near copy came of it");
 }
 
 /// Nor does it stand for the owner's copy where this node stands in for the owner.
@@ -400,13 +402,13 @@ async fn a_change_of_the_ring_drops_near_copies() {
     let scene = Scene::new(14).await;
     scene.warm_up().await;
     let entry = &scene.world.nodes[scene.entry];
-    assert_eq!(entry.engine.ring_changed().dropped, 1);
-    assert!(entry.engine.hit(&scene.ask).is_none());
+    assert_eq!(entry.engine.invalidate().ring_changed().dropped, 1);
+    assert!(entry.engine.path().hit(&scene.ask).is_none());
     // And to one that becomes the owner, a near copy is nobody's.
     scene.warm_up().await;
     let near = scene.near_hits(scene.entry);
     entry.routing.set(std::slice::from_ref(&entry.engine.me().node));
-    assert!(entry.engine.hit(&scene.ask).is_none());
+    assert!(entry.engine.path().hit(&scene.ask).is_none());
     assert_eq!(scene.near_hits(scene.entry), near);
 }
 
@@ -417,7 +419,7 @@ async fn another_rendering_and_other_freshness_are_forwarded() {
     scene.warm_up().await;
     let engine = &scene.world.nodes[scene.entry].engine;
     let typed = Ask { form: Form { encoding: Encoding::Typed, ..scene.ask.form }, ..scene.ask.clone() };
-    assert!(engine.hit(&typed).is_none());
+    assert!(engine.path().hit(&typed).is_none());
     let outcome = scene.ask_for(scene.entry, &typed).await;
     assert!(matches!(&outcome.answer, Answer::Body(body) if body.windows(5).any(|part| part == b"$type")));
     for (no_cache, only_if_cached, age_max_ms) in
@@ -427,7 +429,7 @@ async fn another_rendering_and_other_freshness_are_forwarded() {
         ask.freshness.no_cache = no_cache;
         ask.freshness.only_if_cached = only_if_cached;
         ask.freshness.age_max_ms = age_max_ms;
-        assert!(engine.hit(&ask).is_none(), "{:?}", ask.freshness);
+        assert!(engine.path().hit(&ask).is_none(), "{:?}", ask.freshness);
     }
 }
 

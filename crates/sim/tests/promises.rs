@@ -5,7 +5,8 @@
 use hopcache_core::lease::{Commit, GrantKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Freshness, RequestBypass};
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
@@ -286,13 +287,13 @@ async fn without_the_store_flights_collapse_and_copies_are_brief() {
     }
     assert_eq!(world.origin.runs(), 1);
     let owner = world.owner_of(&ask);
-    assert!(!world.nodes[owner].engine.store_is_reachable());
+    assert!(!world.nodes[owner].engine.store().is_reachable());
     world.store.set_down(false);
     // The simulated memory keeps by the copy's own times; production's forgets after DEGRADED_TTL_MS.
-    world.nodes[owner].engine.purge(&Scope::Key(ask.query.key)).await;
+    world.nodes[owner].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
     let outcome = world.send(0, &ask).await.unwrap();
     assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. }));
-    assert!(world.nodes[owner].engine.store_is_reachable());
+    assert!(world.nodes[owner].engine.store().is_reachable());
 }
 
 /// A full store still answers reads. One answer that is late in between is no end of its being full: only a ping,
@@ -303,7 +304,7 @@ async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
     let engine = &world.nodes[0].engine;
     let mut read = world.ask(READ);
     read.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
-    let refuses = || matches!(engine.store_trouble(), Some(StoreError::Refused(_)));
+    let refuses = || matches!(engine.store().trouble(), Some(StoreError::Refused(_)));
     world.store.set_mode(Mode::Refusing);
     world.send(0, &world.ask(READ)).await.unwrap();
     assert!(refuses());
@@ -319,7 +320,7 @@ async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
     let follows = std::sync::Arc::clone(engine);
     tokio::spawn(async move { follows.follow_invalidations().await });
     world.pass(600).await;
-    assert!(engine.store_is_reachable());
+    assert!(engine.store().is_reachable());
 }
 
 /// I3: a purge takes the lease, so what was read before it is not stored after it, nor kept in memory.
@@ -330,7 +331,7 @@ async fn a_result_read_before_a_purge_does_not_outlive_it() {
     let owner = world.owner_of(&ask);
     let before = world.send(owner, &ask);
     world.pass(50).await;
-    let purged = world.nodes[(owner + 1) % 3].engine.purge(&Scope::Key(ask.query.key)).await;
+    let purged = world.nodes[(owner + 1) % 3].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
     assert_eq!((purged.nodes, purged.unreached), (3, 0));
     world.origin.set_version(2);
     let after = world.send(owner, &ask);
@@ -348,10 +349,10 @@ async fn a_node_that_was_not_told_of_a_purge_reads_of_it() {
     let ask = world.ask(READ);
     let owner = world.owner_of(&ask);
     let engine = std::sync::Arc::clone(&world.nodes[owner].engine);
-    tokio::spawn(async move { engine.follow_invalidations().await });
+    tokio::spawn(async move { engine.path().follow_invalidations().await });
     world.send(owner, &ask).await.unwrap();
     world.net.set_cut(&world.nodes[owner].engine.me().node, true);
-    let purged = world.nodes[1 - owner].engine.purge(&Scope::All).await;
+    let purged = world.nodes[1 - owner].engine.invalidate().purge(&Scope::All).await;
     assert_eq!(purged.unreached, 1);
     world.pass(600).await;
     world.origin.set_version(2);

@@ -50,7 +50,7 @@ async fn a_panicking_leader_is_not_kept_among_the_holders() {
     world.origin.set_behavior(OriginBehavior::Panic(1));
     assert_eq!(version(&world.send(0, &world.ask(READ)).await.unwrap()), "1");
     assert_eq!(world.origin.runs(), 2, "the first one panicked");
-    assert_eq!(world.nodes[0].engine.leases_held(), 0);
+    assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
 /// F8: a request that shares no forward ends by its deadline, however many nodes are silent.
@@ -88,8 +88,8 @@ async fn scattered_silences_are_no_lost_store() {
     world.store.set_weather(Weather::default());
     assert_eq!(version(&waits.await.unwrap()), "1");
     assert_eq!(version(&leads.await.unwrap()), "1");
-    let silent = |event: &hopcache_engine::outcome::Event| {
-        matches!(event, hopcache_engine::outcome::Event::StoreFault)
+    let silent = |event: &hopcache_engine::event::Event| {
+        matches!(event, hopcache_engine::event::Event::StoreFault)
     };
     assert!(world.nodes[1].events.count(silent) > 4, "the fault occurred");
     assert_eq!(world.origin.runs(), 1, "nobody ran beside the holder");

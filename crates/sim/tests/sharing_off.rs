@@ -2,7 +2,8 @@
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, Kept, Outcome, Role};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_engine::ports::Scope;
 use hopcache_sim::World;
 use hopcache_sim::policy::default_policy;
@@ -50,7 +51,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
         assert_eq!((version(&outcome), world.origin.runs()), (Some(2), run));
     }
     assert!(world.store.commits().is_empty(), "nothing was offered to the store");
-    assert_eq!(world.nodes[0].engine.leases_held(), 0);
+    assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
 
 /// The same between nodes: one run for those who ask anywhere while it is under way.
@@ -109,7 +110,7 @@ async fn an_unshared_read_from_before_a_purge_is_not_kept() {
     world.pass(RUN_MS / 2).await;
     assert_eq!(world.origin.runs(), 1, "it has read");
     world.origin.set_version(2);
-    world.nodes[0].engine.purge(&Scope::All).await;
+    world.nodes[0].engine.invalidate().purge(&Scope::All).await;
     assert_eq!(version(&reads.await.unwrap()), Some(1));
     let after = world.send(0, &ask).await.unwrap();
     assert_eq!((version(&after), world.origin.runs()), (Some(2), 2));

@@ -6,7 +6,8 @@ use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, S
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
+use hopcache_engine::event::{Event};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -139,7 +140,7 @@ async fn a_key_that_is_held_back_is_answered_at_once() {
     assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..101_000);
     assert_eq!((world.origin.runs(), sim_now()), (runs, before));
     assert!(world.nodes[0].events.count(|event| matches!(event, Event::HeldBack)) > 0);
-    assert_eq!(world.nodes[0].engine.sizes().copies, 1, "found in the store, and kept for the next one");
+    assert_eq!(world.nodes[0].engine.path().sizes().copies, 1, "found in the store, and kept for the next one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +250,7 @@ async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
         assert!(matches!(waits.await.unwrap().how.class, Class::Miss { .. }), "who would not have it waited");
         let outcome = world.send(0, &ask).await.unwrap();
         assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None), "the run's result was kept");
-        assert_eq!(world.nodes[owner].engine.sizes().spares, 0, "nothing is left");
+        assert_eq!(world.nodes[owner].engine.path().sizes().spares, 0, "nothing is left");
     }
 }
 
@@ -325,9 +326,9 @@ async fn a_purge_takes_the_spares_as_well() {
         world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
         let waiting = world.send(0, &ask);
         world.pass(100).await;
-        assert_eq!(world.nodes[world.owner_of(&ask)].engine.sizes().spares, 1);
+        assert_eq!(world.nodes[world.owner_of(&ask)].engine.path().sizes().spares, 1);
         let scope = if all { Scope::All } else { Scope::Key(ask.query.key) };
-        assert_eq!(world.nodes[1].engine.purge(&scope).await.unreached, 0);
+        assert_eq!(world.nodes[1].engine.invalidate().purge(&scope).await.unreached, 0);
         assert_eq!(failure(&waiting.await.unwrap()), &FailureKind::OriginTimedOut);
         assert!(!is_body(&world.send(1, &ask).await.unwrap()));
         assert_eq!(stale_served(&world), 0);
@@ -341,27 +342,27 @@ async fn a_node_that_was_stopped_looks_before_it_serves() {
         let world = World::with_policy(2, 12, &policy());
         for node in &world.nodes {
             let engine = std::sync::Arc::clone(&node.engine);
-            tokio::spawn(async move { engine.follow_invalidations().await });
+            tokio::spawn(async move { engine.path().follow_invalidations().await });
         }
         world.pass(1_000).await;
         let ask = world.ask(READ);
         let owner = world.owner_of(&ask);
         world.send(owner, &ask).await.unwrap();
         world.pass(1_000).await;
-        assert_eq!(world.nodes[owner].engine.hit(&ask).unwrap().how.class, Class::Hit);
+        assert_eq!(world.nodes[owner].engine.path().hit(&ask).unwrap().how.class, Class::Hit);
         world.nodes[owner].process.set(Power::Paused);
         world.pass(5_000).await;
         world.origin.set_version(2);
-        let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
+        let purged = world.nodes[1 - owner].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
         assert_eq!((purged.store, purged.unreached), (Ok(1), 1), "the stopped node could not be told");
         world.pass(5_000).await;
-        assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
+        assert_eq!(world.nodes[owner].engine.path().sizes().copies, 1, "it still has the copy");
         world.nodes[owner].process.set(Power::On);
         // Before anything of the node has run.
         if is_hit_path {
-            assert!(world.nodes[owner].engine.hit(&ask).is_none());
+            assert!(world.nodes[owner].engine.path().hit(&ask).is_none());
         }
-        let outcome = world.nodes[owner].engine.answer(&ask).await;
+        let outcome = world.nodes[owner].engine.path().answer(&ask).await;
         let Answer::Body(body) = &outcome.answer else { panic!("{:?}", outcome.answer) };
         assert!(String::from_utf8_lossy(body).contains("version=2"), "{body:?}");
         assert!(matches!(outcome.how.class, Class::Miss { .. }));
@@ -373,7 +374,7 @@ async fn a_node_that_was_stopped_looks_before_it_serves() {
 async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
     let world = World::with_policy(1, 13, &policy());
     let engine = std::sync::Arc::clone(&world.nodes[0].engine);
-    tokio::spawn(async move { engine.follow_invalidations().await });
+    tokio::spawn(async move { engine.path().follow_invalidations().await });
     let ask = world.ask(READ);
     world.send(0, &ask).await.unwrap();
     world.pass(1_000).await;
@@ -382,10 +383,10 @@ async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
     world.pass(10_000).await;
     world.nodes[0].process.set(Power::On);
     let began = sim_now();
-    assert!(world.nodes[0].engine.hit(&ask).is_none(), "the pause is noticed");
-    assert_eq!(world.nodes[0].engine.answer(&ask).await.how.class, Class::Hit);
+    assert!(world.nodes[0].engine.path().hit(&ask).is_none(), "the pause is noticed");
+    assert_eq!(world.nodes[0].engine.path().answer(&ask).await.how.class, Class::Hit);
     assert!(sim_now().since(began) < Millis(600));
-    assert!(world.nodes[0].engine.hit(&ask).is_some(), "and over");
+    assert!(world.nodes[0].engine.path().hit(&ask).is_some(), "and over");
 }
 
 /// A key whose last run is known to have failed: nobody waits for the next one at the end of grace.
@@ -416,7 +417,7 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
         let (world, mut ask) = aged(2, 14, &policy(), 100_000).await;
         for node in &world.nodes {
             let engine = std::sync::Arc::clone(&node.engine);
-            tokio::spawn(async move { engine.follow_invalidations().await });
+            tokio::spawn(async move { engine.path().follow_invalidations().await });
         }
         world.pass(1_010).await;
         let owner = world.owner_of(&ask);
@@ -427,9 +428,9 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
         assert_eq!(world.origin.under_way(), 1);
         world.nodes[owner].process.set(Power::Paused);
         world.pass(10_000).await;
-        let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
+        let purged = world.nodes[1 - owner].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
         assert_eq!(purged.unreached, 1, "the stopped node could not be told");
-        assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
+        assert_eq!(world.nodes[owner].engine.path().sizes().copies, 1, "it still has the copy");
         world.store.set_weather(Weather { delay_ms_max: 20, ..Weather::default() });
         world.nodes[owner].process.set(Power::On);
         let outcome = sent.await.unwrap();
@@ -456,7 +457,7 @@ async fn a_refusal_waits_for_no_silent_peer() {
     world.origin.set_behavior(OriginBehavior::Fault(away()));
     assert!(!is_body(&world.send(owner, &ask).await.unwrap()), "neither memory nor store has it");
     let before = sim_now();
-    while world.nodes[owner].engine.sizes().tasks > 0 {
+    while world.nodes[owner].engine.path().sizes().tasks > 0 {
         world.pass(10).await;
     }
     // They are told beside each other.

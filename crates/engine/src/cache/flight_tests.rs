@@ -1,6 +1,6 @@
 //! The flight table on tokio's own runtime. Its races are explored in `tests/flight_races`.
 
-use crate::flight::{FlightBounds, FlightTable, Seat, Wait};
+use super::flight::{FlightBounds, FlightTable, Seat, Wait};
 
 fn table() -> std::sync::Arc<FlightTable<u32, u32>> {
     FlightTable::new(FlightBounds { flights_max: 2, followers_max: 3 })

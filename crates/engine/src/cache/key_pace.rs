@@ -112,11 +112,6 @@ impl KeyPace {
         self.history.lock().learn(key, plan);
     }
 
-    /// The rule that plans refreshes.
-    pub(crate) fn policy(&self) -> &RefreshPolicy {
-        &self.policy
-    }
-
     /// Whether a copy is ever refreshed before it expires.
     pub(crate) fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
         self.policy.is_early

@@ -45,7 +45,7 @@ use crate::model::rendering::{RenderError, Renderer, RenderingId};
 pub(crate) use copy::render_passing;
 pub(crate) use degrees::{DegreeAnswer, Start};
 pub(crate) use key_pace::KeyPace;
-pub(crate) use near::{NearHits, Permission, add_near_hits};
+pub(crate) use near::{Permission, add_near_hits};
 pub(crate) use provenance::Provenance;
 pub(crate) use stale_fallback::{FallbackPlace, Purges};
 pub use store::WatchedStore;

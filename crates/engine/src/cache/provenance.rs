@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use crate::model::inspection::PrefetchedView;
 
 /// The origin of a copy. Dropped with its last copy, so that it learns of every end: eviction, purge, replacement.
-pub trait Provenance: Debug + Send + Sync + 'static {
+pub(crate) trait Provenance: Debug + Send + Sync + 'static {
     /// A client's request is answered with the copy, or a new owner gets it for one.
     fn used(&self);
     /// A client's request had joined the flight that brought the copy.

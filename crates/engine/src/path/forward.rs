@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
-use hopcache_core::limits::FORWARDS_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
@@ -15,7 +14,7 @@ use crate::cache::copy::SharedCopy;
 use crate::cache::flight::{Follower, Leader, Seat, Wait};
 use crate::cache::{Permission, add_near_hits};
 use crate::model::ask::{Ask, Freshness, Hints};
-use crate::model::event::{Event, ForwardWord, HandoverWord};
+use crate::model::event::{Event, ForwardWord};
 use crate::model::outcome::{Answer, Class, Detail, FailureKind, How, Outcome, Role};
 use crate::model::ports::PeerError;
 use crate::model::rendering::RenderingId;

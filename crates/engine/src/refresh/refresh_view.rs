@@ -139,7 +139,7 @@ mod tests {
         let by_hint = hinted(copy, rule, hints);
         assert_eq!((by_hint.facts.volatility, by_hint.facts.degree), (3.0, Some(9)));
         assert_eq!(by_hint.plan, rule.plan(&by_hint.facts));
-        let stale = CopyOutlook { left_ms: Millis::ZERO, ..copy };
+        let stale = CopyRefreshFacts { left_ms: Millis::ZERO, ..copy };
         assert_eq!(probability(&stale, Timing::Off), 1.0);
         assert_eq!(probability(&copy, Timing::Off), 0.0);
         assert_eq!(

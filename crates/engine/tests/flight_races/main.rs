@@ -15,7 +15,7 @@
     reason = "test code may fail the test; the table's file is compiled whole"
 )]
 
-#[path = "../../src/flight.rs"]
+#[path = "../../src/cache/flight.rs"]
 mod flight;
 mod scenarios;
 mod seams;

@@ -10,12 +10,12 @@ use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Query, QueryParts};
-use hopcache_engine::classify::Verdict;
+use hopcache_engine::Verdict;
 use hopcache_engine::explain::Explanation;
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::outcome::Reason;
-use hopcache_engine::outlook::RefreshView;
-use hopcache_engine::prefetch::PrefetchedView;
+use hopcache_engine::refresh_view::RefreshView;
+use hopcache_engine::inspection::PrefetchedView;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request;
 use http::StatusCode;
@@ -55,7 +55,7 @@ pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Resp
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let explanation = admin.state.engine.explain(&query, hints).await;
+    let explanation = admin.state.engine.path().explain(&query, hints).await;
     let is_off = admin.state.engine.policy().ttl_ms == Millis::ZERO;
     answer(StatusCode::OK, &report(&query, &explanation, is_off))
 }

@@ -13,7 +13,7 @@ use super::{Admin, json as answer};
 pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
     let engine = Arc::clone(&admin.state.engine);
     // A task of its own, as for a purge: an operator who hangs up does not leave half of the nodes untold.
-    let Ok(flushed) = tokio::spawn(async move { engine.flush_waste().await }).await else {
+    let Ok(flushed) = tokio::spawn(async move { engine.prefetch().flush_waste().await }).await else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the flush broke off; run it again")
             .into_response();
     };

@@ -30,7 +30,7 @@ pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Respon
     };
     let engine = Arc::clone(&admin.state.engine);
     // A task of its own: an operator who hangs up leaves no half-told cluster behind.
-    let Ok(purged) = tokio::spawn(async move { engine.purge(&scope).await }).await else {
+    let Ok(purged) = tokio::spawn(async move { engine.invalidate().purge(&scope).await }).await else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the purge broke off; run it again")
             .into_response();
     };

@@ -50,8 +50,8 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
         Err(problem) => return problem.into_response(),
     };
     let engine = &admin.state.engine;
-    let sizes = engine.learning_sizes();
-    let views = engine.successors_sought(&pattern, limit).await;
+    let sizes = engine.prefetch().learning_sizes();
+    let views = engine.prefetch().successors_sought(&pattern, limit).await;
     let mut sources = Vec::with_capacity(views.len());
     for some in views.chunks(SUCCESSORS_SHOWN_AT_A_TIME) {
         sources.extend(some.iter().map(source));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
-use hopcache_engine::ports::Memory;
+use hopcache_engine::memory::Memory;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
@@ -36,18 +36,18 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
     let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
     let (entries, entry_bytes) = state.memory.size();
     let ring = state.engine.view();
-    let learned = state.engine.learning_sizes();
+    let learned = state.engine.prefetch().learning_sizes();
     let text = state.meters.render(Readings {
         ring_members: ring.members().len(),
         ring_epoch: ring.epoch().0,
         entries,
         entry_bytes,
-        flights: state.engine.flights_under_way(),
+        flights: state.engine.path().flights_under_way(),
         origin_in_flight: state.origin.in_flight(),
-        refreshes: state.engine.refreshes_begun(),
-        refreshes_waiting: state.engine.refreshes_waiting(),
-        prefetches_pending: state.engine.prefetches_pending(),
-        leases: state.engine.leases_held(),
+        refreshes: state.engine.refresh().begun(),
+        refreshes_waiting: state.engine.refresh().waiting(),
+        prefetches_pending: state.engine.prefetch().pending(),
+        leases: state.engine.fetch().leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         learned_patterns: learned.patterns,
         learned_forms: learned.forms,

@@ -144,19 +144,19 @@ impl Front {
         let asked = tokio::select! {
             biased;
             asked = self.asked(head, body) => asked,
-            () = self.engine.turned_away() => Err(Refusal::leaving()),
+            () = self.engine.lifecycle().turned_away() => Err(Refusal::leaving()),
         };
         let ask = match asked {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
-        let mut outcome = match self.engine.hit(&ask) {
+        let mut outcome = match self.engine.path().hit(&ask) {
             Some(outcome) => outcome,
             // Boxed, so that the future of a hit is not as large as a miss's.
-            None => Box::pin(self.engine.answer(&ask)).await,
+            None => Box::pin(self.engine.path().answer(&ask)).await,
         };
         self.take_note(&ask, &outcome);
-        self.engine.observe(&ask, &outcome, came);
+        self.engine.prefetch().observe(&ask, &outcome, came);
         tracing::debug!(
             statement = query_text(&ask.query.statement),
             key = ?ask.query.key,

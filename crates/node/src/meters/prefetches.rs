@@ -1,6 +1,6 @@
 //! The counters of prefetches: attempts = hits + late + waste + pending, which is a gauge.
 
-use hopcache_engine::outcome::PrefetchWord;
+use hopcache_engine::event::PrefetchWord;
 use hopcache_learning::gain::CandidateKind;
 use metrics::Counter;
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
-use hopcache_engine::outcome::{
-    Answer, Class, Detail, Event, FailureKind, How, Kept, Outcome, PrefetchWord, Reason, RefreshWord, Role,
-};
+use hopcache_engine::event::{Event, PrefetchWord, RefreshWord};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
 use hopcache_engine::prefetch::Skip;
 use hopcache_learning::gain::CandidateKind;

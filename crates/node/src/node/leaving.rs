@@ -59,7 +59,7 @@ impl Node {
         self.is_leaving.store(true, Ordering::Relaxed);
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the other nodes know of the change: else their first requests would reach the new owners first.
-        let told = timeout_at(schedule.serve_on, state.engine.tell_plans(&ring_of_others(state))).await;
+        let told = timeout_at(schedule.serve_on, state.engine.path().tell_plans(&ring_of_others(state))).await;
         state.joining.say_draining(&state.members);
         tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
         sleep_until(schedule.serve_on).await;
@@ -73,8 +73,8 @@ impl Node {
         let _ = timeout(schedule.last_words, self.background.wait()).await;
         // Last, so that no request of a peer takes a lease afterwards.
         let engine = &self.state.engine;
-        let _ = timeout(schedule.last_words, engine.give_back_leases()).await;
-        match engine.leases_held() {
+        let _ = timeout(schedule.last_words, engine.fetch().give_back_leases()).await;
+        match engine.fetch().leases_held() {
             0 => tracing::info!("left"),
             leases => tracing::warn!(leases, "left; the store did not take these leases back, they lapse"),
         }
@@ -90,32 +90,32 @@ impl Node {
         let engine = &self.state.engine;
         let orderly = async {
             self.clients.wait().await;
-            engine.peers_are_answered().await;
-            engine.finish().await;
+            engine.path().peers_are_answered().await;
+            engine.path().finish().await;
             // A peer whose connection is refused goes to the next node. Answers that are on their way still arrive.
             self.stop_peers.cancel();
             self.peers.close();
             self.peers.wait().await;
-            engine.finish().await;
+            engine.path().finish().await;
         };
         tokio::pin!(orderly);
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
         let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
-        let flights = engine.hand_on_flights(give_back_ms).await;
+        let flights = engine.path().hand_on_flights(give_back_ms).await;
         if flights > 0 {
             tracing::info!(flights, "flights are handed on to the new owners of their keys");
         }
         if timeout_at(schedule.turn_away, &mut orderly).await.is_ok() {
             return;
         }
-        engine.turn_away();
+        engine.lifecycle().turn_away();
         if timeout_at(schedule.deadline, &mut orderly).await.is_err() {
             tracing::warn!(
                 clients = self.clients.len(),
-                flights = engine.flights_under_way(),
-                leases = engine.leases_held(),
+                flights = engine.path().flights_under_way(),
+                leases = engine.fetch().leases_held(),
                 "leaving before everything has ended; leases are given back"
             );
         }

@@ -3,7 +3,7 @@
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
-use hopcache_engine::prefetch::{Kinds, PrefetchPolicy};
+use hopcache_engine::policy::{Kinds, PrefetchPolicy};
 use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};

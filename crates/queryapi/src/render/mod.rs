@@ -3,6 +3,7 @@
 //!
 //! Records are walked token by token into one buffer; they never become a tree.
 
+mod answer;
 mod graph;
 mod map_order;
 mod summary;
@@ -12,6 +13,8 @@ use hopcache_packstream::{DecodeError, Reader, Token, Value};
 
 use crate::json;
 use value::Renderer;
+
+pub use answer::{answer, with_bookmark};
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

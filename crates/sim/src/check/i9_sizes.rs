@@ -44,11 +44,11 @@ fn within(node: &NodeSeen, keys: usize, nodes: usize) -> Result<(), String> {
         ("patterns", sizes.patterns, PATTERNS_COSTED_MAX.min(texts)),
         ("keys", sizes.keys, HISTORY_KEYS_MAX.min(keys)),
         ("too large", sizes.too_large, UNCACHEABLE_KEYS_MAX.min(keys)),
-        ("setbacks", sizes.setbacks, BACKOFF_KEYS_MAX.min(keys)),
-        ("setbacks of prefetches", sizes.setbacks_ahead, PREFETCH_BACKOFF_KEYS_MAX.min(keys)),
+        ("failed keys", sizes.failed_keys, BACKOFF_KEYS_MAX.min(keys)),
+        ("failed prefetches", sizes.failed_prefetches, PREFETCH_BACKOFF_KEYS_MAX.min(keys)),
         // An anchor and a degree for each key, and a slow property and a question for some.
         ("degrees", sizes.degrees, 3 * keys + DEGREE_QUEUE_MAX),
-        ("spares", sizes.spares, FLIGHTS_MAX.min(keys)),
+        ("fallbacks", sizes.fallbacks, FLIGHTS_MAX.min(keys)),
         ("prefetches", sizes.prefetches, FLIGHTS_MAX.min(keys)),
         ("tickets", sizes.tickets, PREFETCH_TICKETS_MAX),
         ("breakers", sizes.breakers, MEMBERS_MAX.min(nodes)),
@@ -96,7 +96,7 @@ fn empty(node: &NodeSeen) -> Result<(), String> {
         + sizes.questions
         + sizes.leases
         + sizes.tasks
-        + sizes.spares
+        + sizes.fallbacks
         + sizes.prefetches
         + sizes.learning.waiting;
     if left == 0 { Ok(()) } else { Err(format!("something is left at {:?}: {sizes:?}", node.life)) }

@@ -13,6 +13,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
 use hopcache_core::time::MonoTime;
+use hopcache_core::tags::Tag;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
@@ -263,11 +264,11 @@ impl SlotStore {
     }
 }
 
-/// What of an invalidation concerns a slot: `None` for nothing, else the database that bounds it.
-fn concerns(scope: &Scope, key: &QueryKey) -> Option<Option<hopcache_core::key::DatabaseTag>> {
+/// What of an invalidation concerns a slot: `None` for nothing, else the tag that bounds it.
+fn concerns(scope: &Scope, key: &QueryKey) -> Option<Option<Tag>> {
     match scope {
         Scope::Key(wanted) => (wanted == key).then_some(None),
         Scope::All => Some(None),
-        Scope::Database(tag) => Some(Some(*tag)),
+        Scope::Tag(tag) => Some(Some(*tag)),
     }
 }

@@ -250,7 +250,7 @@ impl SlotStore {
             by,
             token,
             lease: ask.lease_ms,
-            database: ask.database,
+            database: ask.tags.database(),
             stolen: steal,
             age_max: ask.age_max_ms,
             store,
@@ -361,11 +361,11 @@ impl StorePort {
         let head = Head::read(entry);
         Brought {
             report: decoded.as_ref().and_then(|entry| report_in(&String::from_utf8_lossy(&entry.body))),
-            soft: head.map_or(Millis::ZERO, |head| head.soft),
-            physical: head.map_or(Millis::ZERO, |head| head.physical),
-            total: head.map_or(Millis::ZERO, |head| head.total),
+            soft: head.as_ref().map_or(Millis::ZERO, |head| head.soft),
+            physical: head.as_ref().map_or(Millis::ZERO, |head| head.physical),
+            total: head.as_ref().map_or(Millis::ZERO, |head| head.total),
             left,
-            database: head.map_or(DatabaseTag(0), |head| head.database),
+            database: head.map_or(DatabaseTag(0), |head| head.tags.database()),
             offered: sim_now(),
         }
     }

@@ -1,7 +1,7 @@
 //! Bugs of a store, where one is chosen (`hopcache_core::seeded`); in a usual build only the steps as they should be.
 
 use bytes::Bytes;
-use hopcache_core::key::DatabaseTag;
+use hopcache_core::tags::Tag;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Token};
 #[cfg(hopcache_seeded)]
@@ -32,7 +32,7 @@ pub(super) fn commit(slot: &mut Slot, now: MonoTime, token: Token, entry: Bytes,
 }
 
 /// An invalidation.
-pub(super) fn invalidate(slot: &mut Slot, now: MonoTime, only: Option<DatabaseTag>) -> bool {
+pub(super) fn invalidate(slot: &mut Slot, now: MonoTime, only: Option<Tag>) -> bool {
     #[cfg(hopcache_seeded)]
     if has(Bug::InvalidationLeavesLease) {
         let had = slot.entry_end().is_some();

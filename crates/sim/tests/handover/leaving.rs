@@ -16,8 +16,8 @@ async fn flights_are_handed_on_and_answered() {
     scene.world.pass(1_000).await;
     assert_eq!((scene.world.store.leases(), scene.world.origin.under_way()), (1, 1));
     scene.ring_without(Some(leaving));
-    assert_eq!(scene.node(leaving).engine.hand_on_flights(Millis(1_000)).await, 1);
-    assert_eq!(scene.node(leaving).engine.leases_held(), 0);
+    assert_eq!(scene.node(leaving).engine.path().hand_on_flights(Millis(1_000)).await, 1);
+    assert_eq!(scene.node(leaving).engine.fetch().leases_held(), 0);
     let begun = tokio::time::Instant::now();
     for outcome in asked {
         assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
@@ -28,7 +28,7 @@ async fn flights_are_handed_on_and_answered() {
     // Nothing leads there any more.
     let late = scene.world.ask("MATCH (n) RETURN n.version AS late");
     assert!(matches!(scene.world.send(leaving, &late).await.unwrap().answer, Answer::Body(_)));
-    assert_eq!(scene.node(leaving).engine.leases_held(), 0);
+    assert_eq!(scene.node(leaving).engine.fetch().leases_held(), 0);
     scene.lease_is_gone().await;
 }
 
@@ -43,12 +43,12 @@ async fn refreshes_are_given_up_with_the_flights() {
     assert_eq!(scene.answered(leaving).await.how.detail, Some(Detail::Stale));
     scene.world.pass(1_000).await;
     let engine = &scene.node(leaving).engine;
-    assert_eq!((engine.refreshes_under_way(), scene.world.origin.under_way()), (1, 1));
+    assert_eq!((engine.refresh().under_way(), scene.world.origin.under_way()), (1, 1));
     assert_eq!(scene.world.store.leases(), 1);
     scene.ring_without(Some(leaving));
-    assert_eq!(engine.hand_on_flights(Millis(1_000)).await, 0, "nobody waits for it");
+    assert_eq!(engine.path().hand_on_flights(Millis(1_000)).await, 0, "nobody waits for it");
     scene.lease_is_gone().await;
-    assert_eq!((engine.refreshes_begun(), scene.world.origin.under_way()), (0, 0));
+    assert_eq!((engine.refresh().begun(), scene.world.origin.under_way()), (0, 0));
     assert_eq!(scene.answered(scene.new).await.how.detail, Some(Detail::Stale));
     scene.world.pass(6_000).await;
     assert_eq!(scene.world.origin.runs(), 3, "the first copy's, the dropped one and the new owner's");
@@ -66,18 +66,18 @@ async fn refreshes_that_wait_for_a_lease_do_not_take_it_later() {
     // Only the new node knows yet that it is in the ring.
     let all: Vec<NodeName> = (0..3).filter_map(node_name).collect();
     scene.node(scene.new).routing.set(&all);
-    scene.node(scene.new).engine.ring_changed();
+    scene.node(scene.new).engine.invalidate().ring_changed();
     assert_eq!(scene.answered(scene.new).await.how.detail, Some(Detail::Stale));
     scene.world.pass(1_000).await;
     assert_eq!(scene.answered(leaving).await.how.detail, Some(Detail::Stale));
     scene.world.pass(1_000).await;
     let engine = &scene.node(leaving).engine;
-    assert_eq!((engine.refreshes_under_way(), engine.leases_held()), (1, 0), "the new owner's run goes on");
+    assert_eq!((engine.refresh().under_way(), engine.fetch().leases_held()), (1, 0), "the new owner's run goes on");
     scene.ring_without(Some(leaving));
-    engine.hand_on_flights(Millis(1_000)).await;
-    scene.node(scene.new).engine.give_back_leases().await;
+    engine.path().hand_on_flights(Millis(1_000)).await;
+    scene.node(scene.new).engine.fetch().give_back_leases().await;
     scene.world.pass(1_000).await;
-    assert_eq!((engine.refreshes_begun(), engine.leases_held()), (0, 0));
+    assert_eq!((engine.refresh().begun(), engine.fetch().leases_held()), (0, 0));
     assert_eq!((scene.world.store.leases(), scene.world.origin.runs()), (0, 2), "nobody leads again");
 }
 
@@ -90,8 +90,8 @@ async fn the_last_node_keeps_its_flights() {
     let asked = world.send(0, &ask);
     world.pass(100).await;
     world.nodes[0].routing.set(&[]);
-    world.nodes[0].engine.ring_changed();
-    assert_eq!(world.nodes[0].engine.hand_on_flights(Millis(1_000)).await, 0);
+    world.nodes[0].engine.invalidate().ring_changed();
+    assert_eq!(world.nodes[0].engine.path().hand_on_flights(Millis(1_000)).await, 0);
     assert!(matches!(asked.await.unwrap().answer, Answer::Body(_)));
     assert_eq!(world.origin.runs(), 1);
 }
@@ -106,11 +106,11 @@ async fn the_refresh_plan_of_a_hot_key_moves_with_it() {
     }
     scene.join();
     let view = scene.node(scene.new).engine.view();
-    assert_eq!(scene.node(scene.former).engine.tell_plans(&view).await, 1);
+    assert_eq!(scene.node(scene.former).engine.path().tell_plans(&view).await, 1);
     assert_eq!(scene.handed_over(scene.former, HandoverWord::Told(1)), 1);
     assert_eq!(scene.handed_over(scene.new, HandoverWord::Learned(1)), 1);
     scene.answered(scene.new).await;
-    let seen = scene.node(scene.new).engine.explain(&scene.ask.query, Hints::default()).await;
+    let seen = scene.node(scene.new).engine.path().explain(&scene.ask.query, Hints::default()).await;
     let facts = seen.refresh.copy.expect("a copy at the new owner").facts;
     let rate = facts.rate_per_s.expect("its rate is known");
     assert!((50.0..200.0).contains(&rate), "{rate} a second, of 100");

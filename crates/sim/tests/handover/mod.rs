@@ -6,8 +6,10 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::message::encode_purge;
-use hopcache_engine::outcome::{Answer, Class, Detail, Event, HandoverWord, Outcome};
-use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::event::{Event, HandoverWord};
+use hopcache_engine::outcome::{Answer, Class, Detail, Outcome};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
 use hopcache_sim::names::node_name;
@@ -55,7 +57,7 @@ impl Scene {
         let names: Vec<NodeName> = (0..3).filter(|node| Some(*node) != out).filter_map(node_name).collect();
         for node in &self.world.nodes {
             node.routing.set(&names);
-            node.engine.ring_changed();
+            node.engine.invalidate().ring_changed();
         }
     }
 
@@ -70,9 +72,9 @@ impl Scene {
 
     async fn answered(&self, node: usize) -> Outcome {
         let engine = &self.node(node).engine;
-        let outcome = match engine.hit(&self.ask) {
+        let outcome = match engine.path().hit(&self.ask) {
             Some(outcome) => outcome,
-            None => engine.answer(&self.ask).await,
+            None => engine.path().answer(&self.ask).await,
         };
         assert!(matches!(outcome.answer, Answer::Body(_)), "{outcome:?}");
         outcome
@@ -88,7 +90,7 @@ impl Scene {
 
     async fn is_told_of_a_purge(&self, node: usize) {
         let message = encode_purge(&Scope::Key(self.ask.query.key));
-        assert!(self.node(node).engine.serve_peer(&message).await.is_ok());
+        assert!(self.node(node).engine.path().serve_peer(&message).await.is_ok());
     }
 
     /// Everything in the store is gone; the lease that is given back goes soon after.
@@ -145,14 +147,14 @@ async fn a_copy_that_is_left_is_nobodys_and_goes() {
     let scene = Scene::new(4).await;
     scene.join();
     let former = scene.node(scene.former);
-    assert!(former.engine.hit(&scene.ask).is_none());
+    assert!(former.engine.path().hit(&scene.ask).is_none());
     assert!(scene.has_copy(scene.former));
     // Nor if the ring changes back: the other one may have stored a newer value.
     scene.ring_without(Some(scene.new));
-    assert!(former.engine.hit(&scene.ask).is_none());
-    assert_eq!(former.engine.forget_left(), 0);
+    assert!(former.engine.path().hit(&scene.ask).is_none());
+    assert_eq!(former.engine.invalidate().forget_left(), 0);
     scene.world.pass(HANDOVER_MS).await;
-    assert_eq!(former.engine.forget_left(), 1);
+    assert_eq!(former.engine.invalidate().forget_left(), 1);
     assert!(!scene.has_copy(scene.former));
 }
 
@@ -173,7 +175,7 @@ async fn a_former_owner_is_asked_for_a_while_only() {
 async fn a_purge_before_the_question_leaves_nothing_to_fetch() {
     let scene = Scene::new(6).await;
     scene.join();
-    let purged = scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!((purged.nodes, purged.unreached), (3, 0));
     scene.world.origin.set_version(2);
     scene.answered(scene.new).await;
@@ -191,7 +193,7 @@ async fn a_purge_tells_the_one_that_drains() {
         scene.node(node).routing.set_beside(&[node_name(scene.former).unwrap()]);
     }
     for scope in [Scope::Key(scene.ask.query.key), Scope::All] {
-        let purged = scene.node(scene.third).engine.purge(&scope).await;
+        let purged = scene.node(scene.third).engine.invalidate().purge(&scope).await;
         assert_eq!((purged.nodes, purged.unreached), (3, 0), "{scope:?}");
     }
     assert!(!scene.has_copy(scene.former), "it would give it to the new owner");
@@ -235,7 +237,7 @@ async fn the_owner_is_told_again_while_keys_move() {
     assert!(scene.has_copy(scene.new), "the race that the second word is for");
     let purge = async || {
         let before = scene.world.net.forwards();
-        scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+        scene.node(scene.third).engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
         scene.world.net.forwards() - before
     };
     assert_eq!(purge().await, 3, "new owner, former owner, new owner");
@@ -256,7 +258,7 @@ async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
     };
     let scene = drains(20).await;
     let key = Scope::Key(scene.ask.query.key);
-    let purged = scene.node(scene.third).engine.purge(&key).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&key).await;
     assert_eq!((purged.nodes, purged.unreached), (3, 0));
     assert!(!scene.has_copy(scene.former));
     scene.world.origin.set_version(2);
@@ -267,17 +269,17 @@ async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
 
     let scene = drains(21).await;
     let all = Scope::Database(scene.ask.query.database_tag);
-    let purged = scene.node(scene.third).engine.purge(&all).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&all).await;
     assert_eq!((purged.nodes, purged.unreached, scene.has_copy(scene.former)), (3, 0, false));
 
     let scene = drains(22).await;
     scene.world.net.set_way_cut(scene.third, scene.former, true);
-    let purged = scene.node(scene.third).engine.purge(&key).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&key).await;
     assert_eq!((purged.nodes, purged.unreached), (2, 1), "silent, and may still be asked by others");
 
     let scene = drains(23).await;
     scene.node(scene.former).process.set(Power::Off);
-    let purged = scene.node(scene.third).engine.purge(&key).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&key).await;
     assert_eq!((purged.nodes, purged.unreached), (2, 0), "it is gone");
 }
 
@@ -314,11 +316,11 @@ async fn a_key_that_comes_back_has_its_copy_back() {
     scene.world.store.lose_everything();
     let outcome = scene.answered(scene.former).await;
     assert_eq!((scene.world.origin.runs(), outcome.how.class), (1, Class::Hit));
-    let again = scene.node(scene.former).engine.hit(&scene.ask).expect("a copy that is found");
+    let again = scene.node(scene.former).engine.path().hit(&scene.ask).expect("a copy that is found");
     assert!(again.how.age_ms >= Some(Millis(1_000)), "I4: {again:?}");
     assert_eq!(scene.handed_over(scene.former, HandoverWord::Fetched), 0);
     scene.world.pass(HANDOVER_MS).await;
-    assert_eq!(scene.node(scene.former).engine.forget_left(), 0);
+    assert_eq!(scene.node(scene.former).engine.invalidate().forget_left(), 0);
     // And it may be given on, like any other.
     scene.join();
     assert_eq!(scene.answered(scene.new).await.how.class, Class::Hit);
@@ -362,7 +364,7 @@ async fn one_that_has_read_less_of_the_log_gives_nothing() {
     let scene = Scene::new(8).await;
     let follow = |node: usize| {
         let engine = scene.node(node).engine.clone();
-        tokio::spawn(async move { engine.follow_invalidations().await })
+        tokio::spawn(async move { engine.path().follow_invalidations().await })
     };
     follow(scene.new);
     let former_follows = follow(scene.former);
@@ -371,7 +373,7 @@ async fn one_that_has_read_less_of_the_log_gives_nothing() {
     former_follows.abort();
     scene.join();
     scene.world.net.set_way_cut(scene.third, scene.former, true);
-    let purged = scene.node(scene.third).engine.purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged = scene.node(scene.third).engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!(purged.unreached, 1);
     scene.world.pass(600).await;
     assert!(scene.has_copy(scene.former), "it has not heard of the purge");
@@ -409,7 +411,7 @@ async fn rings_that_disagree_neither_loop_nor_wait() {
     let old: Vec<NodeName> = [scene.former, scene.third].into_iter().filter_map(node_name).collect();
     let former = scene.node(scene.former);
     former.routing.set(&old);
-    former.engine.ring_changed();
+    former.engine.invalidate().ring_changed();
     let begun = tokio::time::Instant::now();
     let asked = [scene.former, scene.new, scene.third].map(|node| scene.world.send(node, &scene.ask));
     for outcome in asked {

@@ -12,9 +12,12 @@ use hopcache_core::limits::{
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
-use hopcache_engine::outcome::{Class, Event, Outcome, PrefetchWord};
-use hopcache_engine::ports::Memory;
-use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy, ShareWord, Skip};
+use hopcache_engine::event::{Event, PrefetchWord};
+use hopcache_engine::outcome::{Class, Outcome};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::event::{ObservationWord, ShareWord};
+use hopcache_engine::policy::{PrefetchPolicy};
+use hopcache_engine::prefetch::{Skip};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -32,11 +35,11 @@ fn learning_world(nodes: usize, seed: u64, policy: &Policy) -> World {
     let world = World::with_policy(nodes, seed, policy);
     for node in &world.nodes {
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.tell_observations().await });
+        tokio::spawn(async move { engine.prefetch().tell_observations().await });
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.learn_lessons().await });
+        tokio::spawn(async move { engine.prefetch().learn_lessons().await });
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.share_lessons().await });
+        tokio::spawn(async move { engine.prefetch().share_lessons().await });
     }
     world
 }
@@ -47,11 +50,11 @@ async fn ask(world: &World, node: usize, ask: &Ask) -> Outcome {
     let mut ask = ask.clone();
     let started = sim_now();
     ask.deadline = started + Millis(60_000);
-    let outcome = match engine.hit(&ask) {
+    let outcome = match engine.path().hit(&ask) {
         Some(outcome) => outcome,
-        None => engine.answer(&ask).await,
+        None => engine.path().answer(&ask).await,
     };
-    engine.observe(&ask, &outcome, started);
+    engine.prefetch().observe(&ask, &outcome, started);
     outcome
 }
 
@@ -152,7 +155,7 @@ async fn without_gossip_each_node_knows_what_it_was_taught_itself() {
         world.pass(3_000).await;
         let merged = count(&world, |event| matches!(event, Event::Shared(ShareWord::Merged, _)));
         assert_eq!(merged > 0, merges);
-        let know = world.nodes.iter().filter(|node| !node.engine.successors_view(8).is_empty()).count();
+        let know = world.nodes.iter().filter(|node| !node.engine.prefetch().successors_view(8).is_empty()).count();
         assert_eq!(know, if merges { 3 } else { 1 }, "nodes that know of it");
     }
 }
@@ -165,7 +168,7 @@ async fn lost_pieces_are_pulled() {
     walk(&world, 1, "alice", [0, 1]).await;
     world.pass(4_000).await;
     for node in &world.nodes {
-        let view = node.engine.successors_view(8);
+        let view = node.engine.prefetch().successors_view(8);
         let known = view.iter().flat_map(|pattern| &pattern.successors).filter(|each| each.form.is_some());
         assert!(known.count() >= 1, "{view:?}");
         assert!(view.iter().any(|pattern| pattern.text.is_some()), "{view:?}");
@@ -186,7 +189,7 @@ async fn what_is_too_long_for_gossip_is_pulled_at_once() {
         ask(&world, 1, &of_session(&world, 1, "alice", ("neo4j", &long))).await;
         world.pass(2_000).await;
         for node in &world.nodes {
-            let view = node.engine.successors_view(8);
+            let view = node.engine.prefetch().successors_view(8);
             let known = view.iter().flat_map(|pattern| &pattern.successors);
             assert!(known.filter(|each| each.form.is_some()).count() >= 1, "{seed}: {view:?}");
         }
@@ -233,7 +236,7 @@ async fn a_refused_form_is_ordered_no_more_by_who_heard_of_it() {
     let step = async |id: i64| {
         let outcome = ask(&world, 0, &of("MATCH (a {id: $id}) RETURN a", id)).await;
         world.pass(1_000).await;
-        world.nodes[1].engine.observe(&of(broken, id), &outcome, sim_now());
+        world.nodes[1].engine.prefetch().observe(&of(broken, id), &outcome, sim_now());
         world.pass(1_000).await;
     };
     let skipped = |skip| {
@@ -318,10 +321,10 @@ async fn a_full_queue_drops_and_counts() {
     let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
     let outcome = ask(&world, 0, &asked).await;
     for _ in 0..OBSERVATIONS_MAX + 10 {
-        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
     }
     assert_eq!(observed(&world, ObservationWord::Dropped), 11);
-    assert_eq!(world.nodes[0].engine.learning_sizes().waiting, OBSERVATIONS_MAX);
+    assert_eq!(world.nodes[0].engine.prefetch().learning_sizes().waiting, OBSERVATIONS_MAX);
 }
 
 /// F40: the queue at the owner of sessions is bounded too; what finds it full is refused and counted.
@@ -330,7 +333,7 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     // Observations are told, and nobody learns.
     let world = World::with_policy(1, 81, &policy());
     let engine = Arc::clone(&world.nodes[0].engine);
-    tokio::spawn(async move { engine.tell_observations().await });
+    tokio::spawn(async move { engine.prefetch().tell_observations().await });
     let asked = of_session(&world, 1, "alice", ("neo4j", FIRST));
     let outcome = ask(&world, 0, &asked).await;
     world.pass(1_000).await;
@@ -338,7 +341,7 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     for session in 0..LESSONS_MAX + 10 {
         let mut asked = asked.clone();
         asked.session = Some(SessionTag(std::array::from_fn(|byte| session.to_le_bytes()[byte % 8])));
-        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
         if (session + 1) % OBSERVED_IN_ROUND_MAX == 0 {
             world.pass(2 * OBSERVATIONS_EVERY_MS).await;
         }
@@ -347,7 +350,7 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     assert_eq!(observed(&world, ObservationWord::Crowded), 0, "all of them were told");
     assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
     assert_eq!(observed(&world, ObservationWord::Refused), 11);
-    assert_eq!(world.nodes[0].engine.learning_sizes().waiting, LESSONS_MAX, "no more wait than may");
+    assert_eq!(world.nodes[0].engine.prefetch().learning_sizes().waiting, LESSONS_MAX, "no more wait than may");
 }
 
 /// F40: while as many batches as there may be wait for another node's word, what comes is counted and not considered.
@@ -364,7 +367,7 @@ async fn what_is_not_considered_is_counted() {
     let mut own = None;
     for session in 1..99 {
         let before = taken_here();
-        world.nodes[0].engine.observe(&of(session), &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(&of(session), &outcome, sim_now());
         world.pass(1_000).await;
         if taken_here() > before {
             own = Some(session);
@@ -376,13 +379,13 @@ async fn what_is_not_considered_is_counted() {
     world.net.set_way_cut(0, 1, true);
     // A new result each time, whose fields are asked for in vain: that takes longer than all these rounds.
     for _ in 0..LESSONS_AT_A_TIME + 2 {
-        world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
         world.pass(OBSERVATIONS_EVERY_MS + 2).await;
     }
     assert_eq!(observed(&world, ObservationWord::Unconsidered), 2);
     world.pass(1_000).await;
     world.net.set_way_cut(0, 1, false);
-    world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+    world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
     world.pass(1_000).await;
     assert_eq!(observed(&world, ObservationWord::Unconsidered), 2, "and then there is room");
 }
@@ -412,7 +415,7 @@ async fn observing_costs_little() {
         let rounds = u32::try_from(OBSERVATIONS_MAX - 8).unwrap();
         let (now, began) = (sim_now(), std::time::Instant::now());
         for _ in 0..rounds {
-            engine.observe(&asked, &outcome, now);
+            engine.prefetch().observe(&asked, &outcome, now);
         }
         cheapest_ns = cheapest_ns.min(began.elapsed().as_nanos() / u128::from(rounds));
         assert_eq!(observed(&world, ObservationWord::Dropped), 0);
@@ -433,13 +436,13 @@ async fn a_crowded_session_is_thinned_out() {
     let outcome = ask(&world, 0, &asked[0]).await;
     world.pass(1_000).await;
     for asked in &asked {
-        world.nodes[0].engine.observe(asked, &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(asked, &outcome, sim_now());
     }
     world.pass(1_000).await;
     assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 100 - OBSERVED_OF_SESSION_MAX);
     // The same query over and over is observed once in a round.
     for _ in 0..50 {
-        world.nodes[0].engine.observe(&asked[0], &outcome, sim_now());
+        world.nodes[0].engine.prefetch().observe(&asked[0], &outcome, sim_now());
     }
     world.pass(1_000).await;
     assert_eq!(observed(&world, ObservationWord::Crowded) as usize, 149 - OBSERVED_OF_SESSION_MAX);
@@ -457,7 +460,7 @@ async fn of_many_sessions_some_are_learned_from_wholly() {
             let mut asked = of_session(&world, 0, "alice", ("neo4j", text));
             // Tags are digests: spread over all there are.
             asked.session = Some(SessionTag([session; 16]));
-            world.nodes[0].engine.observe(&asked, &outcome, sim_now());
+            world.nodes[0].engine.prefetch().observe(&asked, &outcome, sim_now());
         }
         world.pass(1_000).await;
     }
@@ -475,5 +478,5 @@ async fn turned_off_nothing_is_observed() {
     let world = learning_world(2, 80, &off);
     walk(&world, 1, "alice", [0, 1]).await;
     assert_eq!(count(&world, |event| matches!(event, Event::Observed(..) | Event::Shared(..))), 0);
-    assert_eq!(world.nodes[0].engine.learning_sizes().patterns, 0);
+    assert_eq!(world.nodes[0].engine.prefetch().learning_sizes().patterns, 0);
 }

@@ -13,11 +13,10 @@ use std::sync::Arc;
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Cause, Class, Event, Outcome, PrefetchWord};
-use hopcache_engine::prefetch::{
-    CandidateKind, FormId, Launch, Learner, Order, PatternTag, PrefetchPolicy, QueryTag, Resolution,
-    Resolved, Skip, SourceId,
-};
+use hopcache_engine::event::{Cause, Event, PrefetchWord};
+use hopcache_engine::outcome::{Answer, Class, Outcome};
+use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, Resolved, Skip, SourceId};
+use hopcache_engine::policy::{PrefetchPolicy};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -79,7 +78,7 @@ impl Scene {
         let world = World::with_policy(nodes, seed, policy);
         let notes: Vec<Arc<Notes>> = (0..nodes).map(|_| Arc::default()).collect();
         for (node, notes) in world.nodes.iter().zip(&notes) {
-            assert!(node.engine.teach_by(Arc::clone(notes) as Arc<dyn Learner>));
+            assert!(node.engine.prefetch().teach_by(Arc::clone(notes) as Arc<dyn Learner>));
         }
         Self { world, notes }
     }
@@ -128,19 +127,19 @@ impl Scene {
     }
 
     fn launch(&self, node: usize, order: Order) -> Launch {
-        self.node(node).engine.launch_prefetch(order)
+        self.node(node).engine.prefetch().launch(order)
     }
 
     /// Launches at this node and waits until it has ended; its copy is in memory then.
     async fn prefetched(&self, node: usize, ask: &Ask) {
         assert_eq!(self.launch(node, order(ask)), Launch::Launched);
         self.world.pass(2 * RUN_MS).await;
-        assert_eq!(self.node(node).engine.prefetches_under_way(), 0);
+        assert_eq!(self.node(node).engine.prefetch().under_way(), 0);
         assert!(self.has_copy(node, ask));
     }
 
     fn has_copy(&self, node: usize, ask: &Ask) -> bool {
-        use hopcache_engine::ports::Memory as _;
+        use hopcache_engine::memory::Memory as _;
         self.node(node).memory.get(&ask.query.key).is_some()
     }
 
@@ -148,9 +147,9 @@ impl Scene {
     async fn ask(&self, node: usize, ask: &Ask) -> Outcome {
         let ask = &Ask { deadline: sim_now() + Millis(60_000), ..ask.clone() };
         let engine = &self.node(node).engine;
-        match engine.hit(ask) {
+        match engine.path().hit(ask) {
             Some(outcome) => outcome,
-            None => engine.answer(ask).await,
+            None => engine.path().answer(ask).await,
         }
     }
 
@@ -180,7 +179,7 @@ impl Scene {
     /// launched = used + late + wasted + pending, and the learner heard the same.
     fn balance(&self, node: usize) {
         let [launched, used, late, wasted] = self.words(node);
-        let pending = self.node(node).engine.prefetches_pending();
+        let pending = self.node(node).engine.prefetch().pending();
         assert_eq!(launched, used + late + wasted + pending, "{:?}, {pending} pending", self.words(node));
         let notes = &self.notes[node];
         assert_eq!(notes.launched.lock().len(), launched);

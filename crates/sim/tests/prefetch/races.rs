@@ -15,7 +15,7 @@ async fn a_purge_during_the_run_wastes_it() {
     let ask = scene.read(1);
     scene.launch(0, order(&ask));
     scene.world.pass(RUN_MS / 2).await;
-    scene.node(0).engine.purge(&Scope::Key(ask.query.key)).await;
+    scene.node(0).engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
     scene.world.origin.set_version(2);
     let after = scene.world.send(0, &ask);
     scene.world.pass(1).await;
@@ -37,7 +37,7 @@ async fn a_purge_after_somebody_joined_leaves_it_late() {
     scene.world.pass(RUN_MS / 2).await;
     let before = scene.world.send(0, &ask);
     scene.world.pass(1).await;
-    scene.node(0).engine.purge(&Scope::All).await;
+    scene.node(0).engine.invalidate().purge(&Scope::All).await;
     scene.world.origin.set_version(2);
     assert_eq!(version(&before.await.unwrap()), 1);
     scene.world.pass(2 * RUN_MS).await;
@@ -52,7 +52,7 @@ async fn a_purge_before_the_lease_detaches_the_flight_and_keeps_nothing() {
     let ask = scene.world.ask("MATCH (m) RETURN m.version AS version");
     scene.launch(0, order(&ask));
     scene.world.pass(RUN_MS / 2).await;
-    scene.node(0).engine.purge(&Scope::All).await;
+    scene.node(0).engine.invalidate().purge(&Scope::All).await;
     scene.world.pass(3 * RUN_MS).await;
     assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
     assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit, "the store has it");
@@ -72,11 +72,11 @@ async fn a_leaving_node_drops_its_prefetches() {
     scene.world.pass(10).await;
     for node in &scene.world.nodes {
         node.routing.set(&[node_name(1).unwrap()]);
-        node.engine.ring_changed();
+        node.engine.invalidate().ring_changed();
     }
-    scene.node(0).engine.hand_on_flights(Millis(1_000)).await;
+    scene.node(0).engine.path().hand_on_flights(Millis(1_000)).await;
     assert_eq!(version(&joined.await.unwrap()), 1);
-    assert_eq!((scene.node(0).engine.leases_held(), scene.node(0).engine.prefetches_under_way()), (0, 0));
+    assert_eq!((scene.node(0).engine.fetch().leases_held(), scene.node(0).engine.prefetch().under_way()), (0, 0));
     assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
 }
 
@@ -107,7 +107,7 @@ async fn one_flight_for_any_number_of_orders() {
     let launched = launches.iter().filter(|launch| **launch == Launch::Launched).count();
     assert_eq!((launched, scene.skips(0, Skip::InFlight)), (1, 7));
     scene.world.pass(2 * RUN_MS).await;
-    assert_eq!((scene.balanced(0), scene.node(0).engine.prefetch_tokens()), ([1, 0, 0, 0], 7));
+    assert_eq!((scene.balanced(0), scene.node(0).engine.prefetch().tokens()), ([1, 0, 0, 0], 7));
 }
 
 /// A hundred clients come while it runs: one run, one late launch.

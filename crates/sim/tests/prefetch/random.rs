@@ -35,7 +35,7 @@ impl Schedule {
             0..40 => {
                 let order = order_of(&ask, CandidateKind::ALL[self.dice.index(4)]);
                 let engine = Arc::clone(&scene.node(node).engine);
-                tokio::spawn(async move { engine.order_prefetch(order).await });
+                tokio::spawn(async move { engine.prefetch().order(order).await });
             }
             40..70 => {
                 let sent = world.send(node, &ask);
@@ -49,20 +49,20 @@ impl Schedule {
             }
             74..78 => {
                 let scope = if self.dice.chance(300) { Scope::All } else { Scope::Key(ask.query.key) };
-                scene.node(node).engine.purge(&scope).await;
+                scene.node(node).engine.invalidate().purge(&scope).await;
             }
             78..81 => scene.node(node).memory.forget_all(),
             81..83 => {
                 scene.node(node).memory.remove(&ask.query.key);
             }
             83 => {
-                scene.node(node).engine.flush_waste().await;
+                scene.node(node).engine.prefetch().flush_waste().await;
             }
             84..88 => world.origin.set_behavior(self.a_behavior()),
             88..90 => world.store.set_mode(if self.dice.chance(300) { Mode::Down } else { Mode::Up }),
             90..93 => self.change_ring(),
             93..98 => world.pass(self.dice.between(200, 20_000)).await,
-            98 => scene.node(node).engine.sweep_prefetches(),
+            98 => scene.node(node).engine.prefetch().sweep(),
             _ => world.store.lose_everything(),
         }
         world.pass(self.dice.below(40)).await;
@@ -87,8 +87,8 @@ impl Schedule {
             let stays = |each: &usize| *each == place || *each != out || self.dice.chance(500);
             let names: Vec<_> = (0..3).filter(stays).filter_map(node_name).collect();
             node.routing.set(&names);
-            node.engine.ring_changed();
-            node.engine.forget_left();
+            node.engine.invalidate().ring_changed();
+            node.engine.invalidate().forget_left();
         }
     }
 
@@ -119,8 +119,8 @@ async fn the_identity_of_launches_holds_in_every_schedule() {
         world.pass(200_000).await;
         for node in 0..3 {
             let engine = &schedule.scene.node(node).engine;
-            engine.sweep_prefetches();
-            assert_eq!((engine.prefetches_under_way(), engine.prefetches_pending()), (0, 0), "seed {seed}");
+            engine.prefetch().sweep();
+            assert_eq!((engine.prefetch().under_way(), engine.prefetch().pending()), (0, 0), "seed {seed}");
             let words = schedule.scene.balanced(node);
             seen = std::array::from_fn(|place| seen[place] + words[place]);
         }

@@ -83,7 +83,7 @@ async fn who_joins_before_the_run_makes_it_late_when_it_begins() {
 async fn what_expires_unused_is_wasted() {
     let scene = Scene::alone(35, 1).await;
     let engine = Arc::clone(&scene.node(0).engine);
-    tokio::spawn(async move { engine.follow_invalidations().await });
+    tokio::spawn(async move { engine.path().follow_invalidations().await });
     let ask = scene.read(1);
     scene.prefetched(0, &ask).await;
     scene.world.pass(TTL_MS * 3 / 2 - 3 * RUN_MS).await;
@@ -114,9 +114,9 @@ async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
         let engine = &scene.node(0).engine;
         match way {
             0 => scene.node(0).memory.forget_all(),
-            1 => assert_eq!(engine.purge(&Scope::Key(ask.query.key)).await.copies, 1),
-            2 => assert!(engine.purge(&Scope::Database(ask.query.database_tag)).await.copies >= 1),
-            3 => assert!(engine.purge(&Scope::All).await.copies >= 1),
+            1 => assert_eq!(engine.invalidate().purge(&Scope::Key(ask.query.key)).await.copies, 1),
+            2 => assert!(engine.invalidate().purge(&Scope::Database(ask.query.database_tag)).await.copies >= 1),
+            3 => assert!(engine.invalidate().purge(&Scope::All).await.copies >= 1),
             _ => {
                 let freshness = Freshness { no_cache: true, ..Freshness::default() };
                 scene.ask(0, &Ask { freshness, ..ask.clone() }).await;
@@ -170,7 +170,7 @@ async fn a_failed_run_is_shown_to_nobody() {
         scene.world.pass(2 * RUN_MS).await;
         scene.world.origin.set_behavior(OriginBehavior::Well);
         assert_eq!(scene.balanced(0), [2, 0, 1, 1], "{behavior:?}");
-        assert_eq!(scene.node(0).engine.leases_held(), 0);
+        assert_eq!(scene.node(0).engine.fetch().leases_held(), 0);
         assert_eq!(version(&scene.ask(0, &alone).await), 1, "{behavior:?}");
     }
 }
@@ -200,7 +200,7 @@ async fn a_failed_run_is_never_felt() {
         let outcome = scene.ask(0, &ask).await;
         assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.answer);
         assert!(matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }), "{:?}", outcome.how);
-        let sizes = scene.node(0).engine.sizes();
+        let sizes = scene.node(0).engine.path().sizes();
         assert_eq!((sizes.setbacks, sizes.setbacks_ahead), (0, 0), "the answer ended it");
     }
 }
@@ -278,7 +278,7 @@ async fn a_copy_that_is_handed_over_is_used() {
         let ring = |names: &[_]| {
             for node in &scene.world.nodes {
                 node.routing.set(names);
-                node.engine.ring_changed();
+                node.engine.invalidate().ring_changed();
             }
         };
         ring(&one);
@@ -290,7 +290,7 @@ async fn a_copy_that_is_handed_over_is_used() {
             assert_eq!(scene.ask(1, &ask).await.how.class, Class::Hit);
         }
         scene.world.pass(HANDOVER_MS).await;
-        scene.node(0).engine.forget_left();
+        scene.node(0).engine.invalidate().forget_left();
         let wasted = usize::from(!is_asked);
         assert_eq!(scene.balanced(0), [1, 1 - wasted, 0, wasted]);
         assert_eq!(scene.balanced(1), [0; 4], "it launched nothing");
@@ -303,7 +303,7 @@ async fn a_node_that_ends_leaves_its_tickets_pending() {
     let scene = Scene::alone(43, 1).await;
     let ask = scene.read(1);
     scene.prefetched(0, &ask).await;
-    scene.node(0).engine.finish().await;
+    scene.node(0).engine.path().finish().await;
     scene.node(0).memory.forget_all();
     assert_eq!(scene.words(0), [1, 0, 0, 0]);
 }
@@ -326,14 +326,14 @@ async fn waste_is_flushed_everywhere() {
         scene.ask(node, &of_node[0]).await;
         asks.push(of_node);
     }
-    let flushed = scene.node(1).engine.flush_waste().await;
+    let flushed = scene.node(1).engine.prefetch().flush_waste().await;
     assert_eq!((flushed.copies, flushed.nodes, flushed.unreached), (3, 3, 0));
     for (node, asks) in asks.iter().enumerate() {
         assert_eq!([&asks[0], &asks[1]].map(|ask| scene.has_copy(node, ask)), [true, false]);
         assert_eq!(scene.balanced(node), [2, 1, 0, 1]);
     }
     scene.world.net.set_cut(&scene.node(2).engine.me().node, true);
-    let flushed = scene.node(1).engine.flush_waste().await;
+    let flushed = scene.node(1).engine.prefetch().flush_waste().await;
     assert_eq!((flushed.copies, flushed.nodes, flushed.unreached), (0, 2, 1));
 }
 
@@ -346,7 +346,7 @@ async fn explain_says_why_an_entry_was_prefetched() {
     scene.prefetched(1, &ask).await;
     for is_used in [false, true] {
         for node in 0..2 {
-            let explained = scene.node(node).engine.explain(&ask.query, Hints::default()).await;
+            let explained = scene.node(node).engine.path().explain(&ask.query, Hints::default()).await;
             let view = explained.owner.unwrap().prefetched.unwrap();
             assert_eq!(view.because, "MATCH (p:Person {id: $id}) RETURN p");
             assert_eq!((view.by.as_str(), view.kind, view.p), ("sim-0", CandidateKind::Template, 0.6));
@@ -358,21 +358,21 @@ async fn explain_says_why_an_entry_was_prefetched() {
     let asked = scene.read(901);
     scene.ask(0, &asked).await;
     assert_eq!(
-        scene.node(0).engine.explain(&asked.query, Hints::default()).await.owner.unwrap().prefetched,
+        scene.node(0).engine.path().explain(&asked.query, Hints::default()).await.owner.unwrap().prefetched,
         None
     );
     let owner = scene.world.owner_of(&scene.read(900));
     scene.earn(owner, 2).await;
     scene.launch(owner, unknown);
     scene.world.pass(2 * RUN_MS).await;
-    let explained = scene.node(0).engine.explain(&scene.read(900).query, Hints::default()).await;
+    let explained = scene.node(0).engine.path().explain(&scene.read(900).query, Hints::default()).await;
     assert_eq!(explained.owner.unwrap().prefetched.unwrap().because, "query 000000000000001f");
 }
 
 /// A prefetch is no request: it is not counted as one that asked, and what it brings begins without hits.
 #[tokio::test(start_paused = true)]
 async fn a_prefetch_is_no_request() {
-    use hopcache_engine::ports::Memory as _;
+    use hopcache_engine::memory::Memory as _;
     let scene = Scene::alone(46, 1).await;
     let ask = scene.read(1);
     scene.prefetched(0, &ask).await;

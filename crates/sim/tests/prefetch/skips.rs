@@ -64,11 +64,11 @@ async fn what_the_store_has_is_not_run() {
     let ask = scene.read_of(0);
     scene.ask(0, &ask).await;
     scene.node(0).memory.forget_all();
-    let (runs, tokens) = (scene.world.origin.runs(), scene.node(0).engine.prefetch_tokens());
+    let (runs, tokens) = (scene.world.origin.runs(), scene.node(0).engine.prefetch().tokens());
     scene.prefetched(0, &ask).await;
     assert_eq!((scene.world.origin.runs(), scene.skips(0, Skip::Fresh)), (runs, 1));
     assert_eq!(scene.balanced(0), [0; 4]);
-    assert_eq!(scene.node(0).engine.prefetch_tokens(), tokens, "its token came back");
+    assert_eq!(scene.node(0).engine.prefetch().tokens(), tokens, "its token came back");
 }
 
 /// A flight, of a client or of a prediction, or a refresh: one of a key is enough.
@@ -106,11 +106,11 @@ async fn a_lease_that_another_node_holds_is_not_waited_for() {
     assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
     let joined = scene.world.send(0, &ask);
     scene.world.pass(10).await;
-    assert_eq!((scene.skips(0, Skip::InFlight), scene.node(0).engine.prefetches_under_way()), (1, 0));
+    assert_eq!((scene.skips(0, Skip::InFlight), scene.node(0).engine.prefetch().under_way()), (1, 0));
     assert_eq!((version(&joined.await.unwrap()), version(&elsewhere.await.unwrap())), (1, 1));
     assert_eq!(scene.world.origin.runs(), runs + 1, "one run for all three");
     assert_eq!(scene.balanced(0), [0; 4]);
-    assert_eq!(scene.node(0).engine.prefetch_tokens(), 1, "what came to nothing cost nothing");
+    assert_eq!(scene.node(0).engine.prefetch().tokens(), 1, "what came to nothing cost nothing");
 }
 
 /// DESIGN "Prefetch": a quarter of the demand misses, and what is used gives its token back.
@@ -160,7 +160,7 @@ async fn a_run_that_finds_no_slot_is_wasted_and_shown_to_nobody() {
     scene.world.pass(5).await;
     scene.world.origin.set_behavior(OriginBehavior::Well);
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
-    assert!(!scene.node(0).engine.is_shedding(), "that predictions give way is meant");
+    assert!(!scene.node(0).engine.fetch().is_shedding(), "that predictions give way is meant");
     assert_eq!(version(&scene.ask(0, &ask).await), 1);
 }
 
@@ -211,7 +211,7 @@ async fn what_is_no_read_is_never_prefetched() {
         assert_eq!((scene.skips(0, Skip::Refused), scene.notes[0].refused.lock().len()), (refused, refused));
     }
     assert_eq!((scene.world.origin.runs(), scene.balanced(0)), (runs, [0; 4]));
-    assert_eq!(scene.node(0).engine.prefetch_tokens(), 4);
+    assert_eq!(scene.node(0).engine.prefetch().tokens(), 4);
 }
 
 /// I6: nobody has said that it reads, and the word would not be remembered: it would be asked for each time.
@@ -258,7 +258,7 @@ async fn only_the_owner_launches_and_not_while_it_leaves() {
     let scene = Scene::new(2, 16);
     scene.earn(0, 1).await;
     scene.refuses(0, order(&scene.read_of(1)), Skip::Elsewhere);
-    scene.node(0).engine.hand_on_flights(Millis(100)).await;
+    scene.node(0).engine.path().hand_on_flights(Millis(100)).await;
     scene.refuses(0, order(&scene.read_of(0)), Skip::Elsewhere);
 }
 
@@ -269,15 +269,15 @@ async fn an_order_goes_to_the_owner_of_its_key() {
     scene.earn(1, 1).await;
     let ask = scene.read_of(1);
     let engine = &scene.node(0).engine;
-    assert_eq!(engine.order_prefetch(order(&ask)).await, Launch::Launched);
+    assert_eq!(engine.prefetch().order(order(&ask)).await, Launch::Launched);
     scene.world.pass(2 * RUN_MS).await;
-    assert_eq!(engine.order_prefetch(order(&ask)).await, skipped(Skip::Fresh));
+    assert_eq!(engine.prefetch().order(order(&ask)).await, skipped(Skip::Fresh));
     assert_eq!((scene.balanced(0), scene.balanced(1)), ([0; 4], [1, 0, 0, 0]));
     let run = scene.world.origin.runs_seen().pop().unwrap();
     assert_eq!((run.scope, &*run.statement), (ask.query.identity.scope, READ), "I5");
     assert_eq!(scene.ask(0, &ask).await.how.class, Class::Hit);
     assert_eq!(scene.balanced(1), [1, 1, 0, 0], "a forwarded hit");
     scene.world.net.set_cut(&scene.node(1).engine.me().node, true);
-    assert_eq!(engine.order_prefetch(order(&scene.read_of(1))).await, skipped(Skip::Unreached));
+    assert_eq!(engine.prefetch().order(order(&scene.read_of(1))).await, skipped(Skip::Unreached));
     assert_eq!(scene.skips(0, Skip::Unreached), 1);
 }

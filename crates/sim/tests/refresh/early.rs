@@ -3,8 +3,9 @@
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
-use hopcache_engine::outcome::{Class, Detail, Event, RefreshWord};
-use hopcache_engine::ports::Memory;
+use hopcache_engine::event::{Event, RefreshWord};
+use hopcache_engine::outcome::{Class, Detail};
+use hopcache_engine::memory::Memory;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::store::Weather;

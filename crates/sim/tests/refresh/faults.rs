@@ -6,8 +6,10 @@ use hopcache_core::lease::Commit;
 use hopcache_core::limits::{INVALIDATION_LOG_LEN_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Answer, Class, Detail, RefreshWord};
-use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::event::{RefreshWord};
+use hopcache_engine::outcome::{Answer, Class, Detail};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::OriginBehavior;
@@ -50,7 +52,7 @@ async fn a_node_killed_in_a_refresh_is_followed_by_another() {
     world.origin.set_delay_ms(1_000);
     ask(&world, owner, &read).await;
     world.pass(500).await;
-    assert_eq!((world.origin.runs(), world.nodes[owner].engine.leases_held()), (2, 1), "in mid-refresh");
+    assert_eq!((world.origin.runs(), world.nodes[owner].engine.fetch().leases_held()), (2, 1), "in mid-refresh");
     world.nodes[owner].process.set(Power::Off);
     let entry = (owner + 1) % 3;
     let outcome = ask(&world, entry, &read).await;
@@ -97,8 +99,8 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     ask(&world, 0, &world.ask(READ)).await;
     let waits = world.ask(&other(1));
     ask(&world, 0, &waits).await;
-    assert_eq!(engine.refreshes_waiting(), 1);
-    engine.purge(&Scope::Key(waits.query.key)).await;
+    assert_eq!(engine.refresh().waiting(), 1);
+    engine.invalidate().purge(&Scope::Key(waits.query.key)).await;
     world.pass(3 * RUN_MS).await;
     assert_eq!((world.origin.runs(), words(&world.nodes[0])), (3, [2, 1, 1, 0, 0]), "only the first ran");
 
@@ -106,12 +108,12 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
-    assert_eq!((world.origin.runs(), engine.refreshes_asleep()), (4, 1));
-    engine.purge(&Scope::All).await;
+    assert_eq!((world.origin.runs(), engine.refresh().asleep()), (4, 1));
+    engine.invalidate().purge(&Scope::All).await;
     world.origin.set_behavior(OriginBehavior::Well);
     world.pass(20_000).await;
     assert_eq!(world.origin.runs(), 4, "the one that slept did not run");
-    assert_eq!(world.nodes[0].engine.sizes().copies, 0);
+    assert_eq!(world.nodes[0].engine.path().sizes().copies, 0);
     at_rest(&world);
 }
 
@@ -161,7 +163,7 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     let world = World::with_policy(3, 33, &policy);
     for node in &world.nodes {
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.follow_invalidations().await });
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
     }
     world.origin.set_delay_ms(1);
     let asks: Vec<_> = (0..1_500).map(|number| world.ask(&other(number))).collect();
@@ -178,14 +180,14 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden)));
     for each in &asks {
         assert!(matches!(
-            world.nodes[world.owner_of(each)].engine.answer(each).await.answer,
+            world.nodes[world.owner_of(each)].engine.path().answer(each).await.answer,
             Answer::Body(_)
         ));
     }
     world.pass(5_000).await;
     let failed: usize = world.nodes.iter().map(|node| count(node, RefreshWord::Failed)).sum();
     assert_eq!(failed, 1_500, "each was refused, by its owner");
-    let copies: u64 = world.nodes.iter().map(|node| node.engine.sizes().copies).sum();
+    let copies: u64 = world.nodes.iter().map(|node| node.engine.path().sizes().copies).sum();
     assert_eq!(copies, 10, "the refused ones are gone, and the others are not");
     assert!(asks.len() > INVALIDATION_LOG_LEN_MAX);
     assert_eq!(world.store.logged(), 0);
@@ -208,7 +210,7 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     let world = World::with_policy(2, 34, &default_policy());
     for node in &world.nodes {
         let engine = Arc::clone(&node.engine);
-        tokio::spawn(async move { engine.follow_invalidations().await });
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
     }
     let stale = world.ask(READ);
     let (owner, other) = (world.owner_of(&stale), 1 - world.owner_of(&stale));
@@ -223,13 +225,13 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     world.nodes[other].process.set(Power::Paused);
     ask(&world, owner, &stale).await;
     world.pass(5_000).await;
-    assert_eq!(world.nodes[owner].engine.sizes().copies, 0);
+    assert_eq!(world.nodes[owner].engine.path().sizes().copies, 0);
     assert_eq!(world.store.logged(), 1);
-    assert_eq!(world.nodes[other].engine.sizes().copies, 2, "it was not told");
+    assert_eq!(world.nodes[other].engine.path().sizes().copies, 2, "it was not told");
     world.nodes[other].process.set(Power::On);
     world.pass(1_000).await;
     assert!(world.nodes[other].memory.get(&stale.query.key).is_none());
-    assert_eq!(world.nodes[other].engine.sizes().copies, 1, "it read of this one and forgot no other");
+    assert_eq!(world.nodes[other].engine.path().sizes().copies, 1, "it read of this one and forgot no other");
 }
 
 /// F4: a refresh that panics has failed as any other, and frees its worker.

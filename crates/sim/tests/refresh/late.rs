@@ -5,8 +5,9 @@ use hopcache_core::limits::{LATE_MISS_MS_MAX, REFRESH_CUT_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
-use hopcache_engine::outcome::{Cause, Class, Detail, Event, FaultWord, RefreshWord};
-use hopcache_engine::outlook::Timing;
+use hopcache_engine::event::{Cause, Event, FaultWord, RefreshWord};
+use hopcache_engine::outcome::{Class, Detail};
+use hopcache_engine::refresh_view::Timing;
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
 use hopcache_sim::node_handle::NodeHandle;
@@ -174,7 +175,7 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
     ask(&world, 0, &world.ask(&other(1))).await;
     world.pass(1).await;
     let engine = &world.nodes[0].engine;
-    assert_eq!((engine.refreshes_under_way(), engine.refreshes_waiting()), (1, 1));
+    assert_eq!((engine.refresh().under_way(), engine.refresh().waiting()), (1, 1));
     // While it waits in line, a request's own runs of its key bring nothing.
     world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())));
     let mut anew = world.ask(&other(1));
@@ -187,7 +188,7 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
     world.pass(700).await;
     let runs = world.origin.runs();
     assert_eq!(
-        (engine.refreshes_asleep(), count(&world.nodes[0], RefreshWord::Retried)),
+        (engine.refresh().asleep(), count(&world.nodes[0], RefreshWord::Retried)),
         (1, 0),
         "held back"
     );
@@ -221,7 +222,7 @@ async fn explain_shows_no_plan_where_there_is_none() {
         for hints in
             [Hints::default(), Hints { volatility: Some(9.0), degree: Some(100), ..Hints::default() }]
         {
-            let view = world.nodes[0].engine.explain(&read.query, hints).await.refresh;
+            let view = world.nodes[0].engine.path().explain(&read.query, hints).await.refresh;
             match expected {
                 Some(timing) => assert_eq!((view.timing, view.probability), (timing, Some(0.0)), "{hints:?}"),
                 None => {
@@ -248,6 +249,6 @@ async fn explain_shows_no_plan_where_there_is_none() {
     world.store.set_down(true);
     let read = world.ask(READ);
     ask(&world, 0, &read).await;
-    let view = world.nodes[0].engine.explain(&read.query, Hints::default()).await.refresh;
+    let view = world.nodes[0].engine.path().explain(&read.query, Hints::default()).await.refresh;
     assert_eq!((view.timing, view.probability), (Timing::NotStored, Some(0.0)));
 }

@@ -10,7 +10,8 @@ mod workers;
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::outcome::{Answer, Event, Outcome, RefreshWord};
+use hopcache_engine::event::{Event, RefreshWord};
+use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_engine::{Policy, RefreshPolicy};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -63,9 +64,9 @@ fn words(node: &NodeHandle) -> [usize; 5] {
 /// triggered = completed + failed + begun, which are those that wait, run and sleep, at any moment.
 fn balance(node: &NodeHandle) {
     let ([triggered, completed, failed, ..], engine) = (words(node), &node.engine);
-    assert_eq!(triggered, completed + failed + engine.refreshes_begun(), "{:?}", words(node));
-    let places = engine.refreshes_under_way() + engine.refreshes_waiting() + engine.refreshes_asleep();
-    assert_eq!(engine.refreshes_begun(), places);
+    assert_eq!(triggered, completed + failed + engine.refresh().begun(), "{:?}", words(node));
+    let places = engine.refresh().under_way() + engine.refresh().waiting() + engine.refresh().asleep();
+    assert_eq!(engine.refresh().begun(), places);
 }
 
 /// Nothing is under way, and what was triggered has ended as one or the other, once each.
@@ -78,10 +79,10 @@ fn at_rest(world: &World) {
         balance(node);
         let engine = &node.engine;
         assert_eq!(
-            (engine.refreshes_under_way(), engine.refreshes_waiting(), engine.refreshes_asleep()),
+            (engine.refresh().under_way(), engine.refresh().waiting(), engine.refresh().asleep()),
             (0, 0, 0)
         );
-        assert_eq!((engine.sizes().refreshes, engine.leases_held(), engine.sizes().tasks), (0, 0, 0));
+        assert_eq!((engine.path().sizes().refreshes, engine.fetch().leases_held(), engine.path().sizes().tasks), (0, 0, 0));
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_CUT_MS, REFRESH_DROPPED_MS, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
-use hopcache_engine::outcome::{Detail, Event, RefreshWord};
+use hopcache_engine::event::{Event, RefreshWord};
+use hopcache_engine::outcome::{Detail};
 use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -26,7 +27,7 @@ async fn a_full_queue_drops_and_the_copy_tries_again() {
     }
     let node = &world.nodes[0];
     assert_eq!(words(node), [3, 0, 0, 0, 1], "dropped once, not once for each hit");
-    assert_eq!((node.engine.refreshes_under_way(), node.engine.refreshes_waiting()), (1, 2));
+    assert_eq!((node.engine.refresh().under_way(), node.engine.refresh().waiting()), (1, 2));
     world.pass(3 * RUN_MS + 50).await;
     assert_eq!(words(node), [3, 3, 0, 0, 1]);
     assert!(world.origin.under_way() == 0 && world.origin.runs() == 4 + 3);
@@ -70,8 +71,8 @@ async fn a_failed_refresh_is_tried_again_with_back_off() {
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
     world.pass(RUN_MS + 1).await;
     let node = &world.nodes[0];
-    assert_eq!((words(node), node.engine.refreshes_asleep()), ([1, 0, 0, 0, 0], 1));
-    assert_eq!((node.engine.refreshes_under_way(), node.engine.leases_held()), (0, 0));
+    assert_eq!((words(node), node.engine.refresh().asleep()), ([1, 0, 0, 0, 0], 1));
+    assert_eq!((node.engine.refresh().under_way(), node.engine.fetch().leases_held()), (0, 0));
     world.origin.set_behavior(OriginBehavior::Well);
     ask(&world, 0, &world.ask(&other(1))).await;
     world.pass(RUN_MS + 1).await;
@@ -111,12 +112,12 @@ async fn a_hanging_origin_frees_the_worker_at_the_deadline() {
     ask(&world, 0, &world.ask(&other(1))).await;
     let engine = Arc::clone(&world.nodes[0].engine);
     world.pass(1_900).await;
-    assert_eq!((engine.refreshes_under_way(), engine.refreshes_waiting(), engine.leases_held()), (1, 1, 1));
+    assert_eq!((engine.refresh().under_way(), engine.refresh().waiting(), engine.fetch().leases_held()), (1, 1, 1));
     world.pass(REFRESH_CUT_MS + RUN_MS + 200).await;
     assert_eq!(words(&world.nodes[0]), [2, 1, 1, 0, 0], "the first was given up, the second ran");
     assert_eq!(version(&ask(&world, 0, &world.ask(&other(1))).await), 2);
     // A request's run has more time than that: what was too long for a refresh holds no key back.
-    engine.purge(&Scope::All).await;
+    engine.invalidate().purge(&Scope::All).await;
     world.origin.set_delay_ms(5_000);
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 2);
     at_rest(&world);
@@ -136,7 +137,7 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
         assert!(world.origin.under_way() <= 2);
     }
     let engine = &world.nodes[0].engine;
-    assert_eq!((engine.refreshes_under_way(), engine.refreshes_waiting()), (2, 18));
+    assert_eq!((engine.refresh().under_way(), engine.refresh().waiting()), (2, 18));
     assert!(world.store.leases() <= 2, "those who wait hold no lease");
     for _ in 0..12 {
         world.pass(RUN_MS).await;
@@ -158,11 +159,11 @@ async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     ask(&world, 0, &world.ask(&other(1))).await;
     ask(&world, 0, &world.ask(&other(2))).await;
     let engine = Arc::clone(&world.nodes[0].engine);
-    let held = (engine.refreshes_asleep(), engine.refreshes_under_way(), engine.refreshes_waiting());
+    let held = (engine.refresh().asleep(), engine.refresh().under_way(), engine.refresh().waiting());
     assert_eq!(held, (1, 1, 1));
     balance(&world.nodes[0]);
     let began = tokio::time::Instant::now();
-    engine.finish().await;
+    engine.path().finish().await;
     assert!(began.elapsed() <= Millis(RUN_MS + 10).duration(), "{:?}", began.elapsed());
     assert_eq!((world.origin.runs(), world.store.leases()), (6, 0), "only what ran ended its run");
     for statement in [READ.to_owned(), other(3)] {
@@ -196,7 +197,7 @@ async fn one_principal_leaves_workers_and_places_to_others() {
         let engine = &world.nodes[0].engine;
         let of_eve = if is_ann_there { 2 } else { 4 };
         assert_eq!(
-            (engine.refreshes_under_way(), engine.refreshes_waiting()),
+            (engine.refresh().under_way(), engine.refresh().waiting()),
             (of_eve, 100),
             "the flood is there"
         );
@@ -223,10 +224,10 @@ async fn a_heavy_request_has_no_place_in_line() {
     let world = stale_world(32, &policy, &[READ.to_owned(), heavy.clone()]).await;
     ask(&world, 0, &world.ask(READ)).await;
     ask(&world, 0, &world.ask(&heavy)).await;
-    assert_eq!((words(&world.nodes[0]), world.nodes[0].engine.refreshes_waiting()), ([1, 0, 0, 0, 1], 0));
+    assert_eq!((words(&world.nodes[0]), world.nodes[0].engine.refresh().waiting()), ([1, 0, 0, 0, 1], 0));
     world.pass(RUN_MS + REFRESH_DROPPED_MS * 3 / 2).await;
     ask(&world, 0, &world.ask(&heavy)).await;
-    assert_eq!(world.nodes[0].engine.refreshes_under_way(), 1, "at once");
+    assert_eq!(world.nodes[0].engine.refresh().under_way(), 1, "at once");
     world.pass(2 * RUN_MS).await;
     assert_eq!(version(&ask(&world, 0, &world.ask(&heavy)).await), 2);
     at_rest(&world);

@@ -1,0 +1,85 @@
+//! Whole answers of the Query API: a result with its bookmarks member, and a form's number between nodes.
+
+use super::{Counters, Encoding, Form, RenderError, ResultView, render_within};
+
+/// The bookmarks member of an answer that has none to give: it is always there, as in the server's own answers.
+const NO_BOOKMARKS: &[u8] = b",\"bookmarks\":[]}";
+
+impl Form {
+    /// Its number between nodes of a cluster: below [`Form::COUNT`], and never changed.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        let typed = u8::from(self.encoding == Encoding::Typed);
+        let counters = u8::from(self.counters == Counters::Include);
+        typed | counters << 1
+    }
+
+    /// The form of a number, if it is one.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        let encoding = if byte & 1 == 0 { Encoding::Plain } else { Encoding::Typed };
+        let counters = if byte & 2 == 0 { Counters::Omit } else { Counters::Include };
+        (byte < Self::COUNT).then_some(Self { encoding, counters })
+    }
+
+    /// How many forms there are.
+    pub const COUNT: u8 = 4;
+}
+
+/// The body of a whole answer. `view.bookmarks` are replaced by `bookmark`, the run's own; a hit has none to give.
+///
+/// # Errors
+/// As [`render_within`].
+pub fn answer(
+    view: &ResultView<'_>,
+    form: Form,
+    bookmark: Option<&str>,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, RenderError> {
+    let bookmarks: Vec<String> = bookmark.map(ToOwned::to_owned).into_iter().collect();
+    let mut body = render_within(&ResultView { bookmarks: &bookmarks, ..*view }, form, limit_bytes)?;
+    if bookmarks.is_empty() && body.pop() == Some(b'}') {
+        body.extend_from_slice(NO_BOOKMARKS);
+    }
+    Ok(body)
+}
+
+/// An answer that was written without a bookmark, with one; nothing where the bookmark is not plain ASCII.
+#[must_use]
+pub fn with_bookmark(body: &[u8], bookmark: &str) -> Option<Vec<u8>> {
+    let head = body.strip_suffix(b"[]}")?;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    bookmark.bytes().all(is_plain).then(|| [head, b"[\"", bookmark.as_bytes(), b"\"]}"].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_form_has_the_same_number_on_every_node() {
+        for byte in 0..Form::COUNT {
+            assert_eq!(Form::from_byte(byte).map(Form::to_byte), Some(byte));
+        }
+        assert_eq!(Form::from_byte(Form::COUNT), None);
+    }
+
+    #[test]
+    fn a_bookmark_can_be_added_later() {
+        let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
+        let view = ResultView {
+            fields: &["n".to_owned()],
+            records: &[0x91, 0x01],
+            summary: &Value::Map(Vec::new()),
+            bookmarks: &[],
+            errors: &[],
+        };
+        let without = answer(&view, form, None, 1 << 10).unwrap();
+        let with = answer(&view, form, Some("FB:abc"), 1 << 10).unwrap();
+        assert_eq!(without, br#"{"data":{"fields":["n"],"values":[[1]]},"bookmarks":[]}"#);
+        assert_eq!(with_bookmark(&without, "FB:abc").unwrap(), with);
+        assert_eq!(with_bookmark(&without, "\""), None);
+    }
+}

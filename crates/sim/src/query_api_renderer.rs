@@ -1,0 +1,47 @@
+//! The renderings of the simulated nodes: the Query API's, as a real node has them.
+
+use bytes::Bytes;
+use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::result::ResultSet;
+use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
+use hopcache_queryapi::render::{self, Form, ResultView};
+
+/// Renders as the node's Query API front does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct QueryApiRenderer;
+
+impl Renderer for QueryApiRenderer {
+    fn knows(&self, id: RenderingId) -> bool {
+        Form::from_byte(id.0).is_some()
+    }
+
+    fn render(
+        &self,
+        id: RenderingId,
+        result: &ResultSet,
+        bookmark: Option<&str>,
+    ) -> Result<Vec<u8>, RenderError> {
+        let form = Form::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
+        let view = ResultView {
+            fields: &result.fields,
+            records: &result.records,
+            summary: &result.summary,
+            bookmarks: &[],
+            errors: &[],
+        };
+        render::answer(&view, form, bookmark, PASS_THROUGH_BYTES_MAX).map_err(|error| match error {
+            render::RenderError::TooLarge { limit_bytes } => RenderError::TooLarge { limit_bytes },
+            _ => RenderError::BadRecords,
+        })
+    }
+
+    fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
+        render::with_bookmark(&rendered, bookmark).map_or(rendered, Bytes::from)
+    }
+}
+
+/// The name of a form's rendering.
+#[must_use]
+pub fn rendering_of(form: Form) -> RenderingId {
+    RenderingId(form.to_byte())
+}
