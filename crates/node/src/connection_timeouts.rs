@@ -186,7 +186,7 @@ impl<T> TimedStream<T> {
     /// When the timeout is over, if nothing comes.
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let deadline = since + limit;
-        match self.pace.too_slow_at(&self.patience) {
+        match self.pace.too_slow_at(&self.timeouts) {
             Some(too_slow_at) if self.is_stalled => deadline.min(too_slow_at),
             _ => deadline,
         }

@@ -55,7 +55,7 @@ pub const SKIPS: [&str; Skip::ALL.len()] = {
     words
 };
 /// Labels of `hopcache_peer_unauthenticated_total`.
-pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
+pub const UNAUTHENTICATED: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].
 pub const GOSSIP_REFUSALS: [&str; 11] = [
     "oversized",

@@ -67,7 +67,7 @@ pub struct Meters {
     retries_refused: Counter,
     shed: Family<{ labels::SHED.len() }>,
     held_back: Counter,
-    strangers: Family<{ labels::STRANGERS.len() }>,
+    unauthenticated: Family<{ labels::UNAUTHENTICATED.len() }>,
     gossip_refused: Family<{ labels::GOSSIP_REFUSALS.len() }>,
     gossip_bytes: Family<{ labels::GOSSIP_DIRECTIONS.len() }>,
     gossip_unsent: Counter,
@@ -137,7 +137,7 @@ impl Meters {
             retries_refused: defined::RETRIES_REFUSED.counter(),
             shed: Family::new(defined::SHED, "class", &labels::SHED),
             held_back: defined::HELD_BACK.counter(),
-            strangers: Family::new(defined::STRANGERS, "reason", &labels::STRANGERS),
+            unauthenticated: Family::new(defined::UNAUTHENTICATED, "reason", &labels::UNAUTHENTICATED),
             gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &labels::GOSSIP_REFUSALS),
             gossip_bytes: Family::new(defined::GOSSIP_BYTES, "direction", &labels::GOSSIP_DIRECTIONS),
             gossip_unsent: defined::GOSSIP_UNSENT.counter(),
@@ -205,9 +205,10 @@ impl Meters {
         self.origin_breaker.add(breaker_place(to));
     }
 
-    /// A message that did not prove the cluster key; `reason` is one of [`labels::STRANGERS`].
-    pub fn refused_stranger(&self, reason: &str) {
-        self.strangers.add(labels::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
+    /// A message that did not prove the cluster key; `reason` is one of [`labels::UNAUTHENTICATED`].
+    pub fn refused_unauthenticated(&self, reason: &str) {
+        self.unauthenticated
+            .add(labels::UNAUTHENTICATED.iter().position(|word| *word == reason).unwrap_or(0));
     }
 
     /// Gossip declared a member dead.

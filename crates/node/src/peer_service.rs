@@ -33,6 +33,6 @@ impl PeerHandler for PeerService {
     }
 
     fn refused(&self, why: AuthError) {
-        self.meters.refused_stranger(why.label());
+        self.meters.refused_unauthenticated(why.label());
     }
 }

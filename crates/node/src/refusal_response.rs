@@ -32,7 +32,7 @@ pub enum Unserved {
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends a refusal. A client that does not read it in time does not get it.
-pub(crate) async fn say<T>(stream: &mut T, refusal: &Response<Bytes>) -> io::Result<()>
+pub(crate) async fn send<T>(stream: &mut T, refusal: &Response<Bytes>) -> io::Result<()>
 where
     T: AsyncWrite + Unpin,
 {

@@ -1,8 +1,8 @@
-//! What a step of a seed's schedule may do beside asking, and how often.
+//! The actions of a seed's schedule other than requests, and how often each happens.
 
 use crate::profile::{Kind, Profile};
 
-/// What a step may do beside asking.
+/// An action of a step other than a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Write,
@@ -32,7 +32,7 @@ pub(crate) enum Action {
 }
 
 impl Profile {
-    /// Acts that a world of these kinds has beside asking; each as likely as it is often in the list.
+    /// The actions of a world of these kinds. An action is as likely as it is often in the list.
     pub(crate) fn acts(&self) -> Vec<Action> {
         let mut acts = vec![Action::Write, Action::Write, Action::Delay];
         for kind in &self.kinds {

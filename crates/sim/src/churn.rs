@@ -1,5 +1,5 @@
-//! Many joins and leaves in a short time, with gossip as bad as one likes and nobody who asks: how far keys move, how
-//! large the tables become, and how soon all agree. For tests; what a seed does is `simulate.rs`'.
+//! Many joins and leaves in a short time, with gossip of any quality and without requests. It measures how far keys move,
+//! how large the tables become, and how soon all rings agree. For tests; `simulate.rs` runs seeds.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::cluster::Cluster;
 use crate::members::ring_of;
 use crate::udp::UdpWeather;
 
-/// What a storm came to, as the first node saw it.
+/// The result of a churn test, as the first node saw it.
 #[derive(Debug, Clone, Default)]
 pub struct Churn {
-    /// Nodes that joined, and that left.
+    /// Nodes that joined.
     pub joined: usize,
     /// Nodes that left.
     pub left: usize,
@@ -23,9 +23,9 @@ pub struct Churn {
     pub rings: usize,
     /// Keys that changed their owner, as shares of all, added up.
     pub moved: f64,
-    /// What the changes were due to move: a join 1/n of the new ring, a leave 1/n of the old one.
+    /// The ideal sum of moved shares: 1/n of the new ring for a join, 1/n of the old ring for a leave.
     pub due: f64,
-    /// Most members that any node knew, dead ones included.
+    /// Most members that any node knew, including dead ones.
     pub members_max: usize,
     /// When all rings agreed for good, after the last change was asked for.
     pub agreed_after: Option<Millis>,
@@ -44,7 +44,7 @@ const LOOK_MS: u64 = 10;
 /// Rings have to agree by then.
 const AGREE_MS: u64 = 18_000;
 
-/// `changes` joins and leaves in turn, evenly over `span`, among some four nodes.
+/// Runs `changes` joins and leaves in turn, evenly over `span`, among about four nodes.
 pub async fn churn(seed: u64, (changes, span): (u64, Millis), weather: UdpWeather) -> Churn {
     let mut cluster = Cluster::of_few(seed);
     let mut seen = Churn::default();

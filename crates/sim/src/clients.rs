@@ -1,4 +1,4 @@
-//! Clients of a simulated cluster: who asks what of whom, for how long they wait, and that they leave.
+//! Clients of a simulated cluster: what they ask which node, how long they wait, and when they leave.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const STEPS_MAX: usize = 4;
 /// some after what was prefetched has expired.
 const THINK_MS_MAX: u64 = 1_500;
 
-/// Somebody who asks a node.
+/// A client of a node.
 struct Client {
     number: u32,
     handle: NodeHandle,
@@ -74,8 +74,8 @@ impl Client {
 }
 
 impl Cluster {
-    /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
-    /// enough and for long enough to have a history (and so near copies, and a plan of its own).
+    /// One client, or several at once for the same query on different nodes. Now and then many clients for one subject, hot
+    /// and long enough for a history, near copies and a refresh plan.
     pub(crate) fn ask_some(&mut self) {
         if self.profile.learns() && self.dice.chance(500) {
             return self.walk();
@@ -95,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Every usual subject at these nodes, with all the time in the world.
+    /// Asks every usual subject at these nodes, without hurry.
     pub(crate) fn ask_everything(&mut self, nodes: &[usize]) {
         for node in nodes.iter().copied() {
             for subject in self.profile.subjects.clone() {

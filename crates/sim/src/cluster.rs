@@ -1,4 +1,4 @@
-//! A world under a seed's schedule: what asking, breaking and mending are.
+//! A world under a seed's schedule: how requests, faults and repairs are carried out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::subject::DATABASES;
 use crate::udp::UdpWeather;
 use crate::world::World;
 
-/// Who has come and gone.
+/// Nodes that have left, and nodes that are leaving.
 #[derive(Default)]
 pub(crate) struct MembershipChanges {
-    /// They have left for ever.
+    /// Nodes that have left for ever.
     pub(crate) gone: BTreeSet<usize>,
-    /// They are about to.
+    /// Lives of nodes that are leaving.
     pub(crate) draining: BTreeSet<Life>,
-    /// The majority that was healed; before and after that, everybody may be well.
+    /// The majority that was healed. `None` before and after that: then any node may be healthy.
     pub(crate) whole: Option<Vec<usize>>,
-    /// They have ended what they had, and say so to the schedule.
+    /// Lives that have ended their work. The schedule removes them.
     pub(crate) emptied: Arc<Mutex<Vec<Life>>>,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Cluster {
     pub(crate) asks: u32,
     purges: u32,
     versions: u32,
-    /// Asks that may still be under way, and where.
+    /// Requests that may still be under way, and their nodes.
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
-    /// Tasks of a node's life beside its engine's: probers, the follower of the store's log.
+    /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
     pub(crate) tasks: Vec<(Life, AbortHandle)>,
     /// Where nodes come and go.
     pub(crate) changes: MembershipChanges,
@@ -96,8 +96,8 @@ impl Cluster {
         }
     }
 
-    /// Dice of a step's own, so that a step that is left out changes no other. Where nobody joins or leaves one die
-    /// goes on, as it did when the seeds of `tests/regression_seeds.rs` were found.
+    /// Dice for one step, so that leaving out a step changes no other step. In worlds without joins and leaves all steps
+    /// share one die, as when the seeds of `tests/regression_seeds.rs` were found.
     pub(crate) fn begin_step(&mut self, step: usize, part: u64) {
         if self.profile.is_living {
             let step = SimDice::new(self.seed.rotate_left(17) ^ (step as u64 + 1) << 3 ^ part).u64();
@@ -159,7 +159,7 @@ impl Cluster {
         self.tasks.extend(tasks.map(|task| (handle.life, task)));
     }
 
-    /// Mostly short, so that things meet; sometimes long, so that they end.
+    /// The pause after a step: mostly short, so that actions overlap, and sometimes long, so that they end.
     pub(crate) fn pause_ms(&self) -> u64 {
         match self.dice.below(20) {
             0..=6 => self.dice.below(4),
@@ -297,7 +297,7 @@ impl Cluster {
         self.bury(node);
     }
 
-    /// What a process that is gone had under way goes with it.
+    /// Ends the tasks of a process that is gone.
     pub(crate) fn bury(&mut self, node: usize) {
         let life = self.world.nodes[node].life;
         self.tasks.retain(|(each, task)| {
@@ -327,7 +327,7 @@ impl Cluster {
         }
     }
 
-    /// Everything is whole again, and everybody lives who has not left.
+    /// Heals everything, and restarts every node that has not left.
     pub(crate) fn heal(&mut self) {
         self.heal_ways();
         self.heal_services();
@@ -338,7 +338,7 @@ impl Cluster {
         self.world.record.note(What::Healed);
     }
 
-    /// Network, store and origin do what they should.
+    /// Heals the network, the store and the origin.
     pub(crate) fn heal_services(&self) {
         self.world.net.set_weather(NetWeather::default());
         if self.profile.is_living || self.profile.learns() {

@@ -1,20 +1,20 @@
-//! What the rest of a simulated node tells its gossip task.
+//! Commands from the rest of a simulated node to its gossip task.
 
 use bytes::Bytes;
 
-/// What the task is told.
+/// A command to the gossip task.
 #[derive(Debug)]
 pub(crate) enum GossipCommand {
     /// A probe of a node's address ended for the first time.
     Tried(usize),
-    /// A node that was only heard of did not answer, and is given up.
+    /// A node that only gossip named has not answered for long, and is given up.
     GivenUp(usize),
-    /// A node answered whom gossip may not know.
+    /// A node answered a probe. Gossip may not know it yet.
     Answered(usize),
     /// This node drains from now on.
     Drain,
     /// This node says goodbye.
     Leave,
-    /// This is for all others.
+    /// Spread this piece to all other nodes.
     Spread(Bytes),
 }

@@ -1,9 +1,9 @@
-//! One node's gossip and probes: a task that owns its part in the gossip, probes whom it heard of, and says what phase
-//! the node is in. It does what the node's own adapters do, over simulated datagrams.
+//! One node's gossip and probes: a task that runs the node's part in the gossip, probes nodes that it hears of, and
+//! announces the node's phase. It does what the adapters of a real node do, over simulated datagrams.
 //!
-//! Gossip introduces, the probe admits: a card that was heard is probed before anybody is routed to it. What is probed
-//! for ever are seeds, whose name is resolved again and again; what was only heard of is given up after a while and has
-//! to be heard of again.
+//! Gossip introduces, and the probe admits: a node whose card was heard is probed before it is routed to. Seeds are probed
+//! for ever, and their name is resolved again and again. A node that only gossip named is given up after a while, until
+//! gossip names it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -30,18 +30,18 @@ use crate::process::Process;
 use crate::record::Life;
 use crate::udp::Datagram;
 
-/// Who waits for the first word of gossip waits so long.
+/// How long a node waits for the first news of gossip.
 const FIRST_NEWS_MS: u64 = 1_000;
-/// Failures in a row after which a node that was only heard of is given up.
+/// Failures in a row after which a node that only gossip named is given up.
 const FAILURES_MAX: u32 = 12;
-/// How often seeds are announced to, and the long dead forgotten.
+/// How often the node announces itself to seeds, and forgets members that have been dead for long.
 const MAINTENANCE_MS: u64 = 2_000;
 /// Words to the task that wait.
 const COMMANDS_MAX: usize = 64;
 
 pub(crate) struct GossipTask {
     life: Life,
-    /// Who is told of what others spread.
+    /// The engine that gets pieces of other nodes.
     engine: Weak<Engine>,
     routing: Arc<SimRouting>,
     port: PeersPort,
@@ -59,7 +59,7 @@ pub(crate) struct GossipTask {
     probes: JoinSet<()>,
     maintain_at: Millis,
     resolve_at: Millis,
-    /// When the node is ready at the latest, and no longer waits for gossip's first word.
+    /// When the node becomes ready even without news of gossip.
     ready_at: Option<Millis>,
     has_heard: bool,
 }
@@ -69,7 +69,7 @@ fn now() -> Millis {
 }
 
 impl GossipTask {
-    /// The task of a node's life, and where it is told things.
+    /// The task of a node's life, and the sender of its commands.
     pub(crate) fn new(
         node: &NodeHandle,
         net: &Arc<Net>,
@@ -202,7 +202,7 @@ impl GossipTask {
         }
     }
 
-    /// Every seed was tried, and gossip has had its first word or its time: this node owns its share.
+    /// When every seed was tried, and news of gossip have come or the wait is over, this node owns its share.
     fn become_ready(&mut self) {
         if self.seeds.is_empty() && self.ready_at.is_none() {
             self.ready_at = Some(now());
@@ -298,7 +298,7 @@ impl Prober {
     }
 }
 
-/// Never asked for: every node that talks has a card.
+/// Never needed: every node with a gossip task has a card.
 fn unreachable_card(node: &NodeHandle) -> hopcache_core::membership::Card {
     let me = node.engine.me();
     hopcache_core::membership::Card::new(

@@ -1,9 +1,9 @@
-//! A cluster of real engines in one thread: paused clock, seeded dice, and a network, a store and an
-//! origin that do what a test tells them.
+//! A cluster of real engines in one thread, with a paused clock and seeded dice. A test tells the network, the store and
+//! the origin what to do.
 //!
-//! The engines are the production ones; only what is behind their ports is simulated. Nothing here
-//! reads a clock or opens a socket. [`World`] is for tests that write a schedule by hand; [`simulate`](simulate::simulate)
-//! runs the schedule of a seed, with the checkers of [`check`] after every step.
+//! The engines are the production ones; only their ports are simulated. Nothing here reads the real clock or opens a
+//! socket. [`World`] is for tests that write a schedule by hand. [`simulate`](simulate::simulate) runs the schedule of a
+//! seed, and the checkers of [`check`] run after every step.
 
 mod actions;
 pub mod check;

@@ -1,36 +1,36 @@
-//! A node's listeners: whether clients and peers still come in, and how many are inside. What is closed refuses, as a
-//! port does that nobody listens on; when it is closed is `membership_changes.rs`'.
+//! A node's listeners: whether they accept clients and peers, and how many connections are open. A closed listener refuses
+//! connections. `node_tasks.rs` decides when a listener closes.
 
 use std::sync::Arc;
 
 use crate::process::Watched;
 
-/// Who still comes in.
+/// Which connections the listeners accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Open {
     /// Clients and peers.
     All,
     /// Peers.
     Peers,
-    /// Nobody.
+    /// None.
     Nobody,
 }
 
-/// Who comes.
+/// The kind of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenerKind {
     Client,
     Peer,
 }
 
-/// The doors of one life of a node.
+/// The listeners of one life of a node.
 #[derive(Debug, Clone)]
 pub struct Listeners {
     open: Arc<Watched<Open>>,
     inside: [Arc<Watched<usize>>; 2],
 }
 
-/// Somebody who is inside.
+/// An open connection. Dropping it closes the connection.
 pub(crate) struct OpenConnection(Arc<Watched<usize>>);
 
 impl Drop for OpenConnection {
@@ -55,13 +55,13 @@ impl Listeners {
         &self.inside[usize::from(guest == ListenerKind::Peer)]
     }
 
-    /// Whether somebody would be let in.
+    /// Whether a connection of this kind would be accepted.
     pub(crate) fn is_open(&self, guest: ListenerKind) -> bool {
         let least = if guest == ListenerKind::Client { Open::All } else { Open::Peers };
         self.open.get() <= least
     }
 
-    /// OpenConnection until what is returned is dropped; nothing for who is refused.
+    /// Opens a connection. `None` when the listener is closed.
     pub(crate) fn enter(&self, guest: ListenerKind) -> Option<OpenConnection> {
         let count = self.of(guest);
         self.is_open(guest).then(|| {
@@ -70,7 +70,7 @@ impl Listeners {
         })
     }
 
-    /// Passes when none of them is inside.
+    /// Waits until no connection of this kind is open.
     pub(crate) async fn empty(&self, guest: ListenerKind) {
         self.of(guest).until(|inside| inside == 0).await;
     }

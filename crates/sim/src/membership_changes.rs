@@ -1,5 +1,5 @@
-//! Nodes that come and go under a seed's schedule: join under a new name, drain and leave for ever, and what is healed
-//! for a majority only. What a node does when it joins or leaves is `node_tasks.rs`' and `gossip_task.rs`'.
+//! Joins and leaves under a seed's schedule: nodes join under a new name, and drain and leave for ever. Also healing for a
+//! majority only. The steps of a node that joins or leaves are in `node_tasks.rs` and `gossip_task.rs`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The network between simulated nodes: messages that are late, overtake each other, get lost, come twice; ways
-//! that are cut in one direction or both; peers that are killed or stopped and do not answer.
+//! The network between simulated nodes. Messages can be late, overtake each other, get lost, or come twice. Ways can be cut
+//! in one direction or both. Killed or stopped peers do not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};

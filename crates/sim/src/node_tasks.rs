@@ -1,6 +1,6 @@
-//! What a node does when its ring changes, when it comes into a cluster and when it leaves: the steps of `watch_ring`,
-//! `joining.rs` and `node/leaving.rs` of the node, in their order, with the engine's own calls. When a node leaves is
-//! `membership_changes.rs`', whom it routes to `gossip_task.rs`'.
+//! What a node does when its ring changes, when it joins, and when it leaves: the steps of `watch_ring`, `joining.rs` and
+//! `node/leaving.rs` of a real node, in the same order, with the engine's own calls. `membership_changes.rs` decides when
+//! a node leaves, and `gossip_task.rs` decides which nodes it routes to.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ use crate::record::{Record, What};
 /// in time.
 const DRAIN_MS: u64 = 4_000;
 const SERVES_ON_MS: u64 = DRAIN_MS / 4;
-/// Its goodbye is on its way after this.
+/// After this time its goodbye is on its way.
 const GOODBYE_MS: u64 = 100;
 
-/// When the ring changes, copies are left to new owners, who are told of the hottest; and forgotten some time after.
+/// When the ring changes, copies are kept for the new owners, which are told the plans of the hottest keys. The copies are
+/// forgotten some time later.
 pub(crate) async fn watch_ring(node: NodeHandle) {
     let engine = &node.engine;
     let mut epoch = node.routing.epoch();
@@ -58,7 +59,7 @@ pub(crate) async fn watch_ring(node: NodeHandle) {
     }
 }
 
-/// Waits until every other member's probe answer shows this node's ring, and no longer than `cluster.join_timeout`.
+/// Waits until the probe answer of every other member shows this node's ring, at most `cluster.join_timeout`.
 pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
     let deadline = Instant::now() + Millis(JOIN_TIMEOUT_MS_DEFAULT).duration();
     let taken_in = async {
@@ -74,7 +75,7 @@ pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
     }
 }
 
-/// Whether some member does not have this node's ring, as far as its probe answer shows.
+/// Whether the probe answer of some member shows another ring than this node's.
 async fn is_missed(node: &NodeHandle) -> bool {
     let others = node.routing.members().into_iter().filter(|member| {
         member.state != MemberState::Down && node_at(member.peer_addr) != Some(node.life.node)
@@ -114,7 +115,7 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     record.note(What::Emptied { by: node.life, leases: node.engine.fetch().leases_held(), in_time });
 }
 
-/// Requests, then flights; those that take too long are handed on. Whether all ended in time.
+/// Waits for requests, then for flights. Flights that take too long are handed on. Returns whether all ended in time.
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
         node.listeners.empty(ListenerKind::Client).await;
@@ -139,7 +140,7 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
     timeout_at(deadline, &mut orderly).await.is_ok()
 }
 
-/// Time of a process: it goes on only when the process does.
+/// Waits in the time of a process: it returns only while the process runs.
 async fn pass(node: &NodeHandle, span_ms: u64) {
     tokio::time::sleep(Millis(span_ms).duration()).await;
     node.process.on().await;

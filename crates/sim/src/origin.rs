@@ -1,5 +1,5 @@
-//! An origin with a version: every run takes its time and returns the version that stood when it began, and who
-//! asked it what, so that an answer shows how old it is and whose.
+//! A simulated origin with a version of its data. Every run takes some time. It returns the version at its begin, the
+//! principal and the query, so that an answer shows its age and its owner.
 
 use std::sync::Arc;
 
@@ -94,12 +94,12 @@ impl ScriptedOrigin {
         self.state.lock().version = version;
     }
 
-    /// How long the server takes to say what a statement is.
+    /// How long the server takes to classify a statement.
     pub fn set_word_delay_ms(&self, delay_ms: u64) {
         self.state.lock().word_delay_ms = delay_ms;
     }
 
-    /// A prefetch that asks what a statement is gets this, after so long or when its own time is over.
+    /// A prefetch that asks for the classification gets this fault, after so long or when its own time is over.
     pub fn set_word_ahead(&self, delay_ms: u64, fault: OriginFault) {
         self.state.lock().word_ahead = Some((delay_ms, fault));
     }
@@ -382,7 +382,7 @@ impl Origin for OriginPort {
     }
 }
 
-/// Without the panic hook: a simulated panic is no line on anybody's screen.
+/// Panics without the panic hook, so that a simulated panic prints nothing.
 pub(crate) fn seeded_panic() -> ! {
     std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }

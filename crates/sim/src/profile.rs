@@ -1,5 +1,5 @@
-//! What a seed's world is like: how many nodes, what is asked, which kinds of fault it has. Each seed has a few kinds
-//! and not all of them (swarm testing: Groce et al., ISSTA 2012), since faults hide each other.
+//! The profile of a seed's world: how many nodes it has, which queries are asked, and which kinds of fault occur. Each seed
+//! has a few kinds and not all (swarm testing: Groce et al., ISSTA 2012), because faults hide each other.
 
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;

@@ -1,5 +1,5 @@
-//! What happened in a simulated cluster, in order: what the checkers judge, what a failing seed prints, what
-//! the trace's hash is made of. Written by the ports and the driver, never by the engine.
+//! The record of a simulated cluster: facts in order. Checkers judge them, a failing seed prints them, and the hash of the
+//! trace is made of them. The ports and the driver write the record, and the engine never does.
 
 use std::fmt::{self, Write};
 
@@ -65,14 +65,14 @@ pub struct Fact {
     pub what: What,
 }
 
-/// A value as an answer or an entry shows it: the simulated origin writes this into every result.
+/// What a result reports about itself. The simulated origin writes it into every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultReport {
-    /// Which run read it.
+    /// The run that read the value.
     pub run: u32,
-    /// What that run was asked.
+    /// The query of that run.
     pub subject: usize,
-    /// Which version of the data it read.
+    /// The version of the data that it read.
     pub version: u32,
     /// Whether the last record is there.
     pub whole: bool,

@@ -1,4 +1,4 @@
-//! What the facts of a seed come to: answers, runs, and the faults that really occurred.
+//! Counts over the facts of a seed: answers, runs, and the faults that really occurred.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What nodes spread to all others: by the node's gossip, where it has any; where a world has none of its own each piece comes
-//! to each other node as datagrams do, late, lost, twice or not at all. It decides nothing about what is said.
+//! The port by which a node spreads pieces to all others. It uses the node's gossip task if there is one. In a world without
+//! gossip each piece goes to each other node as a datagram does: late, twice or not at all. This file does not read pieces.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -17,7 +17,7 @@ use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OriginUri, StoreUri};
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
-/// The whole configuration, as a file gives it.
+/// The whole configuration, as in a file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Hopcache configuration")]
 #[serde(default, deny_unknown_fields)]
@@ -135,7 +135,7 @@ pub struct ClusterSection {
     pub data_key_file: Option<PathBuf>,
     /// That key itself; at least 16 characters.
     pub data_key: Option<Secret>,
-    /// Places of each node on the ring; the same on every node.
+    /// Virtual nodes of each node on the ring; the same on every node.
     #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
     pub virtual_nodes: u32,
     /// How long a starting node waits until the others have it in their rings. After that it becomes ready in any case.
@@ -249,9 +249,8 @@ pub struct EntrySection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
     pub max_bytes: u64,
-    /// Whether requests that miss the same key share one run. Without it each runs for itself, nothing is shared
-    /// between nodes or stored, and each node keeps what it read in its own memory: a plain TTL cache, there only
-    /// to measure what sharing gains.
+    /// Whether requests that miss the same key share one run. Without it each request runs alone, nodes share and store
+    /// nothing, and each node keeps its results in its own memory: a plain TTL cache, only to measure what sharing gains.
     pub collapse: bool,
 }
 
@@ -275,7 +274,7 @@ impl Default for EntrySection {
 pub enum RefreshMode {
     /// By the entry's cost and volatility.
     Plain,
-    /// By the degree of the query's anchor node as well.
+    /// By cost and volatility, and by the degree of the query's anchor node.
     TopologySensitive,
     /// By the request rate and cost seen for each key; by the degree while a key has no history.
     Adaptive,

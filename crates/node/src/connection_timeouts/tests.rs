@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::ConnectionTimeouts;
-use crate::listener::{Answers, ConnectionSlots, ListenerBounds, ListenerShared, Refusals, serve_connection};
+use crate::connection_slots::ConnectionSlots;
+use crate::listener::{Answers, ListenerBounds, ListenerShared, Refusals, serve_connection};
 use crate::refusal_response::Unserved;
 
 const TIMEOUT: ConnectionTimeouts = ConnectionTimeouts {
@@ -71,9 +72,9 @@ fn shared(slots: ConnectionSlots) -> ListenerShared {
 }
 
 /// Each refusal as a status and, in brackets, its name.
-fn words(why: Unserved) -> Option<Response<Bytes>> {
-    let is_said = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
-    is_said.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
+fn response(why: Unserved) -> Option<Response<Bytes>> {
+    let is_sent = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
+    is_sent.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
 }
 
 /// Reads up to and with `end`; what was read.

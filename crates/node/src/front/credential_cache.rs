@@ -108,8 +108,8 @@ pub(super) enum Known {
     Refused(OriginError),
     /// Accepted once, and a check has to succeed before the next request.
     Overdue(Arc<Acceptance>),
-    /// Nothing.
-    Stranger,
+    /// The cache knows nothing about it.
+    Unknown,
 }
 
 /// Identities that Neo4j has accepted, and identities that it has refused. These are two tables, so that wrong passwords

@@ -34,7 +34,6 @@ use bytes::Bytes;
 use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
 };
-use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};

@@ -76,13 +76,13 @@ enum Verdict {
     /// Another live node has this node's name.
     Namesake,
     /// A node answered and refused this node, because of its key, cluster name or protocol.
-    Stranger(String),
+    Refused(String),
 }
 
 impl Verdict {
     fn of_failure(error: &PeerError) -> Self {
         match error {
-            PeerError::Refused(why) => Self::Stranger(why.clone()),
+            PeerError::Refused(why) => Self::Refused(why.clone()),
             PeerError::Gone(_) | PeerError::TimedOut => Self::None,
         }
     }
@@ -90,7 +90,7 @@ impl Verdict {
     fn of_not_admitted(error: &NotAdmitted, me: &NodeName) -> Self {
         match error {
             _ if error.is_of_name(me) => Self::Namesake,
-            NotAdmitted::Incompatible { .. } => Self::Stranger(error.to_string()),
+            NotAdmitted::Incompatible { .. } => Self::Refused(error.to_string()),
             NotAdmitted::NameTaken { .. }
             | NotAdmitted::Full(_)
             | NotAdmitted::Crowded(_)
@@ -264,7 +264,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
             return None;
         }
         verdicts().find_map(|(addr, verdict)| match verdict {
-            Verdict::Stranger(why) => Some(format!(
+            Verdict::Refused(why) => Some(format!(
                 "no seed lets this node in; {addr} says {why}: check cluster.key, cluster.name, cluster.seeds and the versions"
             )),
             Verdict::None | Verdict::Member | Verdict::Namesake => None,

@@ -63,7 +63,7 @@ impl Seeds {
         let now = Instant::now();
         for seed in self.all.iter_mut().filter(|seed| seed.late_at.is_some_and(|at| at <= now)) {
             (seed.late_at, seed.tried) = (None, true);
-            seed.say(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms"));
+            seed.log_once(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms"));
         }
         let due =
             self.all.iter_mut().enumerate().filter(|(_, seed)| seed.resolve_at.is_some_and(|at| at <= now));
@@ -113,12 +113,12 @@ impl Seeds {
             Err(error) => (SEED_RETRY_MS, error),
         };
         seed.resolve_at = Some(Instant::now() + Duration::from_millis(pause_ms));
-        seed.say(trouble);
+        seed.log_once(trouble);
     }
 }
 
 impl Seed {
-    fn say(&mut self, trouble: String) {
+    fn log_once(&mut self, trouble: String) {
         if trouble != self.last_error {
             match trouble.as_str() {
                 "" => tracing::info!(seed = self.text, "seed can be resolved"),

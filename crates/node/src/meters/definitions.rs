@@ -86,7 +86,7 @@ metrics! {
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
     RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that were refused because they exceeded their share of requests: the next node after a failed hop, or one more run or hop after another request's failure.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin because no slot was free, by their purpose.";
-    STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
+    UNAUTHENTICATED = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
     GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that this node did not accept or could not read, by reason.";
     GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed. Received bytes include datagrams that were not accepted.";
     GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the operating system did not take. Gossip goes on without them.";

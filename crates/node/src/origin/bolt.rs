@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
 pub use super::gate::BreakerHook;
-use super::gate::{Gate, Ticket};
+use super::gate::{CallPermit, Gate};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
 use super::result_budget::ResultBudget;
@@ -106,7 +106,7 @@ impl BoltOrigin {
         run: &OriginRun,
         (mode, text): (Mode, &str),
         deadline: Instant,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Result<Finished, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
@@ -164,7 +164,7 @@ impl BoltOrigin {
         &self,
         run: &OriginRun,
         deadline: Instant,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Result<Lent, OriginFault> {
         let whose = self.fingerprint(&run.identity);
         let lending = async {
@@ -180,7 +180,7 @@ impl BoltOrigin {
         }
     }
 
-    fn not_lent(&self, whose: &Fingerprint, error: LendError, ticket: &Ticket<'_>) -> OriginFault {
+    fn not_lent(&self, whose: &Fingerprint, error: LendError, ticket: &CallPermit<'_>) -> OriginFault {
         if matches!(error, LendError::Open(OpenError::TimedOut)) {
             ticket.note_silence();
         }
@@ -218,7 +218,7 @@ impl BoltOrigin {
     async fn verify_in_pool(
         &self,
         identity: &Identity,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Option<Result<(), OriginFault>> {
         let whose = self.fingerprint(identity);
         let mut lent = match self.pools.lend_again(&whose).await? {
@@ -240,7 +240,7 @@ impl BoltOrigin {
     }
 
     /// Checks with a LOGON that happens now.
-    async fn verify_now(&self, identity: &Identity, ticket: &Ticket<'_>) -> Result<(), OriginFault> {
+    async fn verify_now(&self, identity: &Identity, ticket: &CallPermit<'_>) -> Result<(), OriginFault> {
         if let Some(answer) = self.verify_in_pool(identity, ticket).await {
             return answer;
         }

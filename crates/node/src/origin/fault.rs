@@ -37,7 +37,7 @@ pub(super) fn of_run(error: RunError) -> OriginError {
         RunFault::Failed(failure) => of_failure(failure),
         RunFault::Cut(reason) | RunFault::Protocol(reason) => OriginFault::Cut(reason),
         RunFault::TimedOut => OriginFault::TimedOut,
-        RunFault::BudgetExhausted => OriginFault::Overloaded,
+        RunFault::NoRoom => OriginFault::Overloaded,
         RunFault::TooLarge { limit_bytes } => OriginFault::TooLarge { limit_bytes },
         fault @ RunFault::BadParameters => OriginFault::Failed(Neo4jFailure {
             code: "Neo.ClientError.Request.Invalid".to_owned(),
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_was_sent_is_said() {
         let run = |fault: RunFault| of_run(fault.into());
-        let no_room = run(RunFault::BudgetExhausted);
+        let no_room = run(RunFault::NoRoom);
         assert_eq!((no_room.kind, no_room.was_sent), (OriginFault::Overloaded, true));
         assert!(run(RunFault::TimedOut).was_sent && run(RunFault::Cut(String::new())).was_sent);
         assert!(!run(RunFault::BadParameters).was_sent && !run(RunFault::NotReady).was_sent);

@@ -1,6 +1,6 @@
-//! What is wrong with the store, in words for operators: one list for the log and for `readyz`.
+//! Messages for operators about trouble with the store: one list for the log and for `readyz`.
 //!
-//! The words are fixed, because `readyz` is answered to anybody; what the server said stands in the log only.
+//! The messages are fixed, because anybody can read `readyz`. Only the log has the server's own message.
 
 use hopcache_engine::ports::StoreError;
 
@@ -22,12 +22,12 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Of an error.
+    /// The kind of an error.
     #[must_use]
     pub fn of(error: &StoreError) -> Self {
         let StoreError::Refused(text) = error else { return Self::Absent };
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        // From inside a script Redis 7.0 and 7.2 say NOPERM in words of their own.
+        // Inside a script Redis 7.0 and 7.2 have another message for NOPERM.
         if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
             Self::LogOn
         } else if says(&["NOPERM", "no permissions", "ACL failure", "can't run this command"]) {
@@ -41,7 +41,7 @@ impl Trouble {
         }
     }
 
-    /// What it is, and what to do.
+    /// The message: what is wrong, and what to do.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! What a test can tell the simulated origin to do with runs and with questions for degrees, and what becomes of one run.
+//! How the simulated origin behaves: what a test can make of its runs and of its answers about degrees, and the plan of one
+//! run.
 
 use hopcache_engine::ports::OriginFault;
 
@@ -17,12 +18,12 @@ pub enum OriginBehavior {
     Deaf,
 }
 
-/// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
+/// How the origin answers a question for a degree. Such a question does not count as a run of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DegreeBehavior {
     /// So many relationships, after so many milliseconds.
     Says(i64, u64),
-    /// There is no such graph node.
+    /// The graph has no such node.
     NoNode,
     /// A panic in the caller's task.
     Panic,
@@ -39,11 +40,11 @@ pub struct Trouble {
     pub stall: u64,
     /// A panic in the caller's task.
     pub panic: u64,
-    /// A no to whoever asks: no slot, too many of this principal's, credentials that are not taken.
+    /// A refusal: no slot, too many runs of this principal, or refused credentials.
     pub refusal: u64,
-    /// No word on a statement; for what runs ahead of any request, which seldom asks, every second time.
+    /// The server does not classify a statement. For prefetches, which seldom ask, every second time.
     pub wordless: u64,
-    /// A type error for what runs ahead of any request: a template was bound to what does not fit.
+    /// A type error for a prefetch: a template was bound to a value of the wrong type.
     pub type_error: u64,
     /// Runs take up to so much longer than the usual delay.
     pub spread_ms: u64,

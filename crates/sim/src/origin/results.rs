@@ -1,5 +1,5 @@
-//! What a simulated run gives: records that say of themselves which run, whose and how old, and how that is read out of an answer.
-//! Decides nothing of how a run goes.
+//! Results of the simulated origin: records that name their run, their query and their version, and reading that out of an
+//! answer. This file does not decide how a run ends.
 
 use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -10,7 +10,7 @@ use super::behavior::Fate;
 use crate::record::ResultReport;
 use crate::subject::Subject;
 
-/// A `BIG` result is so much larger than others; what of it is stored is up to the policy.
+/// The extra size of a `BIG` result. The policy decides whether it is stored.
 pub const BIG_BYTES: usize = 8 << 10;
 
 const FIELDS: [&str; 3] = ["version", "principal", "told"];
@@ -60,7 +60,7 @@ pub(super) fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
     }
 }
 
-/// What a result says of itself, in whatever form.
+/// Reads the report out of a result in any format.
 #[must_use]
 pub fn report_in(text: &str) -> Option<ResultReport> {
     let number = |name: &str| {
