@@ -427,7 +427,7 @@ pub struct LogSection {
     pub level: String,
     /// How a line is written.
     pub format: LogFormat,
-    /// Whether query texts and parameters may be written. They are personal data; off unless asked for.
+    /// Whether the line of each answer, at level `debug`, has the statement. Parameters are never written.
     pub queries: bool,
 }
 
