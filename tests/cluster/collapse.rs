@@ -10,8 +10,8 @@ use crate::support::http::{self, Reply};
 use crate::support::{say, size};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How much later than the origin's answer the slowest client may have its own, on a machine that does other
-/// things as well.
+/// How much later than the origin's answer the slowest client may have its own. On a slower machine it may take as long
+/// as the same crowd takes for hits.
 const SLACK: Duration = Duration::from_secs(3);
 
 fn answered(replies: Vec<std::io::Result<Reply>>) -> Vec<Reply> {
@@ -26,8 +26,8 @@ async fn three_thousand_clients_cost_one_run() {
     cluster.proxy.delay_runs("one cold key", SECOND);
     let request = http::query(statement, &json!({}));
     let clients = cluster.clients();
-    let crowd = (0..3_000).map(|client| (clients[client % clients.len()], request.clone())).collect();
-    let replies = answered(http::crowd(crowd).await);
+    let crowd = || (0..3_000).map(|client| (clients[client % clients.len()], request.clone())).collect();
+    let replies = answered(http::crowd(crowd()).await);
 
     let runs = cluster.proxy.seen("one cold key");
     assert_eq!(runs.len(), 1, "runs at Neo4j");
@@ -49,7 +49,11 @@ async fn three_thousand_clients_cost_one_run() {
         took[2_970].as_millis(),
         took[2_999].as_millis(),
     ));
-    assert!(took[2_999] <= origin + SLACK, "slowest client {:?}, origin {origin:?}", took[2_999]);
+    let hits = answered(http::crowd(crowd()).await);
+    assert!(hits.iter().all(Reply::is_hit));
+    let slowest_hit = hits.iter().map(|reply| reply.took).max().unwrap();
+    let most = origin + SLACK.max(slowest_hit * 2);
+    assert!(took[2_999] <= most, "slowest client {:?}, origin {origin:?}, hit {slowest_hit:?}", took[2_999]);
 }
 
 /// Keys asked at the same moment; `HOPCACHE_TEST_KEYS=300` asks for all at once. A debug build on a busy

@@ -30,7 +30,7 @@ async fn a_holder_that_slept_past_its_lease_is_fenced() {
 async fn pause_the_holder(cluster: &Cluster, label: &OwnLabel, round: usize) -> Duration {
     let statement = format!("MATCH (n:{}) WHERE n.k = {round} RETURN n.value AS value", label.0);
     let request = http::query(&statement, &json!({}));
-    cluster.proxy.delay_runs(&statement, Duration::from_millis(400));
+    cluster.proxy.hold_runs(&statement);
     let place = cluster.owner(&statement, &json!({})).await;
     let (holder, other) = (&cluster.nodes[place], &cluster.nodes[(place + 1) % 3]);
     let fenced_before = holder.metric("hopcache_commits_total", FENCED).await.unwrap_or(0.0);
@@ -43,6 +43,7 @@ async fn pause_the_holder(cluster: &Cluster, label: &OwnLabel, round: usize) -> 
     holder.signal("STOP");
     let stopped = Instant::now();
     assert!(cluster.proxy.seen(&statement)[0].answered.is_none(), "stopped only after the answer");
+    cluster.proxy.resume();
     // The old value is read and waits in the stopped holder's socket.
     let quiet = Duration::from_millis(100);
     until("Neo4j has answered the holder", Duration::from_secs(10), async || {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::cluster::{Cluster, Plan};
+use crate::support::pace::Slowness;
 use crate::support::{http, say, until};
 
 /// F12: not ready at once, what is in flight is answered, nothing stays leased, exit code 0 in time.
@@ -12,6 +13,7 @@ use crate::support::{http, say, until};
 async fn a_node_told_to_leave_finishes_its_flights() {
     let mut cluster = Cluster::start().await;
     let statement = "RETURN $k AS k, 'in flight' AS what";
+    let slowness = Slowness::of(&cluster.clients()).await;
     cluster.proxy.delay_runs("in flight", Duration::from_secs(4));
     let parameters = cluster.owned_by(0, statement).await;
     let request = http::query(statement, &parameters);
@@ -27,7 +29,7 @@ async fn a_node_told_to_leave_finishes_its_flights() {
 
     cluster.nodes[0].signal("TERM");
     let told = Instant::now();
-    until("readyz says 503", Duration::from_millis(500), async || {
+    until("readyz says 503", slowness.bound(Duration::from_millis(500)), async || {
         cluster.nodes[0].admin("/readyz").await.unwrap().status == 503
     })
     .await;
@@ -35,7 +37,7 @@ async fn a_node_told_to_leave_finishes_its_flights() {
     for reply in crowd.await.unwrap() {
         assert_eq!(reply.expect("an answer").value(), parameters["k"]);
     }
-    let status = cluster.nodes[0].exit(Duration::from_secs(10)).await;
+    let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(10))).await;
     say(&format!(
         "leaving: not ready after {} ms, gone after {} ms",
         not_ready.as_millis(),
@@ -52,6 +54,7 @@ async fn a_node_told_to_leave_finishes_its_flights() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flight_too_long_for_the_deadline_leaves_no_lease() {
     let mut cluster = Cluster::of(Plan { started: 1, seeded: 1, drain: "2s", ..Plan::default() }).await;
+    let slowness = Slowness::of(&cluster.clients()).await;
     cluster.proxy.delay_runs("too long", Duration::from_secs(25));
     let request = http::query("RETURN 'too long' AS what", &json!({}));
     let asking = tokio::spawn(http::crowd(vec![(cluster.nodes[0].addrs.client, request)]));
@@ -59,7 +62,7 @@ async fn a_flight_too_long_for_the_deadline_leaves_no_lease() {
     assert!(arrived.await);
     cluster.nodes[0].signal("TERM");
     let told = Instant::now();
-    let status = cluster.nodes[0].exit(Duration::from_secs(6)).await;
+    let status = cluster.nodes[0].exit(slowness.bound(Duration::from_secs(6))).await;
     say(&format!("leaving with a 25 s flight, drain 2 s: gone after {} ms", told.elapsed().as_millis()));
     assert_eq!(status.code(), Some(0));
     assert!(cluster.redis.keys("hopcache:*:l").is_empty(), "a lease was left behind");

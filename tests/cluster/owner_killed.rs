@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::cluster::Cluster;
+use crate::support::pace::Slowness;
 use crate::support::{distribution, http, rounds, say};
 
-/// I7 allows 0.5 s and the origin's time, 1 s here; the rest is this machine's.
+/// I7 allows 0.5 s and the origin's time, 1 s here; the rest is what a calm machine needs with a debug build.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// F1, I7, I2: clients of the surviving nodes are answered, by one more run at the most.
@@ -20,7 +21,10 @@ async fn a_killed_owner_costs_one_run_more() {
     for round in 0..rounds() {
         let what = format!("killed in round {round}.");
         let statement = format!("RETURN '{what}' AS what");
+        let slowness = Slowness::of(&cluster.clients()).await;
         cluster.proxy.delay_runs(&what, Duration::from_secs(1));
+        // The owner's run stays on its way until the owner is dead.
+        cluster.proxy.hold_runs(&what);
         let owner = cluster.owner(&statement, &json!({})).await;
         let survivors: Vec<_> = (0..3).filter(|place| *place != owner).collect();
         let stolen_before = stolen_by(&cluster, &survivors).await;
@@ -30,10 +34,10 @@ async fn a_killed_owner_costs_one_run_more() {
 
         let arrived = cluster.proxy.wait_until(&what, Duration::from_secs(10), |runs| !runs.is_empty());
         assert!(arrived.await, "the owner's run did not arrive");
-        let sent = cluster.proxy.seen(&what)[0].arrived;
         cluster.nodes[owner].kill();
         let killed = Instant::now();
-        assert!(killed - sent < Duration::from_millis(900), "killed too late to be in mid-run");
+        assert!(cluster.proxy.seen(&what)[0].answered.is_none(), "killed too late to be in mid-run");
+        cluster.proxy.resume();
 
         for reply in crowd.await.unwrap() {
             let reply = reply.expect("a client of a surviving node is answered");
@@ -41,6 +45,8 @@ async fn a_killed_owner_costs_one_run_more() {
             assert_eq!(reply.value(), what.as_str());
         }
         waits.push(killed.elapsed());
+        let most = slowness.bound(LONGEST_WAIT);
+        assert!(killed.elapsed() <= most, "round {round}: {:?}, {most:?} at most", killed.elapsed());
         let runs = cluster.proxy.runs(&what);
         // I2: the dead one's run, whose result nobody can have, and one more.
         assert_eq!(runs, 2, "round {round}");
@@ -53,7 +59,6 @@ async fn a_killed_owner_costs_one_run_more() {
     }
     say(&format!("F1: kill to last answer (one run takes 1,000 ms): {}", distribution(&waits)));
     say(&format!("F1: runs by round: {runs_seen:?}; leases taken from the dead: {stolen}"));
-    assert!(waits.iter().all(|wait| *wait <= LONGEST_WAIT));
 }
 
 /// Leases that these nodes took over from a holder known to be dead.

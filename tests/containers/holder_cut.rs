@@ -44,7 +44,7 @@ struct Outcome {
 async fn cut_the_holder(world: &World, label: &str, round: usize) -> Outcome {
     let statement = format!("MATCH (n:{label}) WHERE n.k = {round} RETURN n.value AS value");
     let request = query(&statement);
-    world.proxy.delay_runs(&statement, Duration::from_millis(800));
+    world.proxy.hold_runs(&statement);
     let (owner, others) = world.owner(&statement).await;
     let (holder, other) = (&world.nodes[owner], &world.nodes[others[0]]);
     let key = other.explain(&statement).await["query_key"].as_str().expect("a key").to_owned();
@@ -54,6 +54,7 @@ async fn cut_the_holder(world: &World, label: &str, round: usize) -> Outcome {
     assert!(run.await, "the holder's run did not arrive");
     holder.container.pause().await;
     assert!(world.proxy.seen(&statement)[0].answered.is_none(), "paused only after the answer");
+    world.proxy.resume();
     let quiet = Duration::from_millis(100);
     until("Neo4j has answered the holder", Duration::from_secs(10), async || {
         world.proxy.seen(&statement)[0].answered.is_some_and(|at| at.elapsed() > quiet)

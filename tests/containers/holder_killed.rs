@@ -8,7 +8,7 @@ use crate::world::{World, query, run};
 
 /// What a run at the origin takes.
 const ORIGIN: Duration = Duration::from_secs(1);
-/// I7 allows 0.5 s beside the origin's time at the 99th percentile; what is asserted leaves room for a busy machine.
+/// I7 allows 0.5 s beside the origin's time at the 99th percentile. This is for each answer, of a calm machine.
 const BESIDE_ORIGIN_MAX: Duration = Duration::from_secs(4);
 /// What I7 allows, asserted where `HOPCACHE_TEST_STRICT` says that the machine is calm.
 const BESIDE_ORIGIN_P99_MAX_MS: u128 = 500;
@@ -55,12 +55,12 @@ impl Outcome {
         assert!(is_held || !is_strict, "P99 {p99} ms over {rounds} rounds");
     }
 
-    fn tell(&mut self, clients: usize, rounds: usize, missed: usize) {
+    fn tell(&mut self, clients: usize, rounds: usize) {
         self.waits_ms.sort_unstable();
         let waits = &self.waits_ms;
         let at = |share: usize| waits[(waits.len() * share / 100).min(waits.len() - 1)];
         say(&format!(
-            "F1, containers, {clients} clients: {rounds} holders killed, {} answers, next value less origin time P50 {} P99 {} max {} ms; runs at most {}; {} leases taken from the dead; 0 wrong values, 0 late writes; {missed} kills came after the run",
+            "F1, containers, {clients} clients: {rounds} holders killed, {} answers, next value less origin time P50 {} P99 {} max {} ms; runs at most {}; {} leases taken from the dead; 0 wrong values, 0 late writes",
             self.answers,
             at(50),
             at(99),
@@ -75,31 +75,26 @@ async fn kill_holders(test: &str, clients: usize) {
     let mut world = World::start(test).await;
     let mut outcome = Outcome::default();
     let rounds = size("HOPCACHE_TEST_ROUNDS", 2);
-    let (mut round, mut missed) = (0, 0);
-    while round < rounds {
-        let hit = kill_the_holder(&mut world, clients, &format!("{round}-{missed}"), &mut outcome).await;
-        if hit {
-            round += 1;
-            if round % TELL_EVERY == 0 && round < rounds {
-                outcome.tell(clients, round, missed);
-            }
-        } else {
-            missed += 1;
-            assert!(missed <= rounds, "on this machine a kill takes longer than the run");
+    for round in 1..=rounds {
+        kill_the_holder(&mut world, clients, round, &mut outcome).await;
+        if round % TELL_EVERY == 0 && round < rounds {
+            outcome.tell(clients, round);
         }
     }
-    outcome.tell(clients, rounds, missed);
+    outcome.tell(clients, rounds);
     if rounds >= ROUNDS_FOR_P99 {
         outcome.check_p99(rounds);
     }
 }
 
-/// Whether the holder was dead before its run had ended: only then somebody else ran.
-async fn kill_the_holder(world: &mut World, clients: usize, round: &str, outcome: &mut Outcome) -> bool {
+async fn kill_the_holder(world: &mut World, clients: usize, round: usize, outcome: &mut Outcome) {
     let what = format!("killed with {clients} clients in round {round}.");
     let statement = format!("RETURN '{what}' AS what");
     let request = query(&statement);
+    let most = world.slowness().await.bound(BESIDE_ORIGIN_MAX);
     world.proxy.delay_runs(&what, ORIGIN);
+    // The holder's run stays on its way until the holder is dead.
+    world.proxy.hold_runs(&what);
     let (owner, others) = world.owner(&statement).await;
     let stored_before = world.metric(&others, "hopcache_commits_total", "outcome=\"stored\"").await;
     let stolen_before = world.metric(&others, "hopcache_lease_grants_total", "kind=\"stolen\"").await;
@@ -111,6 +106,10 @@ async fn kill_the_holder(world: &mut World, clients: usize, round: &str, outcome
     let killed = Instant::now();
     let told = killed - sent;
     world.nodes[owner].container.signal("SIGKILL").await;
+    assert_eq!(world.nodes[owner].container.exit_code().await, Some(137), "the fault: ended by SIGKILL");
+    assert!(world.proxy.seen(&what)[0].answered.is_none(), "round {round}: killed after its run");
+    let took_to_kill = killed.elapsed();
+    world.proxy.resume();
     let mut waits_ms = Vec::new();
     for reply in crowd.await.unwrap() {
         let reply = reply.expect("a client of a surviving node is answered");
@@ -125,24 +124,20 @@ async fn kill_the_holder(world: &mut World, clients: usize, round: &str, outcome
             ));
         }
         waits_ms.push(wait_ms);
-        assert!(reply.took <= told + ORIGIN + BESIDE_ORIGIN_MAX, "round {round}: {reply}");
+        assert!(reply.took <= told + took_to_kill + ORIGIN + most, "round {round}: {reply}");
     }
-    assert_eq!(world.nodes[owner].container.exit_code().await, Some(137), "the fault: ended by SIGKILL");
 
     // I2: the dead one's run, whose result nobody can have, and one more.
     let runs = world.proxy.runs(&what);
-    assert!(runs <= 2, "round {round}: {runs} runs");
-    if runs == 2 {
-        check_what_is_stored(world, &statement, (owner, &others), stored_before).await;
-        outcome.runs_max = outcome.runs_max.max(runs);
-        outcome.answers += waits_ms.len();
-        outcome.waits_ms.extend(waits_ms);
-        outcome.stolen +=
-            world.metric(&others, "hopcache_lease_grants_total", "kind=\"stolen\"").await - stolen_before;
-    }
+    assert_eq!(runs, 2, "round {round}");
+    check_what_is_stored(world, &statement, (owner, &others), stored_before).await;
+    outcome.runs_max = outcome.runs_max.max(runs);
+    outcome.answers += waits_ms.len();
+    outcome.waits_ms.extend(waits_ms);
+    outcome.stolen +=
+        world.metric(&others, "hopcache_lease_grants_total", "kind=\"stolen\"").await - stolen_before;
     world.nodes[owner].start_again().await;
     world.wait_until_whole().await;
-    runs == 2
 }
 
 /// One commit, of a survivor.

@@ -34,7 +34,7 @@ fn a_paused_holder_is_fenced() {
 async fn pause_the_holder(world: &World, label: &str, round: usize) -> Duration {
     let statement = format!("MATCH (n:{label}) WHERE n.k = {round} RETURN n.value AS value");
     let request = query(&statement);
-    world.proxy.delay_runs(&statement, Duration::from_millis(800));
+    world.proxy.hold_runs(&statement);
     let (owner, others) = world.owner(&statement).await;
     let (holder, other) = (&world.nodes[owner], &world.nodes[others[0]]);
     let fenced_before = holder.metric("hopcache_commits_total", FENCED).await;
@@ -44,6 +44,7 @@ async fn pause_the_holder(world: &World, label: &str, round: usize) -> Duration 
     holder.container.pause().await;
     let paused = Instant::now();
     assert!(world.proxy.seen(&statement)[0].answered.is_none(), "paused only after the answer");
+    world.proxy.resume();
     assert!(holder.container.is_paused().await);
     // The old value is read and waits in the paused holder's socket.
     let quiet = Duration::from_millis(100);

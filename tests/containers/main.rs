@@ -18,7 +18,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod engine;
+mod docker;
 mod holder_cut;
 mod holder_killed;
 mod holder_paused;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testcontainers::core::Healthcheck;
 use testcontainers::{GenericImage, ImageExt};
 
-use super::engine::{Container, Network};
+use super::docker::{Container, Network};
 use crate::support::http::{self, Reply};
 use crate::support::process::sum_of_series;
 use crate::support::until;

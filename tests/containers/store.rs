@@ -57,6 +57,7 @@ fn a_store_that_hangs_hangs_nobody() {
     run(async {
         let world = World::start("store-hangs").await;
         let flying = "RETURN 'flies on' AS what";
+        let most = world.slowness().await.bound(Duration::from_secs(3));
         world.proxy.delay_runs(flying, Duration::from_secs(1));
         let crowd = (0..30).map(|client| (world.nodes[client % 3].client(), query(flying))).collect();
         let asking = tokio::spawn(http::crowd(crowd));
@@ -87,7 +88,7 @@ fn a_store_that_hangs_hangs_nobody() {
             slowest.as_millis()
         ));
         assert!(opened >= 1.0, "no breaker opened");
-        assert!(slowest < Duration::from_secs(3), "{slowest:?}");
+        assert!(slowest < most, "{slowest:?}, {most:?} at most");
         until("every node finds its store again", Duration::from_secs(15), async || {
             let mut degraded = false;
             for node in &world.nodes {

@@ -15,10 +15,11 @@ use testcontainers::{GenericImage, ImageExt};
 use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, SemaphorePermit};
 
-use super::engine::{self, Container, Network};
+use super::docker::{self, Container, Network};
 use super::node::Node;
 use crate::support::bolt_proxy::BoltProxy;
 use crate::support::http::{self, Reply};
+use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
 /// Places on the networks.
@@ -195,7 +196,7 @@ impl World {
             .map(|place| format!("\"{}:7476\"", self.peers.addr(place)))
             .collect();
         format!(
-            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"redis://{}:6379\"\n[entry]\n{}\n[prefetch]\nenabled = false\n",
+            "[cluster]\nseeds = [{}]\nkey = \"the key of a test's cluster\"\n[origin]\nuri = \"bolt://{}\"\nmax_concurrent = 128\n{}\n[store]\nuri = \"redis://{}:6379\"\n[entry]\n{}\n",
             seeds.join(", "),
             self.proxy.addr(),
             plan.origin,
@@ -246,6 +247,19 @@ impl World {
         .await;
     }
 
+    /// How slow this machine is now: by misses at each node, while nothing is wrong.
+    pub async fn slowness(&self) -> Slowness {
+        static CONTROLS: AtomicUsize = AtomicUsize::new(0);
+        let mut took = Vec::new();
+        for number in 0..20 {
+            let control = CONTROLS.fetch_add(1, Ordering::Relaxed);
+            let reply =
+                self.nodes[number % self.nodes.len()].ask(&query(&format!("RETURN {control} AS pace")));
+            took.push(reply.await.took);
+        }
+        Slowness::by(took)
+    }
+
     /// Sum of a metric over the nodes at these places.
     pub async fn metric(&self, places: &[usize], name: &str, labels: &str) -> f64 {
         let mut sum = 0.0;
@@ -265,7 +279,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        engine::remove_test(&self.name);
+        docker::remove_test(&self.name);
     }
 }
 
@@ -289,7 +303,7 @@ fn keep_logs(test: &str, world: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/containers").join(test);
     let _ = std::fs::create_dir_all(&folder);
     for label in [world, "all"] {
-        for (id, name) in engine::containers_of(label) {
+        for (id, name) in docker::containers_of(label) {
             let said = Container { id }.said();
             let _ = std::fs::write(folder.join(format!("{name}.log")), said);
         }

@@ -18,13 +18,13 @@ const LARGEST: usize = 4 << 20;
 const STATEMENT: &str = "RETURN $k";
 
 /// A node whose Neo4j is behind a proxy.
-struct Place {
+struct ProxiedNode {
     lone: Lone,
     proxy: BoltProxy,
     _neo4j: ScriptedNeo4j,
 }
 
-impl Place {
+impl ProxiedNode {
     async fn start() -> Self {
         let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
         let neo4j = ScriptedNeo4j::start(&[("neo4j", &password)], Duration::ZERO).await;
@@ -43,7 +43,7 @@ fn request(k: usize, bytes: usize) -> Arc<[u8]> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() {
-    let Place { lone, proxy, _neo4j } = &Place::start().await;
+    let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
     proxy.trouble(STATEMENT, Trouble::StallAfter(0), LARGEST_AT_A_TIME);
     let mut clients = Vec::new();
     for k in 1..=LARGEST_AT_A_TIME {
@@ -67,7 +67,7 @@ async fn bodies_of_clients_that_are_gone_hold_their_room_until_their_runs_end() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_bodies_of_unknown_length_hold_no_room_while_they_run() {
-    let Place { lone, proxy, _neo4j } = &Place::start().await;
+    let ProxiedNode { lone, proxy, _neo4j } = &ProxiedNode::start().await;
     // Longer than a request waits for room.
     proxy.delay_runs(STATEMENT, Duration::from_secs(3));
     let requests = (1..=2 * LARGEST_AT_A_TIME).map(|k| {

@@ -2,12 +2,12 @@
 //!
 //! `HOPCACHE_TEST_CONNECTIONS` is how many connections over the limit are opened (500 by default).
 
-mod bytes;
-mod crowd;
+mod connection_limit;
+mod malformed;
 mod other_listeners;
-mod pipelines;
-mod readers;
-mod slow;
+mod pipelining;
+mod slow_clients;
+mod slow_readers;
 mod smuggling;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //!
 //! `HOPCACHE_TEST_GARBAGE=20000` asks for more mutated bodies.
 
-mod rows;
+mod cases;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use self::rows::{
+use self::cases::{
     Expected::{AsNeo4j, Own},
     Row, STATEMENT_BYTES_MAX, admin_rows, at_run_time, login, no_json, post, query, sizes_and_depths,
     statement, wrong_types,

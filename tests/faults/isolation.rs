@@ -2,7 +2,7 @@
 //! and which variable asks for larger runs.
 
 mod flood;
-mod guesses;
 mod mixed;
-mod passwords;
-mod place;
+mod password_change;
+mod password_guessing;
+mod scripted_cluster;

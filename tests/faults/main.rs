@@ -24,6 +24,7 @@ mod input;
 mod isolation;
 mod memory;
 mod origin;
+mod query_log;
 mod shutdown;
 mod start;
 mod store;

@@ -1,11 +1,11 @@
 //! F25 to F29: a Neo4j that is gone, slow, failing, cut or too large, through a proxy that counts runs and
 //! connections outside hopcache. One node, a Redis of its own, the real Neo4j behind the proxy.
 
-mod away;
-mod cut;
-mod large;
-mod said;
-mod slow;
+mod connection_cut;
+mod large_results;
+mod neo4j_errors;
+mod slow_runs;
+mod unreachable;
 
 use std::time::Duration;
 

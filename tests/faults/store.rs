@@ -4,12 +4,12 @@
 //! clients and its operators. `load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60` (default 2) is how long
 //! Redis is stopped, and gone, in it.
 
-mod broken;
-mod clock;
-mod load;
-mod replicas;
-mod rights;
-mod rows;
+mod acl;
+mod clock_jump;
+mod failover;
+mod lost_answers;
+mod outage_under_load;
+mod unhealthy;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use super::place::{PATIENCE, Place, TRANSIENT, is_stale, is_stale_if_error, lines, versioned, with_header};
+use super::scripted_cluster::{
+    PATIENCE, ScriptedCluster, TRANSIENT, is_stale, is_stale_if_error, lines, versioned, with_header,
+};
 use crate::support::scripted_orders::Fate;
 use crate::support::until;
 
@@ -25,12 +27,12 @@ enum Expected {
 
 use Expected::{ByError, Bypass, Hit, NotCached, Run, Stale, Trouble};
 
-async fn row(place: &Place, statement: &str, control: &str, expected: Expected) {
+async fn row(cluster: &ScriptedCluster, statement: &str, control: &str, expected: Expected) {
     let request = with_header(statement, &format!("cache-control: {control}"));
-    let before = place.neo4j.orders().count(statement);
-    let reply = place.ask(&request).await;
+    let before = cluster.neo4j.orders().count(statement);
+    let reply = cluster.ask(&request).await;
     let status = reply.header("cache-status").to_owned();
-    let ran = place.neo4j.orders().count(statement) - before;
+    let ran = cluster.neo4j.orders().count(statement) - before;
     let found = match reply.status {
         202 if is_stale_if_error(&reply) => ByError,
         202 if is_stale(&reply) => Stale,
@@ -53,12 +55,12 @@ async fn row(place: &Place, statement: &str, control: &str, expected: Expected) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_fresh_entry() {
-    let place = Place::start(1, lines("10m", 0.5, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(1, lines("10m", 0.5, "10m", ""), "").await;
     let (statement, request) = versioned("control fresh");
-    row(&place, &statement, "only-if-cached", NotCached).await;
-    place.warm(&request).await;
+    row(&cluster, &statement, "only-if-cached", NotCached).await;
+    cluster.warm(&request).await;
     until("it has an age", PATIENCE, async || {
-        let told = place.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
         told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 1_100)
     })
     .await;
@@ -74,7 +76,7 @@ async fn of_a_fresh_entry() {
         ("no-cache", Run),
         ("max-age=60", Hit),
     ] {
-        row(&place, &statement, control, expected).await;
+        row(&cluster, &statement, control, expected).await;
     }
 }
 
@@ -82,11 +84,12 @@ async fn of_a_fresh_entry() {
 /// let through again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_stale_entry() {
-    let place = Place::start(1, lines("1s", 10.0, "10m", "[refresh]\nretry_enabled = false"), "").await;
+    let cluster =
+        ScriptedCluster::start(1, lines("1s", 10.0, "10m", "[refresh]\nretry_enabled = false"), "").await;
     let (statement, request) = versioned("control stale");
-    place.warm(&request).await;
-    place.until_expired(&statement).await;
-    place.neo4j.orders().hold(&statement);
+    cluster.warm(&request).await;
+    cluster.until_expired(&statement).await;
+    cluster.neo4j.orders().hold(&statement);
     for (control, expected) in [
         ("max-age=60", Stale),
         ("max-stale", Stale),
@@ -97,32 +100,33 @@ async fn of_a_stale_entry() {
         ("only-if-cached, no-cache", NotCached),
         ("max-age=60, max-stale", Stale),
     ] {
-        row(&place, &statement, control, expected).await;
+        row(&cluster, &statement, control, expected).await;
     }
-    place.neo4j.orders().release();
-    place.until_fresh(&request).await;
+    cluster.neo4j.orders().release();
+    cluster.until_fresh(&request).await;
     for control in ["max-stale=0", "max-age=1", "no-cache"] {
-        place.until_expired(&statement).await;
+        cluster.until_expired(&statement).await;
         until("no refresh is under way", PATIENCE, async || {
-            super::place::total(&place.nodes, "xfetch_active_refreshes", "").await == 0.0
+            super::scripted_cluster::total(&cluster.nodes, "xfetch_active_refreshes", "").await == 0.0
         })
         .await;
-        row(&place, &statement, control, Run).await;
+        row(&cluster, &statement, control, Run).await;
     }
-    place.until_expired(&statement).await;
-    row(&place, &statement, "no-store", Bypass).await;
+    cluster.until_expired(&statement).await;
+    row(&cluster, &statement, "no-store", Bypass).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_an_entry_that_outlives_its_grace_by_error() {
-    let place = Place::start(1, lines("1s", 0.5, "10m", "[refresh]\nretry_enabled = false"), "").await;
+    let cluster =
+        ScriptedCluster::start(1, lines("1s", 0.5, "10m", "[refresh]\nretry_enabled = false"), "").await;
     let (statement, request) = versioned("control error");
-    place.warm(&request).await;
-    place.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), usize::MAX);
-    until("it is served by error", PATIENCE, async || is_stale_if_error(&place.ask(&request).await)).await;
+    cluster.warm(&request).await;
+    cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), usize::MAX);
+    until("it is served by error", PATIENCE, async || is_stale_if_error(&cluster.ask(&request).await)).await;
     // Beyond grace, and beyond the second that max-age=1 asks for.
     until("grace is over", Duration::from_secs(5), async || {
-        let told = place.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
         told["entry"]["age_ms"].as_u64().is_some_and(|age| age > 2_100)
     })
     .await;
@@ -137,6 +141,6 @@ async fn of_an_entry_that_outlives_its_grace_by_error() {
         ("only-if-cached", NotCached),
         ("max-age=60", ByError),
     ] {
-        row(&place, &statement, control, expected).await;
+        row(&cluster, &statement, control, expected).await;
     }
 }

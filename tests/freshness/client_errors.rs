@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::place::{PATIENCE, Place, code, lines, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, code, lines, versioned};
 use crate::support::scripted_orders::Fate;
 use crate::support::until;
 
@@ -15,35 +15,35 @@ const MET_BY_REFRESH: f64 = 10.0;
 const MET_BY_MISS: f64 = 0.0;
 
 async fn an_error_is_the_answer(said: &'static str, grace: f64) {
-    let place = Place::start(1, lines("1s", grace, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(1, lines("1s", grace, "10m", ""), "").await;
     let (statement, request) = versioned("said");
-    place.neo4j.orders().set_version(1);
-    place.warm(&request).await;
-    place.until_expired_or_gone(&statement).await;
-    place.neo4j.orders().doom(&statement, Fate::Fail(said), usize::MAX);
+    cluster.neo4j.orders().set_version(1);
+    cluster.warm(&request).await;
+    cluster.until_expired_or_gone(&statement).await;
+    cluster.neo4j.orders().doom(&statement, Fate::Fail(said), usize::MAX);
     // Stale while the refresh that hears of it runs; nothing after it.
     until("the error is told, long before the end of grace", Duration::from_secs(5), async || {
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         let is_told = reply.status != 202;
         assert!(is_told || grace == MET_BY_REFRESH, "served beyond grace with a well origin: {reply}");
         assert!(!reply.header("cache-status").contains("stale-if-error"), "{reply}");
         is_told
     })
     .await;
-    assert!(place.neo4j.orders().count(&statement) >= 2, "nobody asked the server");
+    assert!(cluster.neo4j.orders().count(&statement) >= 2, "nobody asked the server");
     for _ in 0..5 {
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         assert_eq!(code(&reply), said, "{reply}");
         assert!((400..500).contains(&reply.status), "{reply}");
     }
     // Now there is an error of the kind that stale-if-error is for, and still nothing to serve.
-    place.proxy.refuse();
-    until("connections are cut", PATIENCE, async || place.proxy.open_connections() == 0).await;
+    cluster.proxy.refuse();
+    until("connections are cut", PATIENCE, async || cluster.proxy.open_connections() == 0).await;
     for _ in 0..5 {
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         assert_eq!(reply.status, 503, "the old value came back: {reply}");
     }
-    assert!(place.redis.keys("hopcache:*:e").is_empty(), "it is left in the store");
+    assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "it is left in the store");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::place::{Place, age_s, is_stale, is_stale_if_error, lines, versioned};
+use super::scripted_cluster::{ScriptedCluster, age_s, is_stale, is_stale_if_error, lines, versioned};
 use crate::support::load::{Load, Sample, percentile_ms};
 use crate::support::scripted_orders::Fate;
 use crate::support::{say, size, until};
@@ -16,38 +16,38 @@ const TTL: Duration = Duration::from_secs(1);
 const BACK_OFF_MIN: Duration = Duration::from_millis(1_500);
 
 /// The longest time from a failed run of any key to its next one.
-fn longest_back_off(place: &Place, keys: &[String]) -> Duration {
+fn longest_back_off(cluster: &ScriptedCluster, keys: &[String]) -> Duration {
     let gap = |runs: &[crate::support::scripted_orders::Arrived]| match runs[0].fate {
         Fate::Answer => Duration::ZERO,
         _ => runs[1].at - runs[0].at,
     };
-    let of = |key: &String| place.neo4j.orders().came(key).windows(2).map(gap).max().unwrap_or_default();
+    let of = |key: &String| cluster.neo4j.orders().came(key).windows(2).map(gap).max().unwrap_or_default();
     keys.iter().map(of).max().unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_origin_that_fails_half_of_its_runs_is_nobodys_trouble() {
     // Grace is short: what outlives it is served because the origin fails.
-    let place = Place::start(3, lines("1s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
+    let cluster = ScriptedCluster::start(3, lines("1s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
     let (keys, requests): (Vec<_>, Vec<_>) = (0..KEYS).map(|key| versioned(&format!("half {key}"))).unzip();
     for request in &requests {
-        place.warm(request).await;
+        cluster.warm(request).await;
     }
-    place.neo4j.orders().fail_half(5);
-    let load = Load::start(&place.clients(), &requests, size("HOPCACHE_TEST_RATE", 60));
+    cluster.neo4j.orders().fail_half(5);
+    let load = Load::start(&cluster.clients(), &requests, size("HOPCACHE_TEST_RATE", 60));
     let end = Instant::now() + Duration::from_secs(size("HOPCACHE_TEST_SECONDS", 4));
     until("the trouble has lasted", end - Instant::now() + TTL, async || Instant::now() > end).await;
-    let runs: Vec<_> = keys.iter().flat_map(|key| place.neo4j.orders().came(key)).collect();
+    let runs: Vec<_> = keys.iter().flat_map(|key| cluster.neo4j.orders().came(key)).collect();
     let failed = runs.iter().filter(|run| run.fate != Fate::Answer).count();
-    let back_off = longest_back_off(&place, &keys).max(BACK_OFF_MIN);
-    place.neo4j.orders().heal();
+    let back_off = longest_back_off(&cluster, &keys).max(BACK_OFF_MIN);
+    cluster.neo4j.orders().heal();
     let healed = Instant::now();
     // Every key has one answered run that began after the healing, or is fresh from just before it.
     let is_renewed = |key: &String| {
         let good = |run: &crate::support::scripted_orders::Arrived| {
             run.fate == Fate::Answer && run.ended.is_some() && run.at + TTL > healed
         };
-        place.neo4j.orders().came(key).iter().any(good)
+        cluster.neo4j.orders().came(key).iter().any(good)
     };
     until("every key is refreshed within two back-offs", back_off * 2, async || keys.iter().all(is_renewed))
         .await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::place::{PATIENCE, is_stale, lines, total};
+use super::scripted_cluster::{PATIENCE, is_stale, lines, total};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::load::{Load, Sample, percentile_ms};
 use crate::support::{http, say, size, until};

@@ -1,7 +1,7 @@
 //! Hints out of their limits are refused by name; hints at their limits can neither lengthen an entry's life nor
 //! make a node refresh without end (threat: amplification by hints; F41).
 
-use super::place::{Place, lines, ttl_s, versioned, with_header};
+use super::scripted_cluster::{ScriptedCluster, lines, ttl_s, versioned, with_header};
 
 /// Hint, and the member that the refusal names.
 const REFUSED: [(&str, &str); 12] = [
@@ -31,33 +31,33 @@ const ACCEPTED: [&str; 6] = [
 
 async fn hints_keep_within_limits(mode: &str) {
     let entry = lines("60s", 0.5, "10m", &format!("[refresh]\nmin_ttl = \"1s\"\nmode = \"{mode}\""));
-    let place = Place::start(1, entry, "").await;
+    let cluster = ScriptedCluster::start(1, entry, "").await;
     for (hint, member) in REFUSED {
         let reply =
-            place.ask(&with_header("RETURN 'hints' AS what", &format!("hopcache-hint: {hint}"))).await;
+            cluster.ask(&with_header("RETURN 'hints' AS what", &format!("hopcache-hint: {hint}"))).await;
         assert_eq!(reply.status, 400, "{hint}: {reply}");
         let said = reply.json()["errors"][0]["message"].to_string();
         assert!(said.contains(member), "{hint}: does not name {member}: {said}");
     }
-    assert_eq!(place.neo4j.orders().count("hints"), 0, "what is refused runs nothing");
+    assert_eq!(cluster.neo4j.orders().count("hints"), 0, "what is refused runs nothing");
     for (at, hint) in ACCEPTED.into_iter().enumerate() {
         let (statement, _) = versioned(&format!("hint {at}"));
         let request = with_header(&statement, &format!("hopcache-hint: {hint}"));
-        let first = place.ask(&request).await;
+        let first = cluster.ask(&request).await;
         assert!(first.header("cache-status").contains("; stored"), "{hint}: {first}");
         assert!(ttl_s(&first).unwrap() <= 60, "{hint}: {first}");
         for _ in 0..30 {
-            let reply = place.ask(&request).await;
+            let reply = cluster.ask(&request).await;
             assert!(reply.is_hit() && ttl_s(&reply).unwrap() <= 60, "{hint}: {reply}");
         }
         // A mean lead of 0.2 TTL at the most: one hit of a new entry refreshes with a probability below e^-5.
-        let runs = place.neo4j.orders().count(&statement);
+        let runs = cluster.neo4j.orders().count(&statement);
         assert!(runs <= 4, "{mode}, {hint}: {runs} runs for 31 requests of a new entry");
     }
     let (statement, _) = versioned("hint none");
     let request = with_header(&statement, "hopcache-hint: ttl=0");
     for _ in 0..2 {
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         assert!(reply.status == 202 && !reply.is_hit(), "ttl=0 was kept: {reply}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::place::{PATIENCE, Place, lines, total};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, lines, total};
 use crate::support::load::Load;
 use crate::support::{http, say, size};
 
@@ -31,8 +31,8 @@ async fn peak(jitter: f64) -> (f64, usize) {
     let refresh = format!("[refresh]\nmin_ttl = \"1s\"\nworkers = {WORKERS}\nqueue_size = 20000");
     let entry = lines(&format!("{}s", ttl.as_secs()), 0.5, "10m", &refresh);
     let entry = entry.replace("ttl_jitter = 0.0", &format!("ttl_jitter = {jitter:?}")).leak();
-    let place = Place::with_runs_of(RUN, 1, entry, "").await;
-    let addr = place.clients()[0];
+    let cluster = ScriptedCluster::with_runs_of(RUN, 1, entry, "").await;
+    let addr = cluster.clients()[0];
     let requests: Vec<Arc<[u8]>> =
         (0..keys).map(|k| http::query(STATEMENT, &json!({ "k": k.to_string() }))).collect();
     for wave in requests.chunks(200) {
@@ -43,27 +43,27 @@ async fn peak(jitter: f64) -> (f64, usize) {
     let loaded = Instant::now();
     let load = Load::start(&[addr], &requests, size("HOPCACHE_TEST_RATE", 600));
     let all = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= keys * 2;
-    let came = place.proxy.wait_until(STATEMENT, ttl * 3 + PATIENCE, all).await;
+    let came = cluster.proxy.wait_until(STATEMENT, ttl * 3 + PATIENCE, all).await;
     let samples = load.stop().await;
-    assert!(came, "{} runs of {keys} keys", place.proxy.runs(STATEMENT));
+    assert!(came, "{} runs of {keys} keys", cluster.proxy.runs(STATEMENT));
     for sample in &samples {
         let reply = sample.reply();
         assert!(reply.status == 202 && reply.is_hit(), "a client waited for a run: {reply}");
     }
     let bin = ttl / BINS;
     let mut bins = std::collections::BTreeMap::<u128, usize>::new();
-    for run in place.proxy.seen(STATEMENT).iter().filter(|run| run.arrived > loaded) {
+    for run in cluster.proxy.seen(STATEMENT).iter().filter(|run| run.arrived > loaded) {
         *bins.entry((run.arrived - loaded).as_nanos() / bin.as_nanos()).or_default() += 1;
     }
     let even = keys as f64 / f64::from(BINS);
     let busiest = *bins.values().max().unwrap();
-    let at_a_time = place.neo4j.orders().most_at_a_time(loaded);
+    let at_a_time = cluster.neo4j.orders().most_at_a_time(loaded);
     say(&format!(
         "{keys} keys together, TTL {ttl:?}, jitter {jitter}: {busiest} refreshes in the busiest {bin:?}, {:.1} × the even rate; {at_a_time} at a time; {} dropped",
         busiest as f64 / even,
-        total(&place.nodes, "hopcache_refresh_dropped_total", "").await
+        total(&cluster.nodes, "hopcache_refresh_dropped_total", "").await
     ));
-    let counted = total(&place.nodes, "hopcache_origin_runs_total", "cause=\"refresh\"").await;
+    let counted = total(&cluster.nodes, "hopcache_origin_runs_total", "cause=\"refresh\"").await;
     assert!(counted as usize >= keys, "{counted} refreshes were counted");
     (busiest as f64 / even, at_a_time)
 }

@@ -7,53 +7,53 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::place::{PATIENCE, Place, age_s, is_stale, lines, total, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, age_s, is_stale, lines, total, versioned};
 use crate::support::load::Load;
 use crate::support::{say, size, until};
 
 const TTL: Duration = Duration::from_secs(3);
 
-async fn near_hits(place: &Place) -> f64 {
-    total(&place.nodes, "hopcache_near_hits_total", "").await
+async fn near_hits(cluster: &ScriptedCluster) -> f64 {
+    total(&cluster.nodes, "hopcache_near_hits_total", "").await
 }
 
-async fn forwards(place: &Place) -> f64 {
-    total(&place.nodes, "hopcache_forwards_total", "").await
+async fn forwards(cluster: &ScriptedCluster) -> f64 {
+    total(&cluster.nodes, "hopcache_forwards_total", "").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
     let ttls = size("HOPCACHE_TEST_TTLS", 2_usize);
-    let place = Place::start(3, lines("3s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
+    let cluster = ScriptedCluster::start(3, lines("3s", 0.5, "10m", "[refresh]\nmin_ttl = \"1s\""), "").await;
     let (statement, request) = versioned("near");
-    place.neo4j.orders().set_version(1);
-    place.proxy.delay_runs(&statement, Duration::from_millis(20));
-    place.warm(&request).await;
-    let owner = place.owner(&statement, &json!({})).await;
-    let others: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| place.clients()[node]).collect();
+    cluster.neo4j.orders().set_version(1);
+    cluster.proxy.delay_runs(&statement, Duration::from_millis(20));
+    cluster.warm(&request).await;
+    let owner = cluster.owner(&statement, &json!({})).await;
+    let others: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| cluster.clients()[node]).collect();
 
     // Nobody asks the owner itself: what it knows of the key's heat it was told.
     let load = Load::start(&others, std::slice::from_ref(&request), size("HOPCACHE_TEST_RATE", 150));
-    until("near copies are served", PATIENCE, async || near_hits(&place).await >= 20.0).await;
-    let (near_before, forwards_before) = (near_hits(&place).await, forwards(&place).await);
-    let requests_before = total(&place.nodes, "hopcache_requests_total", "").await;
-    let runs_before = place.proxy.runs(&statement);
+    until("near copies are served", PATIENCE, async || near_hits(&cluster).await >= 20.0).await;
+    let (near_before, forwards_before) = (near_hits(&cluster).await, forwards(&cluster).await);
+    let requests_before = total(&cluster.nodes, "hopcache_requests_total", "").await;
+    let runs_before = cluster.proxy.runs(&statement);
     let more = move |runs: &[crate::support::bolt_proxy::RunSeen]| runs.len() >= runs_before + ttls;
-    let refreshed = place.proxy.wait_until(&statement, TTL * 2 * ttls as u32 + PATIENCE, more).await;
-    let near = near_hits(&place).await - near_before;
-    let hops = forwards(&place).await - forwards_before;
-    let requests = total(&place.nodes, "hopcache_requests_total", "").await - requests_before;
+    let refreshed = cluster.proxy.wait_until(&statement, TTL * 2 * ttls as u32 + PATIENCE, more).await;
+    let near = near_hits(&cluster).await - near_before;
+    let hops = forwards(&cluster).await - forwards_before;
+    let requests = total(&cluster.nodes, "hopcache_requests_total", "").await - requests_before;
     assert!(refreshed, "the owner did not refresh a key that is asked for elsewhere");
     assert!(near > 0.0 && hops < requests / 2.0, "{near} near hits, {hops} hops of {requests} requests");
 
-    let purged_at = purge_under_load(&place, &statement, owner).await;
+    let purged_at = purge_under_load(&cluster, &statement, owner).await;
     until("the new value is near again", PATIENCE, async || {
-        place.nodes[(owner + 1) % 3].ask(&request).await.value() == "2"
+        cluster.nodes[(owner + 1) % 3].ask(&request).await.value() == "2"
     })
     .await;
     let samples = load.stop().await;
     let stale = samples.iter().filter(|sample| is_stale(sample.reply())).count();
-    let late = total(&place.nodes, "hopcache_refresh_late_total", "").await;
+    let late = total(&cluster.nodes, "hopcache_refresh_late_total", "").await;
     say(&format!(
         "near copies: {near} near hits and {hops} hops of {requests} requests; {} answers, {stale} stale, {late} late refreshes",
         samples.len()
@@ -68,20 +68,20 @@ async fn a_hot_key_is_served_by_nodes_that_do_not_own_it() {
         assert!(sample.due < purged_at || reply.value() == "2", "purged, and served: {reply}");
     }
     assert!(
-        total(&place.nodes, "xfetch_refresh_triggered_total", "").await > late,
+        total(&cluster.nodes, "xfetch_refresh_triggered_total", "").await > late,
         "every refresh was late: the owner does not know of the hits"
     );
 }
 
 /// Purges through a node that does not own the key; when the purge was answered.
-async fn purge_under_load(place: &Place, statement: &str, owner: usize) -> Instant {
-    let other = &place.nodes[(owner + 2) % 3];
+async fn purge_under_load(cluster: &ScriptedCluster, statement: &str, owner: usize) -> Instant {
+    let other = &cluster.nodes[(owner + 2) % 3];
     let key: Value = other.explain(statement, &json!({})).await["query_key"].clone();
-    place.neo4j.orders().set_version(2);
+    cluster.neo4j.orders().set_version(2);
     // A refresh that began before this reads the old version, and is fenced.
     other.order("/admin/v1/purge", &json!({ "query_key": key })).await;
     let purged = Instant::now();
-    for node in &place.nodes {
+    for node in &cluster.nodes {
         let reply = node.ask(&versioned("near").1).await;
         assert_eq!(reply.value(), "2", "{}: a purged value: {reply}", node.name);
     }
@@ -91,13 +91,13 @@ async fn purge_under_load(place: &Place, statement: &str, owner: usize) -> Insta
 /// A key that is asked for now and then has no near copy: each copy is one more that a purge has to reach.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_not_hot_is_not_copied() {
-    let place = Place::start(3, lines("10m", 0.5, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(3, lines("10m", 0.5, "10m", ""), "").await;
     let (statement, request) = versioned("cool");
-    place.warm(&request).await;
-    let owner = place.owner(&statement, &json!({})).await;
+    cluster.warm(&request).await;
+    let owner = cluster.owner(&statement, &json!({})).await;
     for _ in 0..3 {
-        let reply = place.nodes[(owner + 1) % 3].ask(&request).await;
+        let reply = cluster.nodes[(owner + 1) % 3].ask(&request).await;
         assert!(reply.is_hit(), "{reply}");
     }
-    assert_eq!(near_hits(&place).await, 0.0);
+    assert_eq!(near_hits(&cluster).await, 0.0);
 }

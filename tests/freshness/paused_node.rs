@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::place::{PATIENCE, Place, lines, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, lines, versioned};
 use crate::support::redis::RedisServer;
 use crate::support::tcp_proxy::{Mode, TcpProxy};
 use crate::support::{http, say, size, until};
@@ -21,18 +21,18 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
     let redis = RedisServer::start().await;
     let wire = TcpProxy::start(redis.addr()).await;
     let store = format!("redis://{}", wire.addr());
-    let place = Place::on(3, lines("10m", 0.5, "10m", ""), "", redis, &store).await;
+    let cluster = ScriptedCluster::on(3, lines("10m", 0.5, "10m", ""), "", redis, &store).await;
     for round in 0..size("HOPCACHE_TEST_ROUNDS", 1) {
         let (statement, request) = versioned(&format!("paused {round}"));
-        place.neo4j.orders().set_version(1);
-        let owner = place.owner(&statement, &json!({})).await;
-        let (sleeper, other) = (&place.nodes[owner], &place.nodes[(owner + 1) % 3]);
+        cluster.neo4j.orders().set_version(1);
+        let owner = cluster.owner(&statement, &json!({})).await;
+        let (sleeper, other) = (&cluster.nodes[owner], &cluster.nodes[(owner + 1) % 3]);
         assert_eq!(sleeper.ask(&request).await.value(), "1");
         assert!(sleeper.ask(&request).await.is_hit(), "it is in the memory of the node that will sleep");
         let key = sleeper.explain(&statement, &json!({})).await["query_key"].clone();
         sleeper.signal("STOP");
         let stopped = Instant::now();
-        place.neo4j.orders().set_version(2);
+        cluster.neo4j.orders().set_version(2);
         let purged = other.order("/admin/v1/purge", &json!({ "query_key": key })).await;
         let crowd = vec![(sleeper.addrs.client, request.clone()); 20];
         let first = tokio::spawn(http::crowd(crowd));
@@ -52,7 +52,7 @@ async fn a_node_that_slept_through_a_purge_serves_nothing_of_before() {
             slowest.as_millis()
         ));
         wire.set(Mode::Pass);
-        for node in &place.nodes {
+        for node in &cluster.nodes {
             node.wait_for_members(3).await;
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::place::{PATIENCE, TRANSIENT, is_stale, lines, total, until_expired, until_fresh};
+use super::scripted_cluster::{PATIENCE, TRANSIENT, is_stale, lines, total, until_expired, until_fresh};
 use crate::support::bolt_proxy::Trouble;
 use crate::support::cluster::{Cluster, OwnLabel, Plan, at_neo4j};
 use crate::support::load::Load;

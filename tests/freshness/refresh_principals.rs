@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::place::{ANN, BOB, PATIENCE, Place, code, is_stale, lines};
+use super::scripted_cluster::{ANN, BOB, PATIENCE, ScriptedCluster, code, is_stale, lines};
 use crate::support::http::{self, Reply, basic};
 use crate::support::until;
 
@@ -15,14 +15,14 @@ fn request_of(user: (&str, &str)) -> Arc<[u8]> {
     http::post("/db/neo4j/query/v2", &basic(user.0, user.1), &body)
 }
 
-fn runs_of(place: &Place, user: &str) -> usize {
-    place.neo4j.orders().came(STATEMENT).iter().filter(|run| run.user == user).count()
+fn runs_of(cluster: &ScriptedCluster, user: &str) -> usize {
+    cluster.neo4j.orders().came(STATEMENT).iter().filter(|run| run.user == user).count()
 }
 
-async fn until_expired(place: &Place, user: &str) {
+async fn until_expired(cluster: &ScriptedCluster, user: &str) {
     let question = json!({ "principal": user, "statement": STATEMENT, "parameters": {} });
     until(&format!("{user}'s entry expires"), PATIENCE, async || {
-        let told = place.nodes[0].order("/admin/v1/explain", &question).await;
+        let told = cluster.nodes[0].order("/admin/v1/explain", &question).await;
         told["entry"]["ttl_ms"].as_i64().is_some_and(|left| left <= -50)
     })
     .await;
@@ -34,32 +34,32 @@ fn assert_own(reply: &Reply, user: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_principals_refresh_runs_as_itself() {
-    let place = Place::start(1, lines("1s", 10.0, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(1, lines("1s", 10.0, "10m", ""), "").await;
     let (ann, bob) = (request_of(ANN), request_of(BOB));
     for (request, (user, _)) in [(&ann, ANN), (&bob, BOB)] {
-        assert_own(&place.ask(request).await, user);
+        assert_own(&cluster.ask(request).await, user);
     }
     for (request, (user, _)) in [(&ann, ANN), (&bob, BOB)] {
-        until_expired(&place, user).await;
-        let reply = place.ask(request).await;
+        until_expired(&cluster, user).await;
+        let reply = cluster.ask(request).await;
         assert!(is_stale(&reply), "{reply}");
         assert_own(&reply, user);
-        assert_own(&place.until_fresh(request).await, user);
+        assert_own(&cluster.until_fresh(request).await, user);
     }
-    assert_eq!((runs_of(&place, "ann"), runs_of(&place, "bob")), (2, 2));
+    assert_eq!((runs_of(&cluster, "ann"), runs_of(&cluster, "bob")), (2, 2));
 
-    until_expired(&place, "ann").await;
-    until_expired(&place, "bob").await;
-    place.neo4j.orders().take_rights("bob");
-    until("bob is told that he may not", PATIENCE, async || place.ask(&bob).await.status != 202).await;
+    until_expired(&cluster, "ann").await;
+    until_expired(&cluster, "bob").await;
+    cluster.neo4j.orders().take_rights("bob");
+    until("bob is told that he may not", PATIENCE, async || cluster.ask(&bob).await.status != 202).await;
     for _ in 0..3 {
-        let reply = place.ask(&bob).await;
+        let reply = cluster.ask(&bob).await;
         assert_eq!(code(&reply), "Neo.ClientError.Security.Forbidden", "{reply}");
     }
-    assert!(runs_of(&place, "bob") >= 3, "the server was asked as bob");
-    assert_eq!(runs_of(&place, "ann"), 2, "bob's requests ran nothing as ann");
-    let stale = place.ask(&ann).await;
+    assert!(runs_of(&cluster, "bob") >= 3, "the server was asked as bob");
+    assert_eq!(runs_of(&cluster, "ann"), 2, "bob's requests ran nothing as ann");
+    let stale = cluster.ask(&ann).await;
     assert!(is_stale(&stale), "bob refreshed what is ann's: {stale}");
-    assert_own(&place.until_fresh(&ann).await, "ann");
-    assert_eq!(runs_of(&place, "ann"), 3);
+    assert_own(&cluster.until_fresh(&ann).await, "ann");
+    assert_eq!(runs_of(&cluster, "ann"), 3);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::place::{PATIENCE, Place, TRANSIENT, is_stale, lines, total, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, TRANSIENT, is_stale, lines, total, versioned};
 use crate::support::scripted_orders::Fate;
 use crate::support::{say, until};
 
@@ -12,47 +12,48 @@ use crate::support::{say, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_refresh_is_tried_again_without_a_request() {
     let refresh = "[refresh]\nretry_max = 3\nretry_backoff = 4.0";
-    let place = Place::start(1, lines("1s", 10.0, "10m", refresh), "").await;
+    let cluster = ScriptedCluster::start(1, lines("1s", 10.0, "10m", refresh), "").await;
     let (statement, request) = versioned("retries");
-    place.neo4j.orders().set_version(1);
-    place.warm(&request).await;
-    place.until_expired(&statement).await;
-    place.neo4j.orders().set_version(2);
-    place.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 2);
-    assert!(is_stale(&place.ask(&request).await));
-    let requests = total(&place.nodes, "hopcache_requests_total", "").await;
+    cluster.neo4j.orders().set_version(1);
+    cluster.warm(&request).await;
+    cluster.until_expired(&statement).await;
+    cluster.neo4j.orders().set_version(2);
+    cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 2);
+    assert!(is_stale(&cluster.ask(&request).await));
+    let requests = total(&cluster.nodes, "hopcache_requests_total", "").await;
     until("the third try brings a value", PATIENCE, async || {
-        total(&place.nodes, "xfetch_refresh_completed_total", "").await == 1.0
+        total(&cluster.nodes, "xfetch_refresh_completed_total", "").await == 1.0
     })
     .await;
-    assert_eq!(total(&place.nodes, "hopcache_requests_total", "").await, requests, "nobody asked");
-    let runs = place.neo4j.orders().came(&statement);
+    assert_eq!(total(&cluster.nodes, "hopcache_requests_total", "").await, requests, "nobody asked");
+    let runs = cluster.neo4j.orders().came(&statement);
     assert_eq!(runs.len(), 4, "one for the first request, the refresh, and two retries");
-    assert_eq!(total(&place.nodes, "hopcache_refresh_retried_total", "").await, 2.0);
-    assert_eq!(total(&place.nodes, "xfetch_refresh_triggered_total", "").await, 1.0);
-    assert_eq!(total(&place.nodes, "xfetch_refresh_failed_total", "").await, 0.0, "it came to a good end");
+    assert_eq!(total(&cluster.nodes, "hopcache_refresh_retried_total", "").await, 2.0);
+    assert_eq!(total(&cluster.nodes, "xfetch_refresh_triggered_total", "").await, 1.0);
+    assert_eq!(total(&cluster.nodes, "xfetch_refresh_failed_total", "").await, 0.0, "it came to a good end");
     let pauses: Vec<Duration> =
         runs[1..].windows(2).map(|two| two[1].at - two[0].ended.unwrap_or(two[0].at)).collect();
     say(&format!("retries: pauses of {pauses:?}"));
     // A factor of 4 is more than a jitter by half can undo.
     assert!(pauses[1] > pauses[0], "they do not grow: {pauses:?}");
-    let fresh = place.ask(&request).await;
+    let fresh = cluster.ask(&request).await;
     assert_eq!((fresh.is_hit(), fresh.value()), (true, json!("2")), "{fresh}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_retries_are_off_the_next_request_tries() {
-    let place = Place::start(1, lines("1s", 10.0, "10m", "[refresh]\nretry_enabled = false"), "").await;
+    let cluster =
+        ScriptedCluster::start(1, lines("1s", 10.0, "10m", "[refresh]\nretry_enabled = false"), "").await;
     let (statement, request) = versioned("no retries");
-    place.warm(&request).await;
-    place.until_expired(&statement).await;
-    place.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 1);
-    assert!(is_stale(&place.ask(&request).await));
+    cluster.warm(&request).await;
+    cluster.until_expired(&statement).await;
+    cluster.neo4j.orders().doom(&statement, Fate::Fail(TRANSIENT), 1);
+    assert!(is_stale(&cluster.ask(&request).await));
     until("it has failed", PATIENCE, async || {
-        total(&place.nodes, "xfetch_refresh_failed_total", "").await == 1.0
+        total(&cluster.nodes, "xfetch_refresh_failed_total", "").await == 1.0
     })
     .await;
-    place.until_fresh(&request).await;
-    assert_eq!(place.neo4j.orders().count(&statement), 3);
-    assert_eq!(total(&place.nodes, "hopcache_refresh_retried_total", "").await, 0.0);
+    cluster.until_fresh(&request).await;
+    assert_eq!(cluster.neo4j.orders().count(&statement), 3);
+    assert_eq!(total(&cluster.nodes, "hopcache_refresh_retried_total", "").await, 0.0);
 }

@@ -20,25 +20,25 @@ pub const ANN: (&str, &str) = ("ann", "secret-of-ann");
 pub const BOB: (&str, &str) = ("bob", "secret-of-bob");
 
 /// Nodes whose Neo4j does what the test says.
-pub struct Place {
+pub struct ScriptedCluster {
     pub cluster: Cluster,
     pub neo4j: ScriptedNeo4j,
 }
 
-impl Deref for Place {
+impl Deref for ScriptedCluster {
     type Target = Cluster;
     fn deref(&self) -> &Cluster {
         &self.cluster
     }
 }
 
-impl DerefMut for Place {
+impl DerefMut for ScriptedCluster {
     fn deref_mut(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
 }
 
-impl Place {
+impl ScriptedCluster {
     /// `entry` are lines of `[entry]`, and of sections behind it; `origin` of `[origin]`.
     pub async fn start(nodes: usize, entry: &'static str, origin: &'static str) -> Self {
         Self::with_runs_of(Duration::ZERO, nodes, entry, origin).await

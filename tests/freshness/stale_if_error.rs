@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::place::{PATIENCE, Place, age_s, is_stale, is_stale_if_error, lines, versioned};
+use super::scripted_cluster::{
+    PATIENCE, ScriptedCluster, age_s, is_stale, is_stale_if_error, lines, versioned,
+};
 use crate::support::{say, until};
 
 /// TTL 1 s, grace half of it, stale-if-error 3 s.
@@ -14,17 +16,17 @@ const INEXACT: Duration = Duration::from_millis(1_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_origin_is_away_stale_if_error_is_served_until_its_end() {
-    let place = Place::start(1, lines("1s", 0.5, "3s", ""), "").await;
+    let cluster = ScriptedCluster::start(1, lines("1s", 0.5, "3s", ""), "").await;
     let (_, request) = versioned("away");
     let before = Instant::now();
-    place.warm(&request).await;
+    cluster.warm(&request).await;
     let read = Instant::now();
-    place.proxy.refuse();
+    cluster.proxy.refuse();
     let (mut stale, mut by_error, mut last_served) = (0, 0, Duration::ZERO);
     until("the last of its life is over", END + PATIENCE, async || {
         // The read began between `before` and `read`.
         let sent = read.elapsed();
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         if reply.status != 202 {
             assert_eq!(reply.status, 503, "{reply}");
             assert!(reply.header("retry-after").parse::<u32>().is_ok(), "{reply}");
@@ -46,9 +48,9 @@ async fn while_the_origin_is_away_stale_if_error_is_served_until_its_end() {
     // A refusal in the first moment of 4.5 s, and a look every 10 ms or so.
     assert!(last_served > END - Duration::from_secs(1), "last served after {last_served:?}");
     assert!(last_served < END + Duration::from_millis(500), "served beyond its end: {last_served:?}");
-    assert!(!place.ask(&request).await.is_hit(), "and it is not served again");
-    place.proxy.bring_back().await.unwrap();
-    until("the origin is found again", PATIENCE, async || place.ask(&request).await.status == 202).await;
+    assert!(!cluster.ask(&request).await.is_hit(), "and it is not served again");
+    cluster.proxy.bring_back().await.unwrap();
+    until("the origin is found again", PATIENCE, async || cluster.ask(&request).await.status == 202).await;
     say(&format!(
         "origin away: {stale} stale answers, {by_error} by error, the last {} ms after the read (end {} ms)",
         last_served.as_millis(),
@@ -59,16 +61,16 @@ async fn while_the_origin_is_away_stale_if_error_is_served_until_its_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_stale_if_error_is_off_grace_is_the_end() {
     // Credentials are believed for 30 s: it is the entry that ends.
-    let place = Place::start(1, lines("1s", 0.5, "0s", ""), "").await;
+    let cluster = ScriptedCluster::start(1, lines("1s", 0.5, "0s", ""), "").await;
     let (_, request) = versioned("off");
     let before = Instant::now();
-    place.warm(&request).await;
+    cluster.warm(&request).await;
     let read = Instant::now();
-    place.proxy.refuse();
+    cluster.proxy.refuse();
     let mut stale = 0;
     until("it is over", PATIENCE, async || {
         let sent = read.elapsed();
-        let reply = place.ask(&request).await;
+        let reply = cluster.ask(&request).await;
         assert!(reply.status != 202 || sent < GRACE_END, "served beyond grace: {reply}");
         stale += u32::from(reply.status == 202 && is_stale(&reply));
         assert!(reply.status == 202 || reply.status == 503, "{reply}");
@@ -79,6 +81,6 @@ async fn where_stale_if_error_is_off_grace_is_the_end() {
     let over = before.elapsed();
     assert!(stale > 0, "stale while its grace lasts");
     assert!(over < GRACE_END + Duration::from_secs(2), "served for {over:?}");
-    let told = place.ask(&request).await;
+    let told = cluster.ask(&request).await;
     assert_eq!(told.status, 503, "{told}");
 }

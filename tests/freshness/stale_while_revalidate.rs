@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::place::{PATIENCE, Place, age_s, is_stale, lines, total, ttl_s, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, age_s, is_stale, lines, total, ttl_s, versioned};
 use crate::support::{http, say};
 
 /// The run is held until everybody has an answer: so nobody waited for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_on_a_stale_entry_are_served_at_once_and_one_refresh_runs() {
-    let place = Place::start(3, lines("1s", 10.0, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(3, lines("1s", 10.0, "10m", ""), "").await;
     let (statement, request) = versioned("crowd");
-    place.neo4j.orders().set_version(1);
-    place.warm(&request).await;
-    place.neo4j.orders().set_version(2);
-    place.until_expired(&statement).await;
-    place.neo4j.orders().hold(&statement);
+    cluster.neo4j.orders().set_version(1);
+    cluster.warm(&request).await;
+    cluster.neo4j.orders().set_version(2);
+    cluster.until_expired(&statement).await;
+    cluster.neo4j.orders().hold(&statement);
 
-    let clients = place.clients();
+    let clients = cluster.clients();
     let crowd = (0..100).map(|client| (clients[client % 3], request.clone())).collect();
     let replies = http::crowd(crowd).await;
     assert!(
-        place.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await,
+        cluster.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await,
         "no refresh was under way"
     );
     let mut slowest = Duration::ZERO;
@@ -33,16 +33,16 @@ async fn a_hundred_on_a_stale_entry_are_served_at_once_and_one_refresh_runs() {
         assert_eq!(reply.value(), "1", "{reply}");
         slowest = slowest.max(reply.took);
     }
-    assert_eq!(place.neo4j.orders().count(&statement), 2, "one refresh for the whole cluster");
-    assert!(place.neo4j.orders().came(&statement)[1].ended.is_none(), "the refresh ran all the while");
-    assert!(total(&place.nodes, "xfetch_active_refreshes", "").await >= 1.0);
-    place.neo4j.orders().release();
-    let fresh = place.until_fresh(&request).await;
+    assert_eq!(cluster.neo4j.orders().count(&statement), 2, "one refresh for the whole cluster");
+    assert!(cluster.neo4j.orders().came(&statement)[1].ended.is_none(), "the refresh ran all the while");
+    assert!(total(&cluster.nodes, "xfetch_active_refreshes", "").await >= 1.0);
+    cluster.neo4j.orders().release();
+    let fresh = cluster.until_fresh(&request).await;
     assert_eq!((fresh.value(), age_s(&fresh) < 10), (json!("2"), true), "{fresh}");
-    assert_eq!(place.neo4j.orders().count(&statement), 2, "nobody else ran");
-    assert_eq!(total(&place.nodes, "xfetch_refresh_triggered_total", "").await, 1.0);
+    assert_eq!(cluster.neo4j.orders().count(&statement), 2, "nobody else ran");
+    assert_eq!(total(&cluster.nodes, "xfetch_refresh_triggered_total", "").await, 1.0);
     // Counted where the copy is: requests that share a hop to it are one answer there.
-    assert!(total(&place.nodes, "xfetch_stale_served_total", "").await >= 35.0);
+    assert!(total(&cluster.nodes, "xfetch_stale_served_total", "").await >= 35.0);
     say(&format!(
         "100 on a stale entry over 3 nodes: all stale, 1 refresh, slowest {} ms",
         slowest.as_millis()

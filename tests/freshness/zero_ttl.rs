@@ -3,60 +3,62 @@
 
 use std::time::Duration;
 
-use super::place::{PATIENCE, Place, is_stale, lines, total, versioned};
+use super::scripted_cluster::{PATIENCE, ScriptedCluster, is_stale, lines, total, versioned};
 use crate::support::load::Load;
 use crate::support::{http, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_ttl_of_zero_only_a_running_flight_is_shared() {
-    let place = Place::start(3, lines("0s", 0.5, "10m", ""), "").await;
+    let cluster = ScriptedCluster::start(3, lines("0s", 0.5, "10m", ""), "").await;
     let (statement, request) = versioned("zero");
     // The server's word on the statement is had.
-    assert_eq!(place.ask(&request).await.status, 202);
-    place.neo4j.orders().hold(&statement);
-    let clients = place.clients();
+    assert_eq!(cluster.ask(&request).await.status, 202);
+    cluster.neo4j.orders().hold(&statement);
+    let clients = cluster.clients();
     let crowd = (0..30).map(|client| (clients[client % 3], request.clone())).collect();
     let crowd = tokio::spawn(http::crowd(crowd));
     until("they all follow one flight", PATIENCE, async || {
-        let told = place.nodes[0].explain(&statement, &serde_json::json!({})).await;
+        let told = cluster.nodes[0].explain(&statement, &serde_json::json!({})).await;
         // The owner's own ten less the leader, and a forward at least of each other node.
         told["flight"]["followers"].as_u64().unwrap_or(0) >= 10
     })
     .await;
-    assert_eq!(place.neo4j.orders().count(&statement), 2, "one flight, one run");
-    place.neo4j.orders().release();
+    assert_eq!(cluster.neo4j.orders().count(&statement), 2, "one flight, one run");
+    cluster.neo4j.orders().release();
     for reply in crowd.await.unwrap() {
         let reply = reply.unwrap();
         assert!(reply.status == 202 && !reply.is_hit(), "{reply}");
     }
-    let ran = place.neo4j.orders().count(&statement);
+    let ran = cluster.neo4j.orders().count(&statement);
     for asked in 1..=5 {
-        let reply = place.nodes[asked % 3].ask(&request).await;
+        let reply = cluster.nodes[asked % 3].ask(&request).await;
         assert!(reply.status == 202 && !reply.is_hit(), "{reply}");
         assert!(!reply.header("cache-status").contains("; stored"), "{reply}");
-        assert_eq!(place.neo4j.orders().count(&statement), ran + asked, "a request without a run");
+        assert_eq!(cluster.neo4j.orders().count(&statement), ran + asked, "a request without a run");
     }
-    assert!(place.redis.keys("hopcache:*:e").is_empty(), "something was kept");
-    assert_eq!(total(&place.nodes, "cache_hit_total", "").await, 0.0);
-    assert_eq!(total(&place.nodes, "xfetch_refresh_triggered_total", "").await, 0.0);
+    assert!(cluster.redis.keys("hopcache:*:e").is_empty(), "something was kept");
+    assert_eq!(total(&cluster.nodes, "cache_hit_total", "").await, 0.0);
+    assert_eq!(total(&cluster.nodes, "xfetch_refresh_triggered_total", "").await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn below_min_ttl_nothing_is_refreshed_before_it_is_stale() {
     // A run of 300 ms would be refreshed long before the end of 3 s, if it were.
-    let place = Place::start(1, lines("3s", 2.0, "10m", "[refresh]\nmin_ttl = \"4s\"\nbeta = 2.0"), "").await;
+    let cluster =
+        ScriptedCluster::start(1, lines("3s", 2.0, "10m", "[refresh]\nmin_ttl = \"4s\"\nbeta = 2.0"), "")
+            .await;
     let (statement, request) = versioned("below");
-    place.proxy.delay_runs(&statement, Duration::from_millis(300));
-    place.warm(&request).await;
-    let load = Load::start(&place.clients(), &[request], 50);
-    let came = place.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await;
+    cluster.proxy.delay_runs(&statement, Duration::from_millis(300));
+    cluster.warm(&request).await;
+    let load = Load::start(&cluster.clients(), &[request], 50);
+    let came = cluster.proxy.wait_until(&statement, PATIENCE, |runs| runs.len() >= 2).await;
     let samples = load.stop().await;
     assert!(came);
-    let runs = place.proxy.seen(&statement);
+    let runs = cluster.proxy.seen(&statement);
     // Counted from where the run came to the proxy, which is less than 50 ms from its read's start.
     let gap = runs[1].arrived - runs[0].arrived;
     assert!(gap >= Duration::from_millis(2_950), "refreshed after {gap:?}");
     let first_stale = samples.iter().find(|sample| is_stale(sample.reply())).expect("a stale answer");
     assert!(first_stale.due <= runs[1].arrived, "refreshed before anybody met it stale");
-    assert!(total(&place.nodes, "hopcache_refresh_late_total", "").await >= 1.0, "its refresh is late");
+    assert!(total(&cluster.nodes, "hopcache_refresh_late_total", "").await >= 1.0, "its refresh is late");
 }

@@ -12,11 +12,11 @@
 //! Larger runs: `HOPCACHE_TEST_NAMES` (F36: sessions, texts and parameters, 1,500 of each), `HOPCACHE_TEST_OVERLOAD_S` (F42: 3 s),
 //! `HOPCACHE_TEST_STRICT` (F42's own bound), `HOPCACHE_TEST_BINARY` (another build, for figures).
 
-mod ask_proxy;
-mod load;
-mod logs;
-mod names;
-mod peers;
+mod blocked_log;
+mod cardinality;
+mod faulty_peer_proxy;
+mod faulty_peers;
+mod overload;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::support::http::{basic, post};
 use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
-use ask_proxy::AskProxy;
+use faulty_peer_proxy::FaultyPeerProxy;
 
 /// User and password.
 type Who = (&'static str, &'static str);
@@ -41,7 +41,7 @@ struct Scene {
     nodes: Vec<NodeProcess>,
     neo4j: ScriptedNeo4j,
     /// Before the last node.
-    proxy: AskProxy,
+    proxy: FaultyPeerProxy,
     _redis: RedisServer,
     _dir: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -79,7 +79,7 @@ impl Scene {
         let redis = RedisServer::start().await;
         let dir = tempfile::tempdir().unwrap();
         let addrs = Addrs::free(plan.nodes);
-        let proxy = AskProxy::start(addrs.last().unwrap().peer).await;
+        let proxy = FaultyPeerProxy::start(addrs.last().unwrap().peer).await;
         let peer = |place: usize| if place + 1 == plan.nodes { proxy.addr() } else { addrs[place].peer };
         let seeds: Vec<String> = (0..plan.nodes).map(|place| format!("\"{}\"", peer(place))).collect();
         let config = |place: usize| {

@@ -4,10 +4,10 @@
 //!
 //! `HOPCACHE_TEST_DATAGRAMS` (usually 100,000) is how many datagrams the flood has.
 
-mod detection;
-mod finding;
-mod hostile;
-mod rotation;
+mod discovery;
+mod failure_detection;
+mod hostile_datagrams;
+mod key_rotation;
 
 use std::net::SocketAddr;
 use std::time::Duration;

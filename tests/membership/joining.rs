@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::support::balancer::{Asked, Balancer};
 use crate::support::cluster::{Cluster, Plan};
+use crate::support::pace::Slowness;
 use crate::support::{http, say, size, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -212,7 +213,8 @@ async fn a_first_start_of_all_is_quick() {
         }
         let took = begun.elapsed();
         say(&format!("{nodes} nodes started at once: all ready after {} ms", took.as_millis()));
-        assert!(took < Duration::from_secs(8), "{took:?}");
+        let most = Slowness::of(&cluster.clients()).await.bound(Duration::from_secs(8));
+        assert!(took < most, "{took:?}, {most:?} at most");
         for node in &cluster.nodes {
             assert!(!node.log().contains("not waiting any longer"), "{}", node.log());
         }

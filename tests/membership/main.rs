@@ -18,8 +18,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod balanced;
+mod behind_haproxy;
 mod degraded;
+mod gossip;
 mod joining;
 mod leaving;
-mod membership;

@@ -1,11 +1,11 @@
 //! What every test of this binary ends with: launched = used + late + wasted + pending on each node, and so over all of
-//! them (issue 7, "Feedback"); and what becomes of the books at a flush of waste, and at a purge.
+//! them (issue 7, "Feedback"); and what becomes of the account at a flush of waste, and at a purge.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::graph::{People, in_session, learning_cluster, sum, teach};
+use super::social_graph::{People, in_session, learning_cluster, sum, teach};
 use crate::support::process::{NodeProcess, sum_of_series};
 use crate::support::{say, until, value_within};
 
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A node's launches, and what became of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Books {
+pub struct LaunchAccount {
     pub launched: f64,
     pub used: f64,
     pub late: f64,
@@ -21,7 +21,7 @@ pub struct Books {
     pub pending: f64,
 }
 
-impl Books {
+impl LaunchAccount {
     pub async fn of(node: &NodeProcess) -> Option<Self> {
         let text = String::from_utf8(node.admin("/metrics").await.ok()?.body).ok()?;
         let count = |name: &str| sum_of_series(&text, name, "");
@@ -40,18 +40,20 @@ impl Books {
     }
 }
 
-/// Waits until the books of each of these nodes balance: the counters are not read in one moment. Their sum.
-pub async fn balanced(nodes: impl IntoIterator<Item = &NodeProcess>) -> Books {
-    let mut sum = Books { launched: 0.0, used: 0.0, late: 0.0, wasted: 0.0, pending: 0.0 };
+/// Waits until the launch account of each of these nodes balance: the counters are not read in one moment. Their sum.
+pub async fn balanced(nodes: impl IntoIterator<Item = &NodeProcess>) -> LaunchAccount {
+    let mut sum = LaunchAccount { launched: 0.0, used: 0.0, late: 0.0, wasted: 0.0, pending: 0.0 };
     for node in nodes {
-        let what = format!("the books of {} balance", node.name);
-        let books = value_within(&what, PATIENCE, async || Books::of(node).await.filter(Books::balance));
-        let books = books.await;
-        sum.launched += books.launched;
-        sum.used += books.used;
-        sum.late += books.late;
-        sum.wasted += books.wasted;
-        sum.pending += books.pending;
+        let what = format!("the launch account of {} balance", node.name);
+        let account = value_within(&what, PATIENCE, async || {
+            LaunchAccount::of(node).await.filter(LaunchAccount::balance)
+        });
+        let account = account.await;
+        sum.launched += account.launched;
+        sum.used += account.used;
+        sum.late += account.late;
+        sum.wasted += account.wasted;
+        sum.pending += account.pending;
     }
     assert!(sum.balance(), "{sum:?}");
     sum
@@ -94,5 +96,7 @@ async fn a_flush_and_a_purge_end_what_is_pending() {
     until("nothing is pending", PATIENCE, async || sum(&cluster, "prefetch_pending", "").await < 0.5).await;
     let purged = balanced(&cluster.nodes).await;
     assert!(purged.wasted > after.wasted, "{after:?} {purged:?}");
-    say(&format!("issue 7, books: before {before:?}; flushed {copies}: {after:?}; purged: {purged:?}"));
+    say(&format!(
+        "issue 7, launch account: before {before:?}; flushed {copies}: {after:?}; purged: {purged:?}"
+    ));
 }

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::books::balanced;
-use super::graph::{People, in_session, successors, sum, think};
+use super::accounting::balanced;
+use super::social_graph::{People, in_session, successors, sum, think};
 use crate::support::cluster::{Cluster, Plan};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_does_not_prefetch_observes_nothing() {
     let people = People::new("Off", 16).await;
-    let cluster = Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await;
+    let cluster = Cluster::of(Plan { started: 1, seeded: 1, prefetch: None, ..Plan::default() }).await;
     let node = &cluster.nodes[0];
     for person in 0..6 {
         let session = format!("walker {person}");

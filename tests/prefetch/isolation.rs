@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::books::balanced;
-use super::graph::{learning_cluster, successors, sum, think};
+use super::accounting::balanced;
+use super::social_graph::{learning_cluster, successors, sum, think};
 use crate::support::cluster::{Cluster, OwnLabel, at_neo4j, neo4j_http};
 use crate::support::http::{self, Reply, basic};
 use crate::support::{say, size, until};
@@ -177,13 +177,13 @@ async fn nothing_that_one_user_teaches_is_warmed_for_another() {
     }
     let hits: usize = walkers.join_all().await.into_iter().sum();
     assert_eq!(scene.crossed(), [""; 0], "one user's habit was run for another");
-    let books = balanced(&scene.cluster.nodes).await;
-    assert!(books.used + books.late >= 1.0, "there was prefetching to go astray: {books:?}");
+    let account = balanced(&scene.cluster.nodes).await;
+    assert!(account.used + account.late >= 1.0, "there was prefetching to go astray: {account:?}");
     let connections = runs_by_connection(&scene);
     assert!(connections.len() >= 2 && connections.values().all(|sides| sides.len() == 1), "{connections:?}");
     assert_successors_apart(&scene).await;
     say(&format!(
-        "issue 7, must show 8: {requests} requests of two users, {hits} of {} second ones hits, {} connections of one user each, 0 runs of one's habit for the other; {books:?}",
+        "issue 7, must show 8: {requests} requests of two users, {hits} of {} second ones hits, {} connections of one user each, 0 runs of one's habit for the other; {account:?}",
         requests / 2,
         connections.len()
     ));

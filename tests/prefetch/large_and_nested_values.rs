@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::books::balanced;
-use super::graph::{in_session, learned, learning_node, sum, think};
+use super::accounting::balanced;
+use super::social_graph::{in_session, learned, learning_node, sum, think};
 use crate::support::cluster::Cluster;
 use crate::support::http::Reply;
 use crate::support::{say, until};
@@ -70,9 +70,9 @@ async fn a_result_with_a_hundred_thousand_ids_teaches_its_first_rows() {
     let launched = cluster.proxy.runs("AS picked") - before;
     let rss = cluster.nodes[0].resident_bytes();
     assert!(rss < rss_before + MEMORY_BYTES, "{} MiB, {} MiB before", rss >> 20, rss_before >> 20);
-    let books = balanced(&cluster.nodes).await;
+    let account = balanced(&cluster.nodes).await;
     say(&format!(
-        "issue 7: 8 results of {count} ids, resident {} -> {} MiB, {launched} launched after the next one; {books:?}",
+        "issue 7: 8 results of {count} ids, resident {} -> {} MiB, {launched} launched after the next one; {account:?}",
         rss_before >> 20,
         rss >> 20
     ));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::graph::{People, heard_everywhere, in_session, learning_cluster, sum, think, walk};
+use super::social_graph::{People, heard_everywhere, in_session, learning_cluster, sum, think, walk};
 use crate::support::cluster::{Cluster, Plan};
 use crate::support::{http, say, size, until};
 

@@ -18,16 +18,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod books;
-mod graph;
+mod accounting;
+mod disabled;
 mod isolation;
-mod killed;
-mod off;
+mod large_and_nested_values;
+mod learned_sequences;
+mod neighbours_and_overlaps;
+mod owner_killed;
 mod partition;
-mod password;
-mod refused;
-mod sessions;
-mod shapes;
-mod shown;
-mod taught;
+mod password_change;
+mod refused_template;
+mod session_ids;
+mod social_graph;
+mod successors_view;
 mod writes;

@@ -1,13 +1,14 @@
 //! Issue 7, faults (F1): the owner of a candidate's key is killed while it prefetches. Who asks for it meanwhile is answered
-//! by the next owner, and the books of those who live balance.
+//! by the next owner, and the launch accounts of the survivors balance.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::books::balanced;
-use super::graph::{People, in_session, learning_cluster, teach};
+use super::accounting::balanced;
+use super::social_graph::{People, in_session, learning_cluster, teach};
 use crate::support::bolt_proxy::RunSeen;
+use crate::support::pace::Slowness;
 use crate::support::{say, until};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,6 +41,7 @@ async fn an_owner_that_is_killed_while_it_prefetches_keeps_nobody_waiting() {
     let (owner, entry, friend) = victim.expect("one of 20 candidates is launched");
     let pending = cluster.nodes[owner].metric("prefetch_pending", "").await;
     assert!(pending >= Some(1.0), "it runs at the key's owner: {pending:?}");
+    let slowness = Slowness::of(&[cluster.nodes[entry].addrs.client]).await;
     cluster.nodes[owner].kill();
     cluster.proxy.heal();
     let asked = Instant::now();
@@ -48,7 +50,8 @@ async fn an_owner_that_is_killed_while_it_prefetches_keeps_nobody_waiting() {
     assert_eq!(reply.value(), format!("p{}", friend["person"].as_i64().unwrap() - 100), "{reply}");
     let took = asked.elapsed();
     // The lease of a prefetch that went silent; a demand request waits for no more than for any other (I7).
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    let most = slowness.bound(Duration::from_secs(15));
+    assert!(took < most, "{took:?}, {most:?} at most");
     until("the others go on as two", PATIENCE, async || {
         let mut all = true;
         for (place, node) in cluster.nodes.iter().enumerate().filter(|(place, _)| *place != owner) {
@@ -58,6 +61,6 @@ async fn an_owner_that_is_killed_while_it_prefetches_keeps_nobody_waiting() {
     })
     .await;
     let alive = cluster.nodes.iter().enumerate().filter(|(place, _)| *place != owner).map(|(_, node)| node);
-    let books = balanced(alive).await;
-    say(&format!("issue 7, owner killed while it prefetched: the next answer after {took:?}; {books:?}"));
+    let account = balanced(alive).await;
+    say(&format!("issue 7, owner killed while it prefetched: the next answer after {took:?}; {account:?}"));
 }

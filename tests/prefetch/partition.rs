@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::books::balanced;
-use super::graph::{in_session, learned, successors, think};
+use super::accounting::balanced;
+use super::social_graph::{in_session, learned, successors, think};
 use crate::support::cluster::ONE_AT_A_TIME;
 use crate::support::process::{Addrs, NodeProcess};
 use crate::support::tcp_proxy::Mode;
@@ -65,7 +65,6 @@ async fn two_behind_proxies(dir: &tempfile::TempDir) -> (Vec<NodeProcess>, [Peer
             proxies[1].addr()
         );
         let mut node = NodeProcess::new(dir.path(), name, addrs[place], &config);
-        node.prefetches = true;
         node.start();
         nodes.push(node);
     }
@@ -136,9 +135,9 @@ async fn what_both_sides_of_a_partition_learn_is_known_on_both_when_it_heals() {
     })
     .await;
     assert!(pupil("RETURN $k AS right_second", 0).await.is_hit());
-    let books = balanced(&nodes).await;
-    assert!(books.used + books.late >= 1.0, "{books:?}");
+    let account = balanced(&nodes).await;
+    assert!(account.used + account.late >= 1.0, "{account:?}");
     say(&format!(
-        "issue 7, partition: one ring {joined:?} after healing, the same counts {known:?} after it; {books:?}"
+        "issue 7, partition: one ring {joined:?} after healing, the same counts {known:?} after it; {account:?}"
     ));
 }

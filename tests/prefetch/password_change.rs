@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::graph::{learning_node, sum, think};
 use super::isolation::{User, at_system};
+use super::social_graph::{learning_node, sum, think};
 use crate::support::cluster::{OwnLabel, neo4j_http};
 use crate::support::http::{self, Reply, basic};
 use crate::support::{say, until};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::books::{Books, balanced};
-use super::graph::{in_session, learning_node, sum, think};
+use super::accounting::{LaunchAccount, balanced};
+use super::social_graph::{in_session, learning_node, sum, think};
 use crate::support::cluster::Cluster;
 use crate::support::http::Reply;
 use crate::support::{say, until};
@@ -32,21 +32,21 @@ async fn a_template_that_neo4j_refuses_is_dropped_and_nobody_hears_of_it() {
         sum(&cluster, "hopcache_observations_total", "\"learned\"").await >= 8.0
     })
     .await;
-    let before = Books::of(&cluster.nodes[0]).await.unwrap();
+    let before = LaunchAccount::of(&cluster.nodes[0]).await.unwrap();
     let runs =
         |part: &str| cluster.proxy.seen("AS twice").iter().filter(|run| run.query.contains(part)).count();
     // Text cannot be multiplied: to the template it is a list like any other.
     let reply = ask(&cluster, "pupil", SIZE, &json!(["word", "other"])).await;
     assert_eq!(reply.value(), 2, "whoever asks what comes before hears nothing of it");
     until("Neo4j refuses the prefetch", PATIENCE, async || {
-        let now = Books::of(&cluster.nodes[0]).await.unwrap();
+        let now = LaunchAccount::of(&cluster.nodes[0]).await.unwrap();
         runs("\"word\"") == 1 && now.wasted > before.wasted
     })
     .await;
     let failed = sum(&cluster, "hopcache_origin_errors_total", "\"failed\"").await;
     assert_eq!(failed, 1.0, "the run that Neo4j refused is counted");
     // It is not launched again, for values of the right type either: nobody knows which they are.
-    let launched = Books::of(&cluster.nodes[0]).await.unwrap().launched;
+    let launched = LaunchAccount::of(&cluster.nodes[0]).await.unwrap().launched;
     let learned = sum(&cluster, "hopcache_observations_total", "\"learned\"").await;
     assert_eq!(ask(&cluster, "pupil", SIZE, &json!([501, 502])).await.status, 202);
     until("that was learned from, so what may follow it was considered", PATIENCE, async || {
@@ -54,7 +54,7 @@ async fn a_template_that_neo4j_refuses_is_dropped_and_nobody_hears_of_it() {
     })
     .await;
     assert_eq!(runs("501"), 0, "the template is dropped");
-    assert_eq!(Books::of(&cluster.nodes[0]).await.unwrap().launched, launched);
+    assert_eq!(LaunchAccount::of(&cluster.nodes[0]).await.unwrap().launched, launched);
     // Who asks for it himself is told by a run of his own, in Neo4j's words; and the right ones are answered.
     let reply = ask(&cluster, "other pupil", TWICE, &json!(["word", "other"])).await;
     assert_eq!(reply.status, 400, "{reply}");
@@ -62,6 +62,6 @@ async fn a_template_that_neo4j_refuses_is_dropped_and_nobody_hears_of_it() {
     assert!(said.contains("Neo.ClientError.Statement.") && said.contains("Type"), "{reply}");
     assert_eq!(runs("\"word\""), 2);
     assert_eq!(ask(&cluster, "other pupil", TWICE, &json!([501])).await.value(), 1002);
-    let books = balanced(&cluster.nodes).await;
-    say(&format!("issue 7, type error: refused once, dropped; {books:?}"));
+    let account = balanced(&cluster.nodes).await;
+    say(&format!("issue 7, type error: refused once, dropped; {account:?}"));
 }

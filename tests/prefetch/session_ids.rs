@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::books::balanced;
-use super::graph::{in_session, learning_node, successors, sum};
+use super::accounting::balanced;
+use super::social_graph::{in_session, learning_node, successors, sum};
 use crate::support::http::{self, Connection, Reply};
 use crate::support::{distribution, say, size, until};
 

@@ -46,7 +46,7 @@ impl People {
 
 /// Three nodes that learn and prefetch.
 pub async fn learning_cluster() -> Cluster {
-    Cluster::of(Plan { prefetch: Some(""), ..Plan::default() }).await
+    Cluster::start().await
 }
 
 /// A request of a session by the tests' user.
@@ -105,7 +105,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A cluster of one that learns and prefetches.
 pub async fn learning_node() -> Cluster {
-    Cluster::of(Plan { started: 1, seeded: 1, prefetch: Some(""), ..Plan::default() }).await
+    Cluster::of(Plan { started: 1, seeded: 1, ..Plan::default() }).await
 }
 
 /// What a node has learned, as its admin listener says it.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::books::balanced;
-use super::graph::{People, learning_cluster, successors, teach};
+use super::accounting::balanced;
+use super::social_graph::{People, learning_cluster, successors, teach};
 use crate::support::process::NodeProcess;
 use crate::support::until;
 

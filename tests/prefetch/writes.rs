@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::books::balanced;
-use super::graph::{in_session, learned, learning_node, sum, think};
+use super::accounting::balanced;
+use super::social_graph::{in_session, learned, learning_node, sum, think};
 use crate::support::cluster::{OwnLabel, at_neo4j};
 use crate::support::until;
 

@@ -67,8 +67,12 @@ pub struct RunSeen {
 
 impl RunSeen {
     fn is_explain(&self) -> bool {
-        self.statement.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("EXPLAIN"))
+        is_explain(&self.statement)
     }
+}
+
+fn is_explain(statement: &str) -> bool {
+    statement.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("EXPLAIN"))
 }
 
 /// A proxy that runs until it is dropped.
@@ -85,7 +89,8 @@ struct Shared {
     happened: watch::Sender<u64>,
     /// Grows with each cut.
     cuts: watch::Sender<u64>,
-    is_stalled: watch::Sender<bool>,
+    /// Runs with this in their text do not pass to the server; with an empty one nothing does.
+    stalled: watch::Sender<Option<String>>,
 }
 
 /// How much later the next run reaches the server.
@@ -146,17 +151,11 @@ impl Shared {
 
 impl BoltProxy {
     /// Listens on a free port of loopback for a server at `upstream`, `host:port`.
-    ///
-    /// # Errors
-    /// When no port can be bound.
     pub async fn start(upstream: &str) -> std::io::Result<Self> {
         Self::start_at(IpAddr::from([127, 0, 0, 1]), upstream).await
     }
 
     /// The same on another address of this machine.
-    ///
-    /// # Errors
-    /// When no port can be bound.
     pub async fn start_at(addr: IpAddr, upstream: &str) -> std::io::Result<Self> {
         let listener = TcpListener::bind((addr, 0)).await?;
         let shared = Arc::new(Shared {
@@ -164,14 +163,13 @@ impl BoltProxy {
             state: Mutex::default(),
             happened: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
-            is_stalled: watch::Sender::new(false),
+            stalled: watch::Sender::new(None),
         });
         let addr = listener.local_addr()?;
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { addr, shared, accepting: Mutex::new(Some(accepting)) })
     }
 
-    /// Where it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
@@ -213,7 +211,6 @@ impl BoltProxy {
         self.shared.state().taken
     }
 
-    /// By its number.
     #[must_use]
     pub fn is_open(&self, connection: usize) -> bool {
         self.shared.state().open.contains(&connection)
@@ -233,9 +230,6 @@ impl BoltProxy {
     }
 
     /// Listens again where it did.
-    ///
-    /// # Errors
-    /// When somebody else has its port.
     pub async fn bring_back(&self) -> std::io::Result<()> {
         let listener = TcpListener::bind(self.addr).await?;
         *self.accepting() = Some(tokio::spawn(accept(listener, Arc::clone(&self.shared))));
@@ -286,11 +280,16 @@ impl BoltProxy {
 
     /// Nothing passes to the server until [`resume`](Self::resume).
     pub fn stall(&self) {
-        self.shared.is_stalled.send_replace(true);
+        self.hold_runs("");
+    }
+
+    /// No run whose text contains `part` passes to the server until [`resume`](Self::resume); EXPLAINs do.
+    pub fn hold_runs(&self, part: &str) {
+        self.shared.stalled.send_replace(Some(part.to_owned()));
     }
 
     pub fn resume(&self) {
-        self.shared.is_stalled.send_replace(false);
+        self.shared.stalled.send_replace(None);
     }
 }
 
@@ -384,7 +383,7 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
     let mut handshake = [0; HANDSHAKE_LEN];
     from.read_exact(&mut handshake).await?;
     to.write_all(&handshake).await?;
-    let mut is_stalled = line.shared.is_stalled.subscribe();
+    let mut stalled = line.shared.stalled.subscribe();
     let mut has_failed = false;
     let (mut raw, mut message) = (Vec::new(), Vec::new());
     loop {
@@ -398,16 +397,19 @@ async fn to_server(from: OwnedReadHalf, mut to: OwnedWriteHalf, line: &Line<'_>)
             continue;
         }
         has_failed &= message.get(1) != Some(&RESET);
+        let mut text = String::new();
         if has_failed {
             let _ = line.said.send(chunked(&IGNORED));
         } else if let Some(statement) = statement_of(&message) {
+            text = if is_explain(&statement) { text } else { statement.clone() };
             let parameters =
                 structure(&message).and_then(|(_, fields)| fields.get(1).map(ToString::to_string));
             let query = format!("{statement} {}", parameters.unwrap_or_default());
             has_failed = run_arrives((statement, query), line).await;
         }
         if !has_failed {
-            let _ = is_stalled.wait_for(|is_stalled| !is_stalled).await;
+            let passes = |held: &Option<String>| !held.as_ref().is_some_and(|part| text.contains(part));
+            let _ = stalled.wait_for(passes).await;
             to.write_all(&raw).await?;
         }
         raw.clear();

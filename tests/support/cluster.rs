@@ -33,7 +33,7 @@ pub struct Plan {
     pub upstream: Option<SocketAddr>,
     /// More lines of `[cluster]` for nodes that are not started at first.
     pub late_cluster: &'static str,
-    /// Lines of `[prefetch]`; none for a cluster that does not prefetch.
+    /// Lines of `[prefetch]`. `None` where a prefetch would disturb what the test counts; the test says what.
     pub prefetch: Option<&'static str>,
     /// Where the first node finds the store, if not where the others do.
     pub first_store: Option<SocketAddr>,
@@ -49,7 +49,7 @@ impl Default for Plan {
             upstream: None,
             drain: "10s",
             late_cluster: "",
-            prefetch: None,
+            prefetch: Some(""),
             first_store: None,
         }
     }

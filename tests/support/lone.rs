@@ -18,6 +18,8 @@ pub struct Spec {
     pub store: String,
     /// Lines of `[entry]`.
     pub entry: String,
+    /// False where a prefetch would disturb what the test counts; the test says what.
+    pub prefetches: bool,
 }
 
 impl Spec {
@@ -29,6 +31,7 @@ impl Spec {
             origin: format!("uri = \"{uri}\"\ntimeout = \"10s\""),
             store: store.to_owned(),
             entry: "ttl = \"10m\"".to_owned(),
+            prefetches: true,
         }
     }
 
@@ -54,9 +57,10 @@ impl std::ops::Deref for Lone {
 impl Lone {
     pub async fn start(spec: &Spec) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let Spec { node, origin, store, entry } = spec;
+        let Spec { node, origin, store, entry, prefetches } = spec;
         let config = format!("{node}\n[origin]\n{origin}\n[store]\nuri = \"{store}\"\n[entry]\n{entry}\n");
         let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
+        node.prefetches = *prefetches;
         node.start();
         let lone = Self { node, _dir: dir };
         lone.wait_for_members(1).await;

@@ -9,6 +9,7 @@ pub mod http;
 pub mod load;
 pub mod lone;
 pub mod moved_clock;
+pub mod pace;
 pub mod process;
 pub mod redis;
 pub mod scripted_neo4j;

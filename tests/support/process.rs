@@ -77,7 +77,7 @@ pub struct NodeProcess {
     pub open_files: Option<u32>,
     /// A library that is loaded before all others, and a variable for it.
     pub preload: Option<(PathBuf, (String, PathBuf))>,
-    /// Whether it prefetches as its configuration says. Else it does not: most tests count runs.
+    /// False where a prefetch would disturb what the test counts; the test says what. Nodes prefetch by default, as shipped.
     pub prefetches: bool,
     /// Where its stderr goes, if not into its log.
     pub stderr: Option<std::fs::File>,
@@ -100,7 +100,7 @@ impl NodeProcess {
             log,
             open_files: None,
             preload: None,
-            prefetches: false,
+            prefetches: true,
             stderr: None,
         }
     }

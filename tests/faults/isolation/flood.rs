@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::place::{Lines, Place};
+use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{Connection, Reply, basic, crowd, post};
 use crate::support::{say, size, until};
 
@@ -72,8 +72,8 @@ async fn flood(addr: SocketAddr, name: usize, tally: Arc<Tally>) {
 }
 
 /// The calm principal's hits: all keys, on the nodes in turn, again and again until `end`.
-async fn read_on(place: &Place, end: Instant) -> (u64, u64, Vec<Duration>) {
-    let mut connections = open(place).await;
+async fn read_on(cluster: &ScriptedCluster, end: Instant) -> (u64, u64, Vec<Duration>) {
+    let mut connections = open(cluster).await;
     let (mut hits, mut others, mut took) = (0, 0, Vec::new());
     for round in 0.. {
         for k in 0..KEYS {
@@ -99,23 +99,23 @@ struct Miss {
 }
 
 /// The calm principal's misses: one new key after another.
-async fn miss_on(place: &Place, prefix: &str, end: Instant) -> Vec<Miss> {
-    let mut connections = open(place).await;
+async fn miss_on(cluster: &ScriptedCluster, prefix: &str, end: Instant) -> Vec<Miss> {
+    let mut connections = open(cluster).await;
     let mut misses = Vec::new();
     while misses.len() < MISSES_MIN || Instant::now() < end {
         let node = misses.len() % connections.len();
         let ask: Arc<[u8]> = request(CALM, &format!("{prefix}-{}", misses.len()), 0);
-        let before = place.neo4j.runs();
+        let before = cluster.neo4j.runs();
         let reply: Reply = connections[node].ask(&ask).await.unwrap();
         assert_eq!(reply.status, 202, "{reply}");
-        misses.push(Miss { took: reply.took, runs: place.neo4j.runs() - before });
+        misses.push(Miss { took: reply.took, runs: cluster.neo4j.runs() - before });
     }
     misses
 }
 
-async fn open(place: &Place) -> Vec<Connection> {
+async fn open(cluster: &ScriptedCluster) -> Vec<Connection> {
     let mut connections = Vec::new();
-    for node in &place.nodes {
+    for node in &cluster.nodes {
         connections.push(Connection::open(node.addrs.client).await.unwrap());
     }
     connections
@@ -132,31 +132,31 @@ fn percentile<T: Ord + Copy>(of: impl Iterator<Item = T>, percent: usize) -> T {
 async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     let seconds = size("HOPCACHE_TEST_FLOOD_S", 6);
     let lines = Lines { node: "memory = \"2MiB\"", origin: "max_concurrent = 4", entry: "ttl = \"10m\"" };
-    let place = Place::start(&[CALM, FLOOD], RUN, lines).await;
-    let all = (0..KEYS).map(|k| (place.nodes[k % 3].addrs.client, request(CALM, &k.to_string(), 0)));
+    let cluster = ScriptedCluster::start(&[CALM, FLOOD], RUN, lines).await;
+    let all = (0..KEYS).map(|k| (cluster.nodes[k % 3].addrs.client, request(CALM, &k.to_string(), 0)));
     assert!(crowd(all.collect()).await.into_iter().all(|reply| reply.unwrap().status == 202));
-    let (_, others, quiet_hits) = read_on(&place, Instant::now()).await;
+    let (_, others, quiet_hits) = read_on(&cluster, Instant::now()).await;
     assert_eq!(others, 0, "all is kept before the flood");
-    let quiet = miss_on(&place, "quiet", Instant::now()).await;
+    let quiet = miss_on(&cluster, "quiet", Instant::now()).await;
 
     let tally = Arc::new(Tally::default());
     let mut clients = JoinSet::new();
     for name in 0..FLOODING {
-        let addr = place.nodes[name % 3].addrs.client;
+        let addr = cluster.nodes[name % 3].addrs.client;
         clients.spawn(flood(addr, name, Arc::clone(&tally)));
     }
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     until("queues are full", Duration::from_secs(60), async || count(&tally.slowed_down) > 0).await;
     let end = Instant::now() + Duration::from_secs(seconds);
-    let ((hits, others, took), misses) = tokio::join!(read_on(&place, end), miss_on(&place, "loud", end));
+    let ((hits, others, took), misses) = tokio::join!(read_on(&cluster, end), miss_on(&cluster, "loud", end));
     tally.is_over.store(true, Ordering::Relaxed);
 
     let (answered, slowed) = (count(&tally.answered), count(&tally.slowed_down));
-    let bytes = place.metric("hopcache_entry_bytes", "").await;
+    let bytes = cluster.metric("hopcache_entry_bytes", "").await;
     say(&format!(
         "flood: {FLOODING} clients, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {:.1} MiB on 3 nodes",
         count(&tally.unavailable),
-        place.neo4j.runs(),
+        cluster.neo4j.runs(),
         bytes / f64::from(1 << 20)
     ));
     say(&format!(
@@ -176,7 +176,7 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
         percentile(misses.iter().map(|miss| miss.runs), 99)
     ));
     assert!(answered > 0 && slowed > 0, "there was no flood");
-    assert!(place.metric("hopcache_origin_errors_total", "too_many_runs").await > 0.0);
+    assert!(cluster.metric("hopcache_origin_errors_total", "too_many_runs").await > 0.0);
     assert!(others * 20 < hits + others, "{others} of {} hits lost", hits + others);
     // In line behind the flood each would wait for 512 runs of its node (128 for each slot), and about 1,500
     // altogether. In turn it waits for the next slot; the rest is what a machine without a free core adds, so runs

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::place::{Dice, Lines, Place};
+use super::scripted_cluster::{Dice, Lines, ScriptedCluster};
 use crate::support::http::{Connection, Reply, basic, get, post};
 use crate::support::{http, say, size};
 
@@ -19,6 +19,10 @@ use crate::support::{http, say, size};
 const CANARY: &str = "canary7f3a";
 const CLIENTS: usize = 64;
 const KEYS: usize = 20;
+const ROUNDS_MAX: usize = 5;
+/// `entry.ttl` of the nodes, and the default of `entry.ttl_jitter`.
+const TTL_S: f64 = 1.0;
+const TTL_JITTER: f64 = 0.1;
 
 /// Names that differ by case, that are empty, that are the bytes of another scheme's credentials, that have
 /// a byte some reader might stop at.
@@ -33,6 +37,7 @@ const USERS: [(&str, &str); 7] = [
 ];
 /// Names of two databases; Neo4j resolves them in any case.
 const DATABASES: [&str; 3] = ["neo4j", "NEO4J", "other"];
+const DATABASES_RESOLVED: usize = 2;
 
 /// A principal: what Neo4j answers that it is, how it presents itself, whom it acts as.
 struct Principal {
@@ -98,6 +103,13 @@ impl Seen {
             failed_joined: self.failed_joined + other.failed_joined,
             refused: self.refused + other.refused,
         }
+    }
+
+    /// Whether everything that is shared between requests was, and somebody was refused.
+    fn has_all(&self) -> bool {
+        let shared =
+            [self.hits, self.stale, self.led, self.joined, self.forwarded, self.failed, self.failed_joined];
+        shared.iter().all(|count| *count > 0) && self.refused > 0
     }
 
     fn note(&mut self, reply: &Reply, is_failure: bool) {
@@ -174,9 +186,9 @@ impl Client {
     }
 }
 
-async fn client(place: &Place, seed: usize) -> Client {
+async fn client(cluster: &ScriptedCluster, seed: usize) -> Client {
     let mut connections = Vec::new();
-    for node in &place.nodes {
+    for node in &cluster.nodes {
         connections.push(Connection::open(node.addrs.client).await.unwrap());
     }
     Client {
@@ -188,16 +200,12 @@ async fn client(place: &Place, seed: usize) -> Client {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_principal_sees_only_its_own_bytes() {
-    let requests = size("HOPCACHE_TEST_REQUESTS", 10_000);
-    let lines = Lines { node: "", origin: "", entry: "ttl = \"1s\"\ngrace = 1.0" };
-    let place = Place::start(&USERS, Duration::from_millis(10), lines).await;
-    let began = Instant::now();
+/// `requests` of all clients together.
+async fn mix(cluster: &ScriptedCluster, round: usize, requests: usize) -> Seen {
     let mut tasks = tokio::task::JoinSet::new();
-    for seed in 0..CLIENTS {
-        let mut client = client(&place, seed).await;
-        let own = requests / CLIENTS + usize::from(seed < requests % CLIENTS);
+    for place in 0..CLIENTS {
+        let mut client = client(cluster, round * CLIENTS + place).await;
+        let own = requests / CLIENTS + usize::from(place < requests % CLIENTS);
         tasks.spawn(async move {
             for _ in 0..own {
                 client.one().await;
@@ -205,34 +213,55 @@ async fn each_principal_sees_only_its_own_bytes() {
             client.seen
         });
     }
-    let seen = tasks.join_all().await.into_iter().fold(Seen::default(), Seen::plus);
-    let took = began.elapsed();
-    let refreshes = place.metric("xfetch_refresh_completed_total", "").await;
-    let forwards = place.metric("hopcache_forwards_total", "answered").await;
+    tasks.join_all().await.into_iter().fold(Seen::default(), Seen::plus)
+}
+
+/// Most runs that this mix may cost in this time: one for each key and freshness window (I1), each window as short as jitter
+/// makes it, and one for each failure that was not shared. On a slow machine there are more windows.
+fn runs_max(seen: &Seen, took: Duration) -> f64 {
+    let keys = (principals().len() * DATABASES_RESOLVED * KEYS) as f64;
+    let windows = took.as_secs_f64() / (TTL_S * (1.0 - TTL_JITTER)) + 1.0;
+    keys * windows + (seen.failed - seen.failed_joined) as f64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_principal_sees_only_its_own_bytes() {
+    let requests = size("HOPCACHE_TEST_REQUESTS", 10_000);
+    let lines = Lines { node: "", origin: "", entry: "ttl = \"1s\"\ngrace = 1.0" };
+    let cluster = ScriptedCluster::start(&USERS, Duration::from_millis(10), lines).await;
+    let began = Instant::now();
+    let (mut seen, mut rounds, mut refreshes) = (Seen::default(), 0, 0.0);
+    // The mix has to be one: everything that requests can share is shared. Which of it happens is chance, so there may be
+    // more than one round.
+    while rounds < ROUNDS_MAX && (rounds == 0 || refreshes < 0.5 || !seen.has_all()) {
+        seen = seen.plus(mix(&cluster, rounds, requests).await);
+        refreshes = cluster.metric("xfetch_refresh_completed_total", "").await;
+        rounds += 1;
+    }
+    let (took, requests) = (began.elapsed(), rounds * requests);
+    let forwards = cluster.metric("hopcache_forwards_total", "answered").await;
     say(&format!("{requests} requests in {} ms: {seen:?}", took.as_millis()));
+    let launched = cluster.metric("prefetch_attempts_total", "").await;
+    let (runs, most) = (cluster.neo4j.runs() as f64, runs_max(&seen, took) + launched);
     say(&format!(
-        "refreshes {refreshes}, forwards {forwards}, runs {}, log-ons refused {}",
-        place.neo4j.runs(),
-        place.neo4j.logons_refused()
+        "refreshes {refreshes}, prefetches {launched}, forwards {forwards}, runs {runs} ({most:.0} at most), log-ons refused {}",
+        cluster.neo4j.logons_refused()
     ));
     let answered = seen.hits + seen.led + seen.joined + seen.failed + seen.refused;
     assert_eq!(answered, requests as u64, "each request is one of these");
-    // The mix was one: everything that is shared between requests was.
-    let shared =
-        [seen.hits, seen.stale, seen.led, seen.joined, seen.forwarded, seen.failed, seen.failed_joined];
-    assert!(shared.iter().all(|count| *count > 0) && seen.refused > 0 && refreshes > 0.0, "{seen:?}");
-    assert!(place.neo4j.runs() < requests as u64 / 2, "most were shared");
-    nothing_is_told(&place).await;
+    assert!(seen.has_all() && refreshes > 0.0, "{seen:?}");
+    assert!(runs <= most, "{runs} runs of {requests} requests, {most:.0} at most");
+    nothing_is_told(&cluster).await;
 }
 
 /// Neither passwords, in the clear or as they were sent, nor statements, nor parameters.
-async fn nothing_is_told(place: &Place) {
+async fn nothing_is_told(cluster: &ScriptedCluster) {
     let encoded = |text: String| base64::engine::general_purpose::STANDARD.encode(text);
     let mut secrets = vec![CANARY.to_owned(), "secret-token".to_owned(), "a-guess".to_owned()];
     for (user, password) in USERS.iter().filter(|(_, password)| !password.is_empty()) {
         secrets.extend([(*password).to_owned(), encoded(format!("{user}:{password}"))]);
     }
-    for node in &place.nodes {
+    for node in &cluster.nodes {
         let metrics = http::ask(node.addrs.admin, &get("/metrics")).await.unwrap();
         let config = http::ask(node.addrs.admin, &get("/admin/v1/config")).await.unwrap();
         let told = format!("{}{metrics}{config}", node.log());
@@ -248,8 +277,8 @@ async fn nothing_is_told(place: &Place) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_connection_serves_principals_in_turn() {
     let lines = Lines { node: "", origin: "", entry: "ttl = \"10m\"" };
-    let place = Place::start(&USERS, Duration::ZERO, lines).await;
-    let addr: SocketAddr = place.nodes[0].addrs.client;
+    let cluster = ScriptedCluster::start(&USERS, Duration::ZERO, lines).await;
+    let addr: SocketAddr = cluster.nodes[0].addrs.client;
     let mut connection = Connection::open(addr).await.unwrap();
     let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "same"}}).to_string();
     for round in 0..2 {
@@ -262,5 +291,5 @@ async fn one_connection_serves_principals_in_turn() {
             assert_eq!(reply.header("cache-status"), "", "{reply}");
         }
     }
-    assert_eq!(place.neo4j.runs(), USERS.len() as u64, "one for each principal");
+    assert_eq!(cluster.neo4j.runs(), USERS.len() as u64, "one for each principal");
 }

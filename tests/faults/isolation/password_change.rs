@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::place::Dice;
+use super::scripted_cluster::Dice;
 use crate::support::cluster::{Cluster, neo4j_http};
 use crate::support::http::{Connection, Reply, basic, post};
 use crate::support::{environment, http, say, until};

@@ -1,5 +1,5 @@
 //! Threats: whoever guesses passwords by the thousand gets none of them, and costs those who are believed, and
-//! those who log on for the first time, neither their hits nor their place.
+//! those who log on for the first time, neither their hits nor their cluster.
 //!
 //! (That a belief is renewed beside guesses that Neo4j has not answered: `front/credentials/tests.rs`.)
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::place::{Lines, Place};
+use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{Connection, basic, post};
 use crate::support::{distribution, say, until};
 
@@ -28,15 +28,15 @@ async fn guesses_cost_the_believed_nothing() {
     let mut users = vec![ANN];
     users.extend(newcomers.iter().map(|name| (name.as_str(), "a-password")));
     let lines = Lines { node: "", origin: "", entry: "ttl = \"10m\"" };
-    let place = Place::start(&users, Duration::ZERO, lines).await;
+    let cluster = ScriptedCluster::start(&users, Duration::ZERO, lines).await;
     let (is_over, guesses) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let mut connection = Connection::open(place.nodes[0].addrs.client).await.unwrap();
+    let mut connection = Connection::open(cluster.nodes[0].addrs.client).await.unwrap();
     assert_eq!(connection.ask(&request(ANN.0, ANN.1)).await.unwrap().status, 202);
 
     let mut guessing = JoinSet::new();
     for guesser in 0..GUESSING {
         let (is_over, guesses) = (Arc::clone(&is_over), Arc::clone(&guesses));
-        let mut connection = Connection::open(place.nodes[0].addrs.client).await.unwrap();
+        let mut connection = Connection::open(cluster.nodes[0].addrs.client).await.unwrap();
         guessing.spawn(async move {
             while !is_over.load(Ordering::Relaxed) {
                 let guess = guesses.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ async fn guesses_cost_the_believed_nothing() {
         });
     }
     // More than there are places for identities that were refused.
-    let many = async || place.neo4j.logons_refused() > 1_500;
+    let many = async || cluster.neo4j.logons_refused() > 1_500;
     until("1,500 refused log-ons", Duration::from_secs(30), many).await;
     let (mut took, mut newcomers) = (Vec::new(), newcomers.iter());
     let end = Instant::now() + Duration::from_secs(2);
@@ -66,7 +66,7 @@ async fn guesses_cost_the_believed_nothing() {
     is_over.store(true, Ordering::Relaxed);
     guessing.join_all().await;
     took.sort_unstable();
-    let (sent, refused) = (guesses.load(Ordering::Relaxed), place.neo4j.logons_refused());
+    let (sent, refused) = (guesses.load(Ordering::Relaxed), cluster.neo4j.logons_refused());
     assert_eq!(newcomers.next(), None, "all of them were accepted");
     say(&format!(
         "{sent} guesses, 0 answered; log-ons refused {refused}; {} hits of the believed meanwhile",

@@ -9,7 +9,7 @@ use crate::support::process::{Addrs, NodeProcess, raise_open_files};
 use crate::support::redis::RedisServer;
 use crate::support::scripted_neo4j::ScriptedNeo4j;
 
-pub struct Place {
+pub struct ScriptedCluster {
     pub nodes: Vec<NodeProcess>,
     pub neo4j: ScriptedNeo4j,
     _redis: RedisServer,
@@ -17,7 +17,7 @@ pub struct Place {
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Place {
+impl ScriptedCluster {
     /// `node` are lines of `[node]`, `origin` of `[origin]`, `entry` of `[entry]`.
     pub async fn start(users: &[(&str, &str)], delay: Duration, config: Lines) -> Self {
         let turn = ONE_AT_A_TIME.lock().await;

@@ -11,14 +11,17 @@ use super::{ask, assert_failed, counted, crowd_of, degraded, one_node, slowest, 
 use crate::support::bolt_proxy::Manner;
 use crate::support::cluster::Cluster;
 use crate::support::http::{self, Reply};
+use crate::support::pace::Slowness;
 use crate::support::{say, size, until};
 
+/// In which a crowd is answered that waits for nobody, on a calm machine.
+const AT_ONCE: Duration = Duration::from_secs(3);
 const UNREACHABLE: &str = "Hopcache.TransientError.OriginUnreachable";
 const MOVES: &str = "hopcache_breaker_transitions_total";
 const KEPT: &str = "RETURN 'F25 kept' AS what";
 const COLD: &str = "RETURN $k AS k, 'F25 cold' AS what";
-/// TTL and grace are 22 s here, and what comes before the absence's measured part takes less than 12.
-const WITHIN_GRACE: Duration = Duration::from_secs(10);
+/// TTL and grace are 22 s here.
+const WITHIN_GRACE: Duration = Duration::from_secs(21);
 /// From the end of the absence to the node's knowing: a probe under way, a pause, a probe.
 const FOUND_AGAIN: Duration = Duration::from_secs(10);
 
@@ -113,10 +116,12 @@ async fn a_refusing_neo4j_leaves_stale_answers_and_quick_refusals() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     let cluster = one_node("ttl = \"2s\"\ngrace = 10.0\nttl_jitter = 0.0", "").await;
+    let kept_since = Instant::now();
     assert_eq!(ask(&cluster, KEPT).await.value(), "F25 kept");
     // Neo4j's word on the statement is had: with one question to ask, one connection would stand for all.
     let known = cluster.nodes[0].ask(&http::query(COLD, &json!({ "k": -1 }))).await;
     assert_eq!(known.value(), -1);
+    let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
     cluster.proxy.set_manner(Manner::Swallow);
     until_all_is_cut(&cluster).await;
     let before = cluster.proxy.connections();
@@ -132,7 +137,7 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     while began.elapsed() < absence() {
         let (kept, cold) = two_hundred(&cluster, 1 + asked).await;
         cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-        if began.elapsed() < WITHIN_GRACE {
+        if kept_since.elapsed() < WITHIN_GRACE {
             assert!(kept.iter().all(|reply| reply.status == 202), "{}", kept[0]);
         }
         stale += kept.iter().filter(|reply| is_stale(reply)).count();
@@ -154,7 +159,7 @@ async fn a_silent_neo4j_costs_one_wave_of_waits_and_then_only_probes() {
     // A probe may take 2 s, and half a second lies between two.
     assert!(probes <= 2 + took.as_millis() as usize / 500, "{probes} connections in {took:?}");
     assert!(open_at_once <= 1, "{open_at_once} probes at a time");
-    assert!(worst < Duration::from_secs(3), "a client waited for a server that is away: {worst:?}");
+    assert!(worst < most, "a client waited for a server that is away: {worst:?}, {most:?} at most");
 
     let back = Instant::now();
     cluster.proxy.set_manner(Manner::Pass);
@@ -174,6 +179,7 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     assert!(crowd_of(&cluster, known).await.iter().all(|reply| reply.status == 202));
     let stood: BTreeSet<_> = cluster.proxy.seen("F25 cold").iter().map(|run| run.connection).collect();
     assert_eq!(stood.len(), 3);
+    let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
     cluster.proxy.stall();
     let lost = ask(&cluster, "RETURN 'F25 lost' AS what").await;
     assert_failed(&lost, 504, "Hopcache.TransientError.OriginTimedOut");
@@ -185,7 +191,7 @@ async fn a_neo4j_that_falls_silent_is_found_out_by_the_first_run_it_loses() {
     let (kept, cold) = two_hundred(&cluster, 0).await;
     assert!(kept.iter().all(Reply::is_hit));
     cold.iter().for_each(|reply| assert_failed(reply, 503, UNREACHABLE));
-    assert!(slowest(&cold) < Duration::from_secs(3), "{:?}", slowest(&cold));
+    assert!(slowest(&cold) < most, "{:?}, {most:?} at most", slowest(&cold));
     // The proxy holds on to the one with the lost run: it does not read while it stalls.
     until("connections that stood are closed", Duration::from_secs(5), async || {
         stood.iter().filter(|number| cluster.proxy.is_open(**number)).count() <= 1
@@ -206,6 +212,7 @@ async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
     cluster.proxy.delay_runs("F25 cold", Duration::from_millis(300));
     let known = (0..3).map(|k| http::query(COLD, &json!({ "k": -1 - k }))).collect();
     assert!(crowd_of(&cluster, known).await.iter().all(|reply| reply.status == 202));
+    let most = Slowness::of(&cluster.clients()).await.bound(AT_ONCE);
     let connections = cluster.proxy.connections();
     cluster.proxy.stall();
     let (began, client) = (Instant::now(), cluster.nodes[0].addrs.client);
@@ -239,7 +246,7 @@ async fn a_silent_neo4j_is_found_out_while_the_runs_that_it_lost_go_on() {
         assert!(reply.took < Duration::from_secs(33), "{:?}", reply.took);
     }
     assert!(cluster.proxy.connections() > connections, "nobody looked for it");
-    assert!(worst < Duration::from_secs(3), "somebody waited for a server that is away: {worst:?}");
+    assert!(worst < most, "somebody waited for a server that is away: {worst:?}, {most:?} at most");
     say(&format!(
         "F25 silent, timeout 30 s: known after {} ms, two runs lost; {} requests in {} s, slowest {} ms",
         known_after.as_millis(),

@@ -37,13 +37,13 @@ struct Shared {
     spoilt: AtomicU64,
 }
 
-pub struct AskProxy {
+pub struct FaultyPeerProxy {
     addr: SocketAddr,
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
 
-impl AskProxy {
+impl FaultyPeerProxy {
     pub async fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();

@@ -71,8 +71,57 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
 
 #[cfg(test)]
 mod tests {
+    use hopcache_engine::event::Event;
+
     use super::*;
-    use crate::config::{Sources, load};
+    use crate::config::{Sources, load, schema};
+    use crate::meters::{Meters, Readings};
+
+    fn settings_with(set: &str) -> Settings {
+        let sources = Sources { file: None, environment: Vec::new(), sets: vec![set.to_owned()] };
+        load(&sources).unwrap_or_else(|errors| panic!("{set}: {errors}")).settings
+    }
+
+    /// Each key of `[refresh]`, a value that is not its default, and what that value makes of the policy. A key without a
+    /// row fails.
+    #[test]
+    fn every_key_of_refresh_changes_what_is_in_force() {
+        type Change = fn(&mut RefreshPolicy);
+        let rows: [(&str, &str, Change); 10] = [
+            ("enabled", "false", |policy| policy.is_early = false),
+            ("mode", "plain", |policy| policy.rule.mode = Mode::Plain),
+            ("beta", "1.5", |policy| policy.rule.beta = 1.5),
+            ("min_ttl", "7s", |policy| policy.ttl_ms_min = Millis(7_000)),
+            ("workers", "9", |policy| policy.workers = 9),
+            ("queue_size", "77", |policy| policy.queue_max = 77),
+            ("timeout", "3s", |policy| policy.timeout_ms = Millis(3_000)),
+            ("retry_enabled", "false", |policy| policy.retries_max = 0),
+            ("retry_max", "5", |policy| policy.retries_max = 5),
+            ("retry_backoff", "3.5", |policy| policy.retry_factor = 3.5),
+        ];
+        let in_force = |set: &str| policy(&settings_with(set)).refresh;
+        let usual = in_force("refresh.enabled=true");
+        for (key, value, change) in rows {
+            let mut expected = usual;
+            change(&mut expected);
+            assert_ne!(expected, usual, "refresh.{key}: {value} is its default");
+            assert_eq!(in_force(&format!("refresh.{key}={value}")), expected, "refresh.{key}");
+        }
+        assert_eq!(in_force("refresh.mode=topology_sensitive").rule.mode, Mode::TopologySensitive);
+        // The one key that the engine does not know: it decides what the metrics count.
+        let stampedes = |set: &str| {
+            let meters = Meters::with(&settings_with(set).refresh);
+            meters.note(Event::Landed { followers: 5 });
+            let text = meters.render(Readings::default());
+            text.lines().any(|line| line == "stampede_events_total 1")
+        };
+        assert!(stampedes("refresh.stampede_followers=5") && !stampedes("refresh.stampede_followers=6"));
+        let schema = schema();
+        let keys = schema["properties"]["refresh"]["properties"].as_object().unwrap();
+        let is_here = |key: &str| rows.iter().any(|(row, ..)| *row == key) || key == "stampede_followers";
+        let missing: Vec<&String> = keys.keys().filter(|key| !is_here(key)).collect();
+        assert!(missing.is_empty() && keys.len() == rows.len() + 1, "no row: {missing:?}");
+    }
 
     /// Each word of `prefetch.kinds` is a kind of its own, and the other keys come to the engine as configured.
     #[test]

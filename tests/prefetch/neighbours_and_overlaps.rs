@@ -1,0 +1,143 @@
+//! Two kinds of candidates on real nodes with the shipped defaults, each seen to be launched and used: a neighbour (the same
+//! query for a graph node in its result) and an overlap (an entry of the same anchor node that is about to expire).
+//!
+//! Both begin with a probability that is set, 0.3, barely over the threshold of an idle origin, 0.25. A neighbour's falls below
+//! it with the second sighting of its pattern, unless the pattern follows itself.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::accounting::balanced;
+use super::social_graph::{People, in_session, learning_cluster, successors, sum};
+use crate::support::cluster::{Cluster, Plan};
+use crate::support::http::Reply;
+use crate::support::{say, until};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A node's budget earns one launch for each four demand misses of its keys.
+const MISSES_FOR_TWO_LAUNCHES: f64 = 8.0;
+
+async fn of_kind(cluster: &Cluster, kind: &str, outcome: &str) -> f64 {
+    let labels = format!("kind=\"{kind}\",outcome=\"{outcome}\"");
+    sum(cluster, "hopcache_prefetch_kinds_total", &labels).await
+}
+
+/// Misses of keys of every node. Each is a session of its own, so that nothing is learned from them.
+async fn earn_launches(cluster: &Cluster) {
+    for number in 0..500 {
+        let request = in_session(&format!("earner {number}"), "RETURN $k AS earned", &json!({ "k": number }));
+        assert_eq!(cluster.nodes[number % cluster.nodes.len()].ask(&request).await.status, 202);
+        let mut have_enough = number % 10 == 9;
+        for node in cluster.nodes.iter().filter(|_| number % 10 == 9) {
+            let misses = node.metric("hopcache_origin_runs_total", "cause=\"miss\"").await.unwrap_or(0.0);
+            have_enough &= misses >= MISSES_FOR_TWO_LAUNCHES;
+        }
+        if have_enough {
+            return;
+        }
+    }
+    panic!("500 keys are not enough for {MISSES_FOR_TWO_LAUNCHES} misses of each node");
+}
+
+async fn friends_of(cluster: &Cluster, people: &People, session: &str, person: usize) -> Reply {
+    let request = in_session(session, &people.friends(), &json!({ "id": 100 + person }));
+    cluster.nodes[person % cluster.nodes.len()].ask(&request).await
+}
+
+async fn until_landed(cluster: &Cluster) {
+    until("the prefetch has landed", PATIENCE, async || {
+        sum(cluster, "hopcache_origin_in_flight", "").await < 0.5
+            && sum(cluster, "hopcache_flights", "").await < 0.5
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_neighbour_of_the_first_result_is_launched_and_used() {
+    let people = People::new("Neighbour", 64).await;
+    let cluster = learning_cluster().await;
+    earn_launches(&cluster).await;
+    let reply = friends_of(&cluster, &people, "pupil", 0).await;
+    assert_eq!(reply.value(), 101, "the first friend is the neighbour: {reply}");
+    until("the friends of the first friend are launched", PATIENCE, async || {
+        of_kind(&cluster, "neighbour", "launched").await >= 1.0
+    })
+    .await;
+    until_landed(&cluster).await;
+    let runs = cluster.proxy.seen("AS friend");
+    assert!(runs.len() == 2 && runs[1].query.contains("\"id\":101"), "{runs:?}");
+    let reply = friends_of(&cluster, &people, "pupil", 1).await;
+    assert!(reply.is_hit() && reply.value() == 102, "{reply}");
+    assert!(of_kind(&cluster, "neighbour", "used").await >= 1.0, "its hit counts as used");
+    // The view of operators: the launch is the pattern's own, since a neighbour has no form.
+    until("every node shows the launch and its use", PATIENCE, async || {
+        let mut all = true;
+        for node in &cluster.nodes {
+            let shown = successors(node, "friend").await;
+            let of_pattern = |name: &str| {
+                let sources = shown["patterns"].as_array().into_iter().flatten();
+                sources
+                    .filter(|each| each["kind"] == "pattern")
+                    .filter_map(|each| each[name].as_f64())
+                    .sum::<f64>()
+            };
+            all &= of_pattern("launched") > 0.5 && of_pattern("used") > 0.5;
+        }
+        all
+    })
+    .await;
+    let account = balanced(&cluster.nodes).await;
+    say(&format!("neighbours on real nodes: {account:?}"));
+}
+
+/// What is left of the life of a person's friends in the cache.
+async fn left_ms(cluster: &Cluster, people: &People, person: usize) -> i64 {
+    let explained = cluster.nodes[0].explain(&people.friends(), &json!({ "id": 100 + person })).await;
+    explained["entry"]["ttl_ms"].as_i64().unwrap_or(-1)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_of_the_same_anchor_that_is_about_to_expire_is_launched_and_used() {
+    /// The last tenth of a life in which an overlap is launched, of the shortest TTL that jitter gives.
+    const LAST_TENTH_MS: i64 = 900;
+    const PERSONS: usize = 12;
+    let people = People::new("Overlap", 64).await;
+    let plan = Plan { entry: "ttl = \"10s\"", ..Plan::default() };
+    let cluster = Cluster::of(plan).await;
+    earn_launches(&cluster).await;
+    let session = |person: usize| format!("visitor {person}");
+    for person in 0..PERSONS {
+        assert_eq!(friends_of(&cluster, &people, &session(person), 5 * person).await.status, 202);
+    }
+    let mut asked: Vec<usize> = Vec::new();
+    until("what was asked of the same person is launched", PATIENCE, async || {
+        for person in (0..PERSONS).filter(|person| !asked.contains(person)).collect::<Vec<_>>() {
+            let left = left_ms(&cluster, &people, 5 * person).await;
+            if (1..LAST_TENTH_MS).contains(&left) {
+                let profile = json!({ "person": 100 + 5 * person });
+                let request = in_session(&session(person), &people.profile(), &profile);
+                assert_eq!(cluster.nodes[0].ask(&request).await.status, 202);
+                asked.push(person);
+            }
+        }
+        of_kind(&cluster, "overlap", "launched").await >= 1.0
+    })
+    .await;
+    until_landed(&cluster).await;
+    let twice = |person: &&usize| {
+        let id = format!("{}", 100 + 5 * **person);
+        cluster.proxy.seen("AS friend").iter().filter(|run| run.query.contains(&id)).count() == 2
+    };
+    let renewed =
+        *asked.iter().find(twice).expect("a person whose friends were read twice, and asked for once");
+    let reply = friends_of(&cluster, &people, &session(renewed), 5 * renewed).await;
+    assert!(reply.is_hit(), "{reply}");
+    until("it counts as used", PATIENCE, async || of_kind(&cluster, "overlap", "used").await >= 1.0).await;
+    let age: Value = reply.header("age").parse().unwrap_or(Value::Null);
+    let account = balanced(&cluster.nodes).await;
+    say(&format!(
+        "overlaps on real nodes: {} visitors, the renewed entry's age {age} s; {account:?}",
+        asked.len()
+    ));
+}
