@@ -45,7 +45,7 @@ const LONG: &str = "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b 
 
 #[tokio::test]
 async fn the_bolt_origin_keeps_the_contract() {
-    origin_suite::holds(&passthrough(), &neo4j()).await;
+    crate::origin_suite::holds(&passthrough(), &neo4j()).await;
 }
 
 #[tokio::test]
