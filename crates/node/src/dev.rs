@@ -16,7 +16,7 @@ use crate::cli::{print, say};
 use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{open_origin, open_store, warn};
+use crate::serve::{open_origin, open_store};
 use crate::stop::Stop;
 
 /// Runs a development cluster until Ctrl-C.
@@ -26,7 +26,6 @@ use crate::stop::Stop;
 pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&options.base.log)?;
-    warn(&options.base);
     crate::descriptors::raise();
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::with(&options.base.refresh));

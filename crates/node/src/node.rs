@@ -31,6 +31,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::front::QueryApiRenderer;
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Report, Secret, Settings};
@@ -112,6 +113,7 @@ impl Node {
             spread: Arc::new(gossip.clone()),
             routing: Arc::new(MemberRouting(Arc::clone(&members))),
             memory: Arc::clone(&memory) as Arc<dyn Memory>,
+            renderer: Arc::new(QueryApiRenderer),
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, secrets(settings), policy::policy(settings), ports);

@@ -27,7 +27,6 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
     let mut settings = loaded.settings;
-    warn(&settings);
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
     let meters = Arc::new(Meters::with(&settings.refresh));
@@ -57,13 +56,6 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     match state.broken.get() {
         Some(task) => anyhow::bail!("left because a task broke: {task}"),
         None => Ok(()),
-    }
-}
-
-/// Logs a warning for each setting that is unlikely to be intended for a node that serves clients.
-pub fn warn(settings: &Settings) {
-    for warning in settings.warnings() {
-        tracing::warn!("{warning}");
     }
 }
 

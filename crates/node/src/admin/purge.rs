@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::tags::Tag;
 use hopcache_engine::ports::Scope;
 use http::StatusCode;
 use serde::Deserialize;
@@ -51,7 +52,7 @@ fn scope(admin: &Admin, order: Order) -> Result<Scope, Problem> {
             .map(Scope::Key)
             .ok_or_else(|| Problem::bad("query_key: has to be 64 hexadecimal digits, as explain prints it")),
         Order { query_key: None, database: Some(name), all: None } => {
-            Ok(Scope::Database(DatabaseTag::of(admin.state.engine.hasher(), &name)))
+            Ok(Scope::Tag(Tag::Database(DatabaseTag::of(admin.state.engine.hasher(), &name))))
         }
         Order { query_key: None, database: None, all: Some(true) } => Ok(Scope::All),
         _ => Err(Problem::bad("send exactly one of query_key, database, all (true)")),

@@ -249,9 +249,6 @@ pub struct EntrySection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
     pub max_bytes: u64,
-    /// Whether requests that miss the same key share one run. Without it each request runs alone, nodes share and store
-    /// nothing, and each node keeps its results in its own memory: a plain TTL cache, only to measure what sharing gains.
-    pub collapse: bool,
 }
 
 impl Default for EntrySection {
@@ -262,7 +259,6 @@ impl Default for EntrySection {
             stale_if_error: Millis(600_000),
             ttl_jitter: 0.1,
             max_bytes: 8 << 20,
-            collapse: true,
         }
     }
 }

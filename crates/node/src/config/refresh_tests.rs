@@ -213,14 +213,6 @@ fn our_own_variable_wins_over_the_shared_one() {
     assert!(error_of(from_variables(&wrong)).starts_with("refresh.beta: 12.0 is not allowed"));
 }
 
-#[test]
-fn a_node_without_sharing_is_warned_about() {
-    assert!(from_text("").unwrap().settings.warnings().is_empty());
-    let settings = from_text("entry.collapse = false").unwrap().settings;
-    assert!(!settings.entry.collapse);
-    assert!(matches!(*settings.warnings(), [warning] if warning.starts_with("entry.collapse is false")));
-}
-
 /// The schema is what operators read: what a key compares with. That each key is in force is tested beside
 /// `node/policy.rs`.
 #[test]

@@ -116,16 +116,6 @@ pub enum OriginAuth {
     },
 }
 
-impl Settings {
-    /// What is allowed, and hardly meant for a node that serves.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<&'static str> {
-        let alone = "entry.collapse is false: each miss runs for itself and nothing is stored for other nodes; \
-                     it is there to measure what sharing gains";
-        if self.entry.collapse { Vec::new() } else { vec![alone] }
-    }
-}
-
 impl ClusterSettings {
     /// Whether `seed` is the node that listens at `node.peer_addr`, as far as its text tells.
     #[must_use]

@@ -26,6 +26,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 
+use crate::front::query_api_renderer::rendering_of;
 use crate::body_budget::Reserved;
 use crate::client_addr::{ClientAddr, SESSION};
 use crate::config::{OriginAuth, OriginUri, Settings};
@@ -181,13 +182,14 @@ impl AskReader {
         };
         Ok(Ask {
             query: Arc::new(Query::read(parts, self.engine.hasher(), &self.engine.policy().procedures)),
-            form: Form { encoding, counters },
+            rendering: rendering_of(Form { encoding, counters }),
             freshness: control.freshness,
             hints,
             mode,
             bypass,
             deadline: now + self.answer_timeout_ms,
             traceparent: traceparent(head),
+            is_forwarded: false,
             session: self.session(head)?,
         })
     }
@@ -309,7 +311,6 @@ pub(crate) fn hints_in(value: &str) -> Result<Hints, HintError> {
     let hint = hint::parse(value)?;
     Ok(Hints {
         ttl_ms: hint.ttl.map(Millis::from),
-        cost_ms: hint.cost.map(Millis::from),
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the hint is 1 to 10^9")]
         degree: hint.degree.map(|degree| degree as u64),
         volatility: hint.volatility,

@@ -20,8 +20,11 @@ mod auth_errors;
 pub mod credential_cache;
 pub mod credentials;
 mod lockout_guard;
+mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
+
+pub(crate) use query_api_renderer::QueryApiRenderer;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +58,7 @@ use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
 use crate::front::credential_cache::Acceptance;
 use crate::front::credentials::Credentials;
+use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
 use crate::listener::Answers;
@@ -149,13 +153,8 @@ impl Front {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal),
         };
-        let mut outcome = match self.engine.path().hit(&ask) {
-            Some(outcome) => outcome,
-            // Boxed, so that the future of a hit is not as large as a miss's.
-            None => Box::pin(self.engine.path().answer(&ask)).await,
-        };
+        let mut outcome = self.engine.path().request(&ask, came).await;
         self.take_note(&ask, &outcome);
-        self.engine.prefetch().observe(&ask, &outcome, came);
         tracing::debug!(
             statement = query_text(&ask.query.statement),
             key = ?ask.query.key,
@@ -164,7 +163,7 @@ impl Front {
         );
         let me = &self.engine.me().node;
         let response = if self.outgoing.admit(&mut outcome.answer) {
-            answer::of_outcome(&outcome, ask.form.encoding, me)
+            answer::of_outcome(&outcome, encoding_of(ask.rendering), me)
         } else {
             answer::of_unsent(&outcome, me)
         };

@@ -88,7 +88,7 @@ mod tests {
     use hopcache_engine::ask::{Freshness, Hints, Query, QueryParts};
     use hopcache_engine::identity::{Credentials, Identity};
     use hopcache_engine::ports::AccessMode;
-    use hopcache_queryapi::render::{Counters, Encoding, Form};
+    use hopcache_engine::rendering::RenderingId;
 
     use super::*;
     use crate::front::credential_cache::CredentialCache;
@@ -103,7 +103,7 @@ mod tests {
         };
         Ask {
             query: Arc::new(Query::read(parts, &KeyHasher::new(b""), &[])),
-            form: Form { encoding: Encoding::Plain, counters: Counters::Omit },
+            rendering: RenderingId(0),
             freshness: Freshness::default(),
             hints: Hints::default(),
             mode: AccessMode::Write,

@@ -19,15 +19,9 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         probe_timeout_ms: Millis(limits::PROBE_TIMEOUT_MS),
         procedures: settings.origin.read_procedures.clone(),
         stale_if_error_ms: settings.entry.stale_if_error,
-        collapses: settings.entry.collapse,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
-        // With sharing off the node is a plain cache, which benchmarks compare with.
-        near_rate_per_s_min: if settings.entry.collapse {
-            limits::NEAR_RATE_PER_S_MIN
-        } else {
-            f64::INFINITY
-        },
+        near_rate_per_s_min: limits::NEAR_RATE_PER_S_MIN,
     }
 }
 

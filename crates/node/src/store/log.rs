@@ -4,6 +4,7 @@
 //! when the new log reaches the same number.
 
 use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::tags::Tag;
 use hopcache_engine::ports::{LogCursor, Scope};
 
 const SEQUENCE_BITS: u32 = 40;
@@ -38,7 +39,7 @@ pub(super) const fn log_id(random: u64) -> u64 {
 pub(super) fn scope_text(scope: &Scope) -> String {
     match scope {
         Scope::All => "a".to_owned(),
-        Scope::Database(tag) => format!("d{:016x}", tag.0),
+        Scope::Tag(Tag::Database(database)) => format!("d{:016x}", database.0),
         Scope::Key(key) => format!("k{}", key.to_hex()),
     }
 }
@@ -47,7 +48,10 @@ pub(super) fn scope_text(scope: &Scope) -> String {
 pub(super) fn scope_from_text(text: &str) -> Option<Scope> {
     match text.split_at_checked(1)? {
         ("a", "") => Some(Scope::All),
-        ("d", tag) => u64::from_str_radix(tag, 16).ok().map(|tag| Scope::Database(DatabaseTag(tag))),
+        ("d", tag) => {
+            let tag = u64::from_str_radix(tag, 16).ok()?;
+            Some(Scope::Tag(Tag::Database(DatabaseTag(tag))))
+        }
         ("k", key) => QueryKey::from_hex(key).map(Scope::Key),
         _ => None,
     }
@@ -63,7 +67,7 @@ mod tests {
         assert_eq!(LogPlace::from_cursor(place.to_cursor()), place);
         assert_eq!(LogPlace::from_cursor(LogCursor::default()).log, 0);
         assert_eq!(log_id(0), 1);
-        for scope in [Scope::All, Scope::Database(DatabaseTag(7)), Scope::Key(QueryKey([9; 32]))] {
+        for scope in [Scope::All, Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::Key(QueryKey([9; 32]))] {
             assert_eq!(scope_from_text(&scope_text(&scope)), Some(scope));
         }
         for text in ["", "x", "aa", "d", "k12", "é"] {

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
     INVALIDATION_LOG_LEN_MAX, INVALIDATION_PAGE_LEN_MAX, STORE_EXPIRE_BATCH, STORE_LEASES_MAX,
 };
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Clock, LogCursor, LogPage, Scope, Store, StoreError};
 use parking_lot::Mutex;
@@ -141,9 +142,9 @@ impl Table {
     }
 
     fn invalidate(&mut self, now: MonoTime, scope: &Scope) -> u64 {
-        let (keys, only): (Vec<QueryKey>, Option<DatabaseTag>) = match scope {
+        let (keys, only): (Vec<QueryKey>, Option<Tag>) = match scope {
             Scope::Key(key) => (vec![*key], None),
-            Scope::Database(tag) => (self.slots.keys().copied().collect(), Some(*tag)),
+            Scope::Tag(tag) => (self.slots.keys().copied().collect(), Some(*tag)),
             Scope::All => (self.slots.keys().copied().collect(), None),
         };
         let mut removed = 0;

@@ -20,8 +20,6 @@ pub struct Hint {
     pub degree: Option<f64>,
     /// How often this changes, against the average of 1.
     pub volatility: Option<f64>,
-    /// What a run costs at the origin.
-    pub cost: Option<Duration>,
     /// How long the client is content with a result.
     pub ttl: Option<Duration>,
 }
@@ -74,11 +72,11 @@ pub fn parse(value: &str) -> Result<Hint, HintError> {
                 })?);
             }
             "cost-ms" => {
-                let cost = integer(item, COST_MS_MAX).ok_or(HintError::Value {
+                // The contract names it; Hopcache measures what runs cost, so it has no effect.
+                integer(item, COST_MS_MAX).ok_or(HintError::Value {
                     member: "cost-ms",
                     needs: "has to be an integer from 0 to 86400000",
                 })?;
-                hint.cost = Some(Duration::from_millis(cost));
             }
             "ttl" => {
                 let ttl = integer(item, TTL_S_MAX).ok_or(HintError::Value {
@@ -120,7 +118,6 @@ mod tests {
         let hint = parse("degree=500, volatility=1.5, cost-ms=80, ttl=30").unwrap();
         assert_eq!(hint.degree, Some(500.0));
         assert_eq!(hint.volatility, Some(1.5));
-        assert_eq!(hint.cost, Some(Duration::from_millis(80)));
         assert_eq!(hint.ttl, Some(Duration::from_secs(30)));
         assert_eq!(parse("").unwrap(), Hint::default());
         // The ends of the ranges; a degree need not be whole.

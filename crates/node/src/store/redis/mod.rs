@@ -241,7 +241,7 @@ impl RedisStore {
         let age_max = ask.age_max_ms.map_or(-1, |age| i64::try_from(age.0).unwrap_or(i64::MAX));
         let args = |command: &mut Cmd| {
             command.arg(LEASE_RECORD_LINGER_MS).arg(STORE_INLINE_BYTES_MAX).arg(nonce_text(ask.nonce));
-            command.arg(ask.holder.to_string()).arg(format!("{:016x}", ask.database.0));
+            command.arg(ask.holder.to_string()).arg(format!("{:016x}", ask.tags.database().0));
             command.arg(ask.lease_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(age_max);
             command.arg(dead.map(|token| token.counter.to_string()).unwrap_or_default());
             command.arg(dead.map(|token| nonce_text(token.nonce)).unwrap_or_default());

@@ -16,10 +16,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     INVALIDATION_LOG_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_SCAN_COUNT, STORE_SWEEP_CONCURRENT_MAX,
 };
+use hopcache_core::tags::Tag;
 use hopcache_engine::ports::{Scope, StoreError};
 use redis::{Cmd, Value};
 
@@ -45,7 +46,7 @@ impl RedisStore {
     pub(super) async fn remove(&self, scope: &Scope) -> Result<u64, StoreError> {
         let only = match scope {
             Scope::Key(key) => return self.remove_slot(key, None).await,
-            Scope::Database(tag) => Some(*tag),
+            Scope::Tag(tag) => Some(*tag),
             Scope::All => None,
         };
         let mut removed = 0;
@@ -57,7 +58,7 @@ impl RedisStore {
         Ok(removed)
     }
 
-    async fn walk(&self, server: Server, only: Option<DatabaseTag>) -> Result<u64, StoreError> {
+    async fn walk(&self, server: Server, only: Option<Tag>) -> Result<u64, StoreError> {
         let (mut cursor, mut removed) = (0, 0);
         loop {
             let (next, keys) = self.scan(server, cursor).await?;
@@ -82,9 +83,9 @@ impl RedisStore {
         Ok((next, names.iter().filter_map(|name| key_of_name(name)).collect()))
     }
 
-    async fn remove_slot(&self, key: &QueryKey, only: Option<DatabaseTag>) -> Result<u64, StoreError> {
+    async fn remove_slot(&self, key: &QueryKey, only: Option<Tag>) -> Result<u64, StoreError> {
         let args = |command: &mut Cmd| {
-            let only = only.map(|tag| format!("{:016x}", tag.0)).unwrap_or_default();
+            let only = only.map(|Tag::Database(database)| format!("{:016x}", database.0)).unwrap_or_default();
             command.arg(LEASE_RECORD_LINGER_MS).arg(only);
         };
         self.run(Load::Body, &self.scripts.invalidate, &slot_keys(key), args).await

@@ -1,0 +1,53 @@
+//! The Query API's renderings, for the engine: which bytes answer a request in which form.
+//!
+//! It decides nothing about caching: the engine keeps what is made here beside its copies.
+
+use bytes::Bytes;
+use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
+use hopcache_core::result::ResultSet;
+use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
+use hopcache_queryapi::render::{self, Encoding, Form, ResultView};
+
+/// Renders results as Neo4j's Query API does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueryApiRenderer;
+
+/// The rendering of a form.
+pub(super) fn rendering_of(form: Form) -> RenderingId {
+    RenderingId(form.to_byte())
+}
+
+/// How values are written in a rendering; plain where it is not one of this front.
+pub(super) fn encoding_of(id: RenderingId) -> Encoding {
+    Form::from_byte(id.0).map_or(Encoding::Plain, |form| form.encoding)
+}
+
+impl Renderer for QueryApiRenderer {
+    fn knows(&self, id: RenderingId) -> bool {
+        Form::from_byte(id.0).is_some()
+    }
+
+    fn render(
+        &self,
+        id: RenderingId,
+        result: &ResultSet,
+        bookmark: Option<&str>,
+    ) -> Result<Vec<u8>, RenderError> {
+        let form = Form::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
+        let view = ResultView {
+            fields: &result.fields,
+            records: &result.records,
+            summary: &result.summary,
+            bookmarks: &[],
+            errors: &[],
+        };
+        render::answer(&view, form, bookmark, PASS_THROUGH_BYTES_MAX).map_err(|error| match error {
+            render::RenderError::TooLarge { limit_bytes } => RenderError::TooLarge { limit_bytes },
+            _ => RenderError::BadRecords,
+        })
+    }
+
+    fn with_bookmark(&self, _: RenderingId, rendered: Bytes, bookmark: &str) -> Bytes {
+        render::with_bookmark(&rendered, bookmark).map_or(rendered, Bytes::from)
+    }
+}
