@@ -85,7 +85,7 @@ fn map(rest: &mut &[u8], length: usize) -> Option<Value> {
     (0..length).map(pair).collect::<Option<Map<_, _>>>().map(Value::Object)
 }
 
-/// A structure of one field, which is a list of texts or a map of such.
+/// A structure of one field, which is a list or a map of texts and whole numbers.
 pub fn told(tag: u8, field: &Value) -> Vec<u8> {
     let mut bytes = vec![0xB1, tag];
     write(&mut bytes, field);
@@ -111,6 +111,10 @@ fn write(bytes: &mut Vec<u8>, value: &Value) {
                 write(bytes, &Value::from(name.as_str()));
                 write(bytes, each);
             }
+        }
+        Value::Number(number) if number.is_i64() => {
+            bytes.push(0xCB);
+            bytes.extend_from_slice(&number.as_i64().unwrap().to_be_bytes());
         }
         other => panic!("not written here: {other}"),
     }

@@ -177,7 +177,8 @@ pub struct Recorder {
 
 impl Recorder {
     /// An empty one, whose time begins now.
-    pub fn new() -> Self {
+    #[must_use]
+    pub fn start() -> Self {
         Self { start: Instant::now(), history: Mutex::default() }
     }
 

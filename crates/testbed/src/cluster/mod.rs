@@ -130,7 +130,7 @@ impl TestCluster {
     pub async fn start(plan: Plan) -> anyhow::Result<Self> {
         ensure!(plan.nodes <= packet_filter::NODES_MAX, "at most {} nodes", packet_filter::NODES_MAX);
         let dir = directory()?;
-        let recorder = Arc::new(Recorder::new());
+        let recorder = Arc::new(Recorder::start());
         let origin = Origin::start(Arc::clone(&recorder), plan.run_time, plan.seed).await?;
         let store = Store::start(&dir.0).await?;
         let store_addr = store.addr();

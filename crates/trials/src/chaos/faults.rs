@@ -17,6 +17,8 @@ use hopcache_testbed::report::progress;
 
 /// How long a node may take to leave or to be ready again.
 const SOON: Duration = Duration::from_secs(30);
+/// A cut of the origin goes on for so much longer at most, where it has met no run yet.
+const MET_WITHIN: Duration = Duration::from_secs(5);
 /// Longer than a lease of runs as short as the cluster's, which is the shortest there is (`LEASE_MS_MIN`).
 const LONGER_THAN_A_LEASE: Duration = Duration::from_millis(2_500);
 
@@ -217,9 +219,10 @@ async fn of_origin(cluster: &TestCluster, fault: Fault, length: Duration) -> any
     let before = cluster.origin.troubled();
     match fault {
         Fault::OriginCut => {
-            // Several times, so that runs are met in the middle.
+            // Several times, so that runs are met in the middle; longer where none was under way.
             let until = Instant::now() + length;
-            while Instant::now() < until {
+            let is_met = || cluster.origin.troubled() > before;
+            while Instant::now() < until || (!is_met() && Instant::now() < until + MET_WITHIN) {
                 cluster.origin.cut();
                 tokio::time::sleep(length / 8).await;
             }

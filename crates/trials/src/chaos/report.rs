@@ -57,7 +57,7 @@ fn totals(history: &History, report: &mut Report) {
         history.requests.iter().filter(|request| request.was_closed_idle).collect();
     let writes = idle.iter().filter(|request| request.is_write).count();
     report.line(&format!(
-        "kept connections that were closed before a byte of the answer: {} reads request again, {writes} writes not",
+        "kept connections that were closed before a byte of the answer: {} reads asked again, {writes} writes not",
         idle.len() - writes
     ));
 }
