@@ -23,13 +23,25 @@ pub(super) enum Priority {
     Lowest,
 }
 
+/// This program's own path. Asked for once, before a build: the build replaces the file, and the path of a running program whose
+/// file was replaced leads nowhere.
+pub(super) struct Xtask(PathBuf);
+
+impl Xtask {
+    pub(super) fn find() -> Result<Self> {
+        std::env::current_exe().map(Self).context("xtask does not know its own path")
+    }
+}
+
 /// Tasks that run one after another. Dropped without [`Beside::join`], they go on until they end.
 pub(super) struct Beside(JoinHandle<Vec<Step>>);
 
 impl Beside {
-    pub(super) fn start(root: &Path, tasks: &'static [Task], priority: Priority) -> Self {
-        let folder = root.join("target/gate");
-        Self(std::thread::spawn(move || tasks.iter().map(|task| run(&folder, *task, priority)).collect()))
+    pub(super) fn start(root: &Path, xtask: &Xtask, tasks: &'static [Task], priority: Priority) -> Self {
+        let (folder, program) = (root.join("target/gate"), xtask.0.clone());
+        Self(std::thread::spawn(move || {
+            tasks.iter().map(|task| run(&folder, &program, *task, priority)).collect()
+        }))
     }
 
     /// Waits for the last task.
@@ -39,21 +51,20 @@ impl Beside {
     }
 }
 
-fn run(folder: &Path, (name, args): Task, priority: Priority) -> Step {
+fn run(folder: &Path, program: &Path, (name, args): Task, priority: Priority) -> Step {
     let start = Instant::now();
     let log = folder.join(format!("{}.log", name.replace(' ', "-")));
-    let failure = process(&log, args, priority).err().map(|error| format!("{error:#}"));
+    let failure = process(&log, program, args, priority).err().map(|error| format!("{error:#}"));
     let output = std::fs::read_to_string(&log).unwrap_or_default();
     steps::ended_beside(name, start.elapsed(), &output, failure)
 }
 
-fn process(log: &PathBuf, args: &[&str], priority: Priority) -> Result<()> {
+fn process(log: &Path, program: &Path, args: &[&str], priority: Priority) -> Result<()> {
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = output.try_clone().context("cannot share the log file")?;
-    let program = std::env::current_exe().context("xtask does not know its own path")?;
     let mut command = match priority {
         Priority::Usual => Command::new(program),
         Priority::Lowest => {
@@ -64,4 +75,25 @@ fn process(log: &PathBuf, args: &[&str], priority: Priority) -> Result<()> {
     };
     command.args(args).stdin(Stdio::null()).stdout(output).stderr(errors);
     finish(&mut command, &format!("cargo xtask {}", args.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_run_in_order_and_a_failed_one_does_not_end_them() {
+        let root = std::env::temp_dir().join(format!("hopcache-beside-{}", std::process::id()));
+        let shell = Xtask(PathBuf::from("/bin/sh"));
+        let tasks: &[Task] = &[("bad", &["-c", "echo one; exit 3"]), ("good step", &["-c", "echo two"])];
+        for priority in [Priority::Usual, Priority::Lowest] {
+            let steps = Beside::start(&root, &shell, tasks, priority).join();
+            assert_eq!(steps.iter().map(|step| step.name).collect::<Vec<_>>(), ["bad", "good step"]);
+            assert!(steps[0].failure.as_ref().is_some_and(|failure| failure.contains("exit status: 3")));
+            assert!(steps[1].failure.is_none() && steps[1].is_beside);
+        }
+        let log = std::fs::read_to_string(root.join("target/gate/good-step.log")).unwrap();
+        assert_eq!(log, "two\n");
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

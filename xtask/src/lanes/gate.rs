@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::beside::{Beside, Priority, Task};
+use super::beside::{Beside, Priority, Task, Xtask};
 use super::steps::{Step, step};
 use super::{clippy, fmt, programs};
 use crate::services::{engine, install};
@@ -42,13 +42,14 @@ const COMPUTE: &[Task] = &[
     ("cargo-deny", &["step", "cargo-deny"]),
 ];
 
-pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) {
+pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
+    let xtask = Xtask::find()?;
     let services_ran = services::any_running(root);
     let engine_ran = engine::is_ours(root);
     steps.push(fmt(root));
     steps.push(step("tidy", || tidy::run(root)));
 
-    let prepare = Beside::start(root, PREPARE, Priority::Usual);
+    let prepare = Beside::start(root, &xtask, PREPARE, Priority::Usual);
     let mut built = Vec::new();
     steps.push(step("build", || {
         built = programs::build(root, &BUILD.map(str::to_owned))?;
@@ -58,11 +59,11 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     // Without it tests/containers fails and says so; all other tests still tell what they have to tell.
     steps.push(step("image of the node", || images::make(root, &[images::Which::Node], images::Form::Quick)));
 
-    let compose = Beside::start(root, COMPOSE, Priority::Usual);
+    let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     steps.push(step("clippy", || clippy(root)));
     steps.extend(compose.join());
 
-    let compute = Beside::start(root, COMPUTE, Priority::Lowest);
+    let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
     steps.push(step("tests", || tests(root, &built, args)));
     steps.push(step("chaos", || chaos::gate(root)));
     steps.extend(compute.join());
@@ -73,6 +74,7 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) {
     if !services_ran {
         steps.push(step("services down", || services::down(root)));
     }
+    Ok(())
 }
 
 /// What tests and chaos hurt with, and the balancer before nodes.

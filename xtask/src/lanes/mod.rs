@@ -76,7 +76,7 @@ pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
             check(root, &mut steps);
             quick(root, args, &mut steps);
         }
-        Scope::Gate => gate::run(root, args, &mut steps),
+        Scope::Gate => gate::run(root, args, &mut steps)?,
     }
     steps::summary(&steps, start.elapsed())
 }
