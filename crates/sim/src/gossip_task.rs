@@ -36,7 +36,7 @@ const FIRST_NEWS_MS: u64 = 1_000;
 const FAILURES_MAX: u32 = 12;
 /// How often the node announces itself to seeds, and forgets members that have been dead for long.
 const MAINTENANCE_MS: u64 = 2_000;
-/// Words to the task that wait.
+/// Most commands that wait for the task.
 const COMMANDS_MAX: usize = 64;
 
 pub(crate) struct GossipTask {

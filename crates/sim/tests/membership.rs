@@ -5,7 +5,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::churn::{Churn, storm};
+use hopcache_sim::churn::{Churn, churn};
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::udp::UdpWeather;
 

@@ -1,5 +1,4 @@
-//! I10, I11, I6: what is stored and what is served is the whole result of a run that ended well and was a
-//! read; an error is never a value.
+//! I10, I11, I6: every stored or served value is the whole result of a successful run of a read. An error is never a value.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;

@@ -1,4 +1,4 @@
-//! I12: who is killed leaves every ring within a probe's time, and when everything has healed all rings agree.
+//! I12: a killed node leaves every ring within the time of a probe, and all rings agree after everything has healed.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! I3: a result is stored only under the lease that is current, and never one that was read before an
-//! invalidation. Judged on two paths: by the book of leases, and by when the stored run began.
+//! I3: a result is stored only under the current lease, and never when it was read before an invalidation. The check uses
+//! two paths: the book of leases, and the time when the stored run began.
 
 use super::book::Book;
 use super::{Check, Ground, Seen};

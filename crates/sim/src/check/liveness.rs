@@ -1,5 +1,5 @@
-//! Every ask ends by its deadline, whatever is broken; and after everything has healed it ends with an answer, and
-//! nobody is left waiting.
+//! Every request ends by its deadline, whatever is broken. After everything has healed it ends with an answer, and no
+//! request is left waiting.
 
 use std::collections::BTreeMap;
 

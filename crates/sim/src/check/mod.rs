@@ -1,7 +1,7 @@
-//! The checkers: one file for each promise, all asked after every simulated step.
+//! The checkers: one file for each promise. All run after every simulated step.
 //!
-//! They judge by what the record says, never by what the engine says of itself, but for sizes. What a
-//! checker lets pass says why beside it.
+//! They judge by the record and never by the engine's own reports, except for sizes. Each exception of a checker has its
+//! reason beside it.
 
 mod book;
 mod counters;
@@ -37,15 +37,15 @@ use crate::subject::Subject;
 /// A promise that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which checker says so.
+    /// The checker that failed.
     pub check: &'static str,
-    /// What it says.
+    /// Its message.
     pub what: String,
 }
 
-/// What a checker may look at.
+/// What a checker may read.
 pub struct Seen<'a> {
-    /// What happened since it looked last.
+    /// Facts since its last look.
     pub facts: &'a [Fact],
     /// The nodes as they are now.
     pub nodes: &'a [NodeSeen],
@@ -55,7 +55,7 @@ pub struct Seen<'a> {
     pub ground: &'a Ground,
     /// Whether everything has healed, ended, and been given the time that it needs.
     pub is_quiet: bool,
-    /// Who has had the time to find each other and nobody else: their rings are to agree now.
+    /// The nodes that have had the time to find each other: their rings must agree now.
     pub members: Option<Vec<NodeName>>,
 }
 

@@ -1,4 +1,4 @@
-//! A purge that said it reached the store and every node: nobody who asks later gets what was read before.
+//! A purge that reports that it reached the store and every node: no later request gets a value that was read before.
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::time::MonoTime;
@@ -20,7 +20,7 @@ struct Done {
     ended: MonoTime,
 }
 
-/// A forward that a node had begun before it was report may bring an old copy a moment after; the node reads the
+/// A forward that a node had begun before it was told may bring an old copy a moment after; the node reads the
 /// purge in the store's log as well and forgets again. One look, and one command and one message on the way.
 const HEARD_MS: u64 = INVALIDATION_POLL_MS + 150 + NET_DELAY_MS_MAX;
 

@@ -1,5 +1,5 @@
-//! One node's way to the store: commands that are late, lost on the way there or on the way back, and a
-//! store that carries out what its caller has given up on.
+//! One node's way to the store. Commands can be late, or lost on either way. The store may carry out a command after its
+//! caller has given up.
 
 use std::sync::Arc;
 
