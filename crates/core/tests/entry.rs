@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};
 use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::tags::Tags;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
 use hopcache_core::node::NodeName;
@@ -20,7 +21,7 @@ fn entry(body: impl Into<Bytes>) -> Entry {
         soft: Millis(60_000),
         cost: Millis(120),
         token: Token { counter: 1_700_000_000_000_001, nonce: 0xfeed << 100 | 5 },
-        database: DatabaseTag(0x0123_4567_89ab_cdef),
+        tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").unwrap(),
         body: body.into(),
     }
@@ -192,14 +193,14 @@ proptest! {
     ) {
         let entry = Entry {
             total: Millis(soft + grace + beyond), physical: Millis(soft + grace), soft: Millis(soft), cost: Millis(cost),
-            token: Token { counter, nonce }, database: DatabaseTag(database),
+            token: Token { counter, nonce }, tags: Tags::of_database(DatabaseTag(database)),
             stored_by: NodeName::new(&stored_by).unwrap(), body: body.into(),
         };
         prop_assume!(entry.total.0 <= ENTRY_LIFE_MS_MAX);
         let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
         let head = Head::read(&sealed).unwrap();
-        prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.database),
-            (entry.total, entry.physical, entry.soft, entry.token, entry.database));
+        prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.tags),
+            (entry.total, entry.physical, entry.soft, entry.token, entry.tags));
         prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
     }
 

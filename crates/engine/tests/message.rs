@@ -75,8 +75,8 @@ proptest! {
         let bytes = encode_ask(&sent, Millis(left), RingEpoch(11), Some(3));
         let head = forwarded(&bytes);
         prop_assert_eq!(head.key, sent.query.key);
-        let expected = (RingEpoch(11), Millis(left), sent.form, false);
-        prop_assert_eq!((head.epoch, head.left_ms, head.form, head.is_plain), expected);
+        let expected = (RingEpoch(11), Millis(left), sent.rendering, false);
+        prop_assert_eq!((head.epoch, head.left_ms, head.rendering, head.is_plain), expected);
         prop_assert_eq!(head.near_hits, None, "only a plain request may have a near copy");
         let got = head.read(&hasher(), &[], MonoTime(1_000)).unwrap();
         prop_assert_eq!(&got.query.statement, &sent.query.statement);
@@ -280,7 +280,7 @@ fn node_b() -> NodeName {
 fn order() -> Order {
     Order {
         query: ask("MATCH (n {id: $p}) RETURN n", "ann", "secret", 3, None).query,
-        rendering: Form { encoding: Encoding::Typed, counters: Counters::Include },
+        rendering: RenderingId(3),
         source: SourceId::Query(QueryTag(0x1234)),
         form: FormId(99),
         kind: CandidateKind::Expansion,

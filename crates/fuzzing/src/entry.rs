@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head};
 use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::tags::Tags;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
 use hopcache_core::node::NodeName;
@@ -69,7 +70,7 @@ fn check_bent(draw: &mut Draw<'_>) {
         total: Millis(lives[2]),
         cost: Millis(draw.number() % ENTRY_LIFE_MS_MAX),
         token: Token { counter: draw.number(), nonce: u128::from(draw.number()) },
-        database: DatabaseTag(draw.number()),
+        tags: Tags::of_database(DatabaseTag(draw.number())),
         stored_by: NodeName::new("node-b").expect("a name"),
         body: body.into(),
     };
@@ -90,7 +91,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         soft: Millis(60_000),
         cost: Millis(120),
         token: Token { counter: 1_700_000_000_000_001, nonce: 5 },
-        database: DatabaseTag(0x0123_4567_89ab_cdef),
+        tags: Tags::of_database(DatabaseTag(0x0123_4567_89ab_cdef)),
         stored_by: NodeName::new("node-b").expect("a name"),
         body: body.into(),
     };

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hopcache_queryapi::headers::authorization::{self, Credentials};
 use hopcache_queryapi::headers::cache_control::{self, MaxStale};
-use hopcache_queryapi::headers::hint::{self, COST_MS_MAX, DEGREE_MAX, TTL_S_MAX, VOLATILITY};
+use hopcache_queryapi::headers::hint::{self, DEGREE_MAX, TTL_S_MAX, VOLATILITY};
 use hopcache_queryapi::headers::media;
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -33,7 +33,6 @@ fn check_hint(text: &str) {
     };
     assert!(hint.degree.is_none_or(|degree| degree > 0.0 && degree <= DEGREE_MAX));
     assert!(hint.volatility.is_none_or(|factor| (VOLATILITY.0..=VOLATILITY.1).contains(&factor)));
-    assert!(hint.cost.is_none_or(|cost| cost <= Duration::from_millis(COST_MS_MAX.unsigned_abs())));
     assert!(hint.ttl.is_none_or(|ttl| ttl <= Duration::from_secs(TTL_S_MAX.unsigned_abs())));
 }
 

@@ -4,24 +4,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::tags::Tag;
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::inspection::KeyPlan;
 use hopcache_engine::message::{
-    ForwardedAsk, KeyPlan, Moved, Observation, Observed, Question, Reply, decode_fields, decode_moved,
+    ForwardedAsk, Moved, Observation, Observed, Question, Reply, decode_fields, decode_moved,
     decode_question, decode_reply, encode_ask, encode_fields, encode_fields_wanted, encode_flush_waste,
     encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
     encode_reply, encode_wanted,
 };
 use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
+use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Value, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
 
 use crate::draw::Draw;
 
@@ -104,8 +106,8 @@ fn check_observed(observed: &Observed) {
     assert_eq!(again.len(), all.len());
     for (one, other) in all.iter().zip(&again) {
         assert_eq!(
-            (one.query.key, one.session, (one.form, one.is_miss), one.began, one.ended),
-            (other.query.key, other.session, (other.form, other.is_miss), other.began, other.ended)
+            (one.query.key, one.session, (one.rendering, one.is_miss), one.began, one.ended),
+            (other.query.key, other.session, (other.rendering, other.is_miss), other.began, other.ended)
         );
         assert_eq!(one.query.identity.scope, other.query.identity.scope);
         assert_eq!((other.teller, other.began_there), (teller, one.began));
@@ -181,13 +183,14 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
         let age = draw.number();
         Ask {
             query: Arc::new(Query::read(parts, hasher, &[])),
-            form: Form { encoding: Encoding::Typed, counters: Counters::Include },
+            rendering: RenderingId(3),
             freshness: Freshness { age_max_ms: Some(Millis(age >> 1)), ..Freshness::default() },
             hints: Hints { ttl_ms: Some(Millis(7)), volatility: Some(1.5), ..Hints::default() },
             mode: AccessMode::Write,
             bypass: None,
             deadline: MonoTime(0),
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
+            is_forwarded: false,
             session: Some(SessionTag([4; 16])),
         }
     })
@@ -201,7 +204,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(question(encode_ask(&sample, Millis(5_000), RingEpoch(11), None)));
     let plain = Ask { freshness: Freshness::default(), ..sample };
     seeds.push(question(encode_ask(&plain, Millis(5_000), RingEpoch(11), Some(77))));
-    for scope in [Scope::Key(QueryKey([1; 32])), Scope::Database(DatabaseTag(7)), Scope::All] {
+    for scope in [Scope::Key(QueryKey([1; 32])), Scope::Tag(Tag::Database(DatabaseTag(7))), Scope::All] {
         seeds.push(question(encode_purge(&scope)));
     }
     seeds.push(question(encode_inspect(&QueryKey([2; 32]))));
@@ -215,7 +218,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let seen = |session| Observation {
         query: Arc::clone(&plain.query),
         session,
-        form: plain.form,
+        rendering: plain.rendering,
         is_miss: true,
         began: MonoTime(7_000),
         ended: MonoTime(9_000),

@@ -4,18 +4,19 @@
 
 mod degrees;
 mod flight_ends;
-mod found;
 mod handover;
-mod joining;
+mod joined_flights;
+mod learning;
+mod lease_backoff;
 mod membership;
-mod near;
+mod near_copies;
 mod origin_faults;
 mod prefetch;
 mod promises;
 mod refresh;
-mod regressions;
+mod regression_schedules;
+mod regression_seeds;
 mod seeds;
 mod sharing_off;
 mod slow_runs;
 mod stale_if_error;
-mod teaching;

@@ -12,13 +12,15 @@ use hopcache_engine::event::{Event};
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Scope};
-use hopcache_queryapi::render::{Encoding, Form};
+use hopcache_queryapi::render::{Counters, Encoding, Form};
+use hopcache_sim::query_api_renderer::rendering_of;
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
 use hopcache_sim::store::Mode;
 
+const TYPED: Form = Form { encoding: Encoding::Typed, counters: Counters::Omit };
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 /// Between two requests of a hot key: 200 a second.
@@ -316,7 +318,7 @@ async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     scene.warm_up().await;
     let entry = scene.world.nodes[scene.entry].clone();
     let follower = Arc::clone(&entry.engine);
-    let follows = tokio::spawn(async move { follower.follow_invalidations().await });
+    let follows = tokio::spawn(async move { follower.path().follow_invalidations().await });
     scene.world.pass(BETWEEN_MS).await;
     scene.ask(scene.entry).await;
     scene.world.net.set_cut(&entry.engine.me().node, true);
@@ -418,7 +420,7 @@ async fn another_rendering_and_other_freshness_are_forwarded() {
     let scene = Scene::new(15).await;
     scene.warm_up().await;
     let engine = &scene.world.nodes[scene.entry].engine;
-    let typed = Ask { form: Form { encoding: Encoding::Typed, ..scene.ask.form }, ..scene.ask.clone() };
+    let typed = Ask { rendering: rendering_of(TYPED), ..scene.ask.clone() };
     assert!(engine.path().hit(&typed).is_none());
     let outcome = scene.ask_for(scene.entry, &typed).await;
     assert!(matches!(&outcome.answer, Answer::Body(body) if body.windows(5).any(|part| part == b"$type")));

@@ -318,7 +318,7 @@ async fn a_store_that_refuses_is_in_trouble_until_it_takes_a_write() {
     assert!(refuses(), "it answered a read, and is as full as before");
     world.store.set_mode(Mode::Up);
     let follows = std::sync::Arc::clone(engine);
-    tokio::spawn(async move { follows.follow_invalidations().await });
+    tokio::spawn(async move { follows.path().follow_invalidations().await });
     world.pass(600).await;
     assert!(engine.store().is_reachable());
 }

@@ -250,7 +250,7 @@ async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
         assert!(matches!(waits.await.unwrap().how.class, Class::Miss { .. }), "who would not have it waited");
         let outcome = world.send(0, &ask).await.unwrap();
         assert_eq!((outcome.how.class, outcome.how.detail), (Class::Hit, None), "the run's result was kept");
-        assert_eq!(world.nodes[owner].engine.path().sizes().spares, 0, "nothing is left");
+        assert_eq!(world.nodes[owner].engine.path().sizes().fallbacks, 0, "nothing is left");
     }
 }
 
@@ -326,7 +326,7 @@ async fn a_purge_takes_the_spares_as_well() {
         world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
         let waiting = world.send(0, &ask);
         world.pass(100).await;
-        assert_eq!(world.nodes[world.owner_of(&ask)].engine.path().sizes().spares, 1);
+        assert_eq!(world.nodes[world.owner_of(&ask)].engine.path().sizes().fallbacks, 1);
         let scope = if all { Scope::All } else { Scope::Key(ask.query.key) };
         assert_eq!(world.nodes[1].engine.invalidate().purge(&scope).await.unreached, 0);
         assert_eq!(failure(&waiting.await.unwrap()), &FailureKind::OriginTimedOut);

@@ -8,8 +8,9 @@ use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_core::time::MonoTime;
 use hopcache_engine::copy::{CopyTimes, ScopeTag};
 use hopcache_packstream::Value;
-use hopcache_queryapi::render::{Counters, Encoding, Form};
+use hopcache_engine::rendering::RenderingId;
 
+use crate::front::QueryApiRenderer;
 use super::*;
 
 const LIFE: Millis = Millis(600_000);
@@ -172,7 +173,7 @@ fn a_copy_that_becomes_heavier_takes_the_place_of_an_older_one() {
     memory.copies.run_pending_tasks();
     let before = memory.copies.entry_count();
     for (key, copy) in eves.iter().rev() {
-        copy.rendering(Form { encoding: Encoding::Plain, counters: Counters::Omit }).unwrap();
+        copy.rendering(RenderingId(0), &QueryApiRenderer).unwrap();
         memory.weigh_again(*key, copy, LIFE);
         memory.copies.run_pending_tasks();
         let shares = memory.shares.lock();

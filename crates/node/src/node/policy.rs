@@ -67,6 +67,8 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
 mod tests {
     use hopcache_engine::event::Event;
 
+    use hopcache_engine::ports::Observer as _;
+
     use super::*;
     use crate::config::{Sources, load, schema};
     use crate::meters::{Meters, Readings};

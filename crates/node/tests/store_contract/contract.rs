@@ -7,6 +7,7 @@ use hopcache::store::memory::MemoryStore;
 use hopcache::store::redis::RedisStore;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
@@ -190,7 +191,7 @@ async fn a_stolen_lease_is_fenced(subject: Subject) {
 }
 
 async fn an_invalidation_fences_and_removes(subject: Subject) {
-    for scope in [Scope::Key(key(1)), Scope::Database(MOVIES), Scope::All] {
+    for scope in [Scope::Key(key(1)), Scope::Tag(Tag::Database(MOVIES)), Scope::All] {
         let (store, key) = (&subject.store, key(1));
         subject.stored(&key, 60_000, 120_000).await;
         let fresh = hopcache_core::lease::LeaseAsk { age_max_ms: Some(Millis(0)), ..ask(2, 5_000) };
@@ -216,7 +217,7 @@ async fn a_database_is_invalidated_and_no_other(subject: Subject) {
             store.commit(&key(index), token, bytes, Millis(90_000)).await.unwrap();
         }
     }
-    assert_eq!(store.invalidate(&Scope::Database(PEOPLE)).await, Ok(50));
+    assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(PEOPLE))).await, Ok(50));
     for index in 0..300 {
         let view = store.peek(&key(index)).await.unwrap();
         let (kept, entry) = (index % 3 != 0, index % 2 == 0);
@@ -345,7 +346,7 @@ async fn the_log_tells_what_was_invalidated(subject: Subject) {
     assert!(start.gap && start.scopes.is_empty(), "who never read must not believe what it holds");
     let quiet = store.invalidations_since(start.next).await.unwrap();
     assert_eq!((quiet.gap, quiet.scopes.len(), quiet.next), (false, 0, start.next));
-    let scopes = [Scope::Key(key(5)), Scope::Database(PEOPLE), Scope::All];
+    let scopes = [Scope::Key(key(5)), Scope::Tag(Tag::Database(PEOPLE)), Scope::All];
     for scope in &scopes {
         store.invalidate(scope).await.unwrap();
     }

@@ -7,6 +7,7 @@ use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache::store::trouble::Trouble;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Scope, Store, StoreError};
 use parking_lot::Mutex;
@@ -243,7 +244,7 @@ async fn a_foreign_value_under_the_log_is_deleted() {
     assert_eq!(server.tell("TYPE hopcache:v2:log"), "+stream");
 
     assert_eq!(server.tell("SET hopcache:v2:log x"), "+OK");
-    assert_eq!(store.invalidate(&Scope::Database(MOVIES)).await, Ok(0), "a purge is carried out");
+    assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await, Ok(0), "a purge is carried out");
     assert_eq!(server.tell("TYPE hopcache:v2:log"), "+stream");
     let page = store.invalidations_since(quiet.next).await.unwrap();
     assert!(page.gap, "its readers drop what they hold");
@@ -315,7 +316,7 @@ async fn the_documented_rights_are_enough() {
     assert_eq!(store.renew(&key(1), token, Millis(9_000)).await, Ok(true));
     let bytes = entry(&key(1), 60_000, noise(100_000, 1));
     assert_eq!(store.commit(&key(1), token, bytes, Millis(9_000)).await, Ok(Commit::Stored));
-    assert_eq!(store.invalidate(&Scope::Database(MOVIES)).await, Ok(1));
+    assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await, Ok(1));
     let cursor = store.invalidations_since(Default::default()).await.unwrap().next;
     assert!(!store.invalidations_since(cursor).await.unwrap().gap);
     assert!(matches!(open("weak").peek(&key(1)).await, Err(StoreError::Refused(_))));
@@ -340,7 +341,7 @@ async fn a_cluster_is_used_through_its_own_address_form() {
         let bytes = entry(&key(index), 60_000, "rows");
         assert_eq!(store.commit(&key(index), token, bytes, Millis(90_000)).await, Ok(Commit::Stored));
     }
-    assert_eq!(store.invalidate(&Scope::Database(MOVIES)).await, Ok(39));
+    assert_eq!(store.invalidate(&Scope::Tag(Tag::Database(MOVIES))).await, Ok(39));
     let late = LeaseAsk { lease_ms: Millis(1_000), ..ask(2, 1_000) };
     assert!(matches!(store.get_or_lease(&key(0), &late).await, Ok(Grant::Lease { .. })), "leases ended too");
 }

@@ -11,6 +11,7 @@ use hopcache_core::entry::{ChecksumKey, Entry};
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, Token};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Clock;
 
@@ -50,7 +51,7 @@ pub(crate) fn ask(nonce: u128, lease_ms: u64) -> LeaseAsk {
     LeaseAsk {
         nonce,
         holder: holder("node-a"),
-        database: MOVIES,
+        tags: Tags::of_database(MOVIES),
         lease_ms: Millis(lease_ms),
         age_max_ms: None,
     }
@@ -68,7 +69,7 @@ pub(crate) fn entry_of(database: DatabaseTag, key: &QueryKey, soft_ms: u64, body
         soft: Millis(soft_ms),
         cost: Millis(5),
         token: Token { counter: 1, nonce: 1 },
-        database,
+        tags: Tags::of_database(database),
         stored_by: NodeName::new("node-a").unwrap(),
         body: body.into(),
     };

@@ -11,6 +11,7 @@ use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Scope, Store};
 use proptest::prelude::*;
@@ -140,7 +141,7 @@ impl Run {
             }
             Step::InvalidatePeople => {
                 // Other cases' keys may be there too, so the count says nothing.
-                format!("{:?}", store.invalidate(&Scope::Database(PEOPLE)).await.map(drop))
+                format!("{:?}", store.invalidate(&Scope::Tag(Tag::Database(PEOPLE))).await.map(drop))
             }
             Step::Peek { slot } => {
                 let view: SlotView = store.peek(&self.key(slot)).await.unwrap();

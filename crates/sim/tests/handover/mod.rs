@@ -3,6 +3,7 @@
 
 use hopcache_core::limits::{HANDOVER_ASK_MS, HANDOVER_MS, LEASE_MS_MAX};
 use hopcache_core::node::{Holder, Incarnation, NodeName};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::message::encode_purge;
@@ -268,7 +269,7 @@ async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
     assert_eq!(scene.handed_over(scene.former, HandoverWord::Given), 0);
 
     let scene = drains(21).await;
-    let all = Scope::Database(scene.ask.query.database_tag);
+    let all = Scope::Tag(Tag::Database(scene.ask.query.tags.database()));
     let purged = scene.node(scene.third).engine.invalidate().purge(&all).await;
     assert_eq!((purged.nodes, purged.unreached, scene.has_copy(scene.former)), (3, 0, false));
 
@@ -347,7 +348,7 @@ async fn a_namesake_is_not_ones_own_past_for_ever() {
         );
         world.origin.set_delay_ms(3_000);
         let (other, question) = (twin.engine.clone(), ask.clone());
-        let led = tokio::spawn(async move { other.answer(&question).await });
+        let led = tokio::spawn(async move { other.path().answer(&question).await });
         world.pass(500).await;
         assert_eq!((world.store.leases(), world.origin.under_way()), (1, 1));
         let asked = world.send(0, &ask);

@@ -203,7 +203,7 @@ fn order(ask: &Ask) -> Order {
 fn order_of(ask: &Ask, kind: CandidateKind) -> Order {
     Order {
         query: Arc::clone(&ask.query),
-        rendering: ask.form,
+        rendering: ask.rendering,
         source: SOURCE,
         form: FORM,
         kind,

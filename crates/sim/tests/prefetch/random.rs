@@ -2,7 +2,8 @@
 //! node, the identity of launches (issue 7) and the budget hold; at the end nothing is left under way.
 
 use hopcache_core::limits::PREFETCH_TOKENS_MAX;
-use hopcache_engine::ports::{Dice as _, Memory as _, Neo4jFailure, OriginFault, Scope};
+use hopcache_engine::memory::Memory as _;
+use hopcache_engine::ports::{Dice as _, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::dice::SimDice;
 use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::store::Mode;

@@ -115,7 +115,7 @@ async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
         match way {
             0 => scene.node(0).memory.forget_all(),
             1 => assert_eq!(engine.invalidate().purge(&Scope::Key(ask.query.key)).await.copies, 1),
-            2 => assert!(engine.invalidate().purge(&Scope::Database(ask.query.database_tag)).await.copies >= 1),
+            2 => assert!(engine.invalidate().purge(&Scope::Tag(hopcache_core::tags::Tag::Database(ask.query.tags.database()))).await.copies >= 1),
             3 => assert!(engine.invalidate().purge(&Scope::All).await.copies >= 1),
             _ => {
                 let freshness = Freshness { no_cache: true, ..Freshness::default() };
@@ -201,7 +201,7 @@ async fn a_failed_run_is_never_felt() {
         assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.answer);
         assert!(matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }), "{:?}", outcome.how);
         let sizes = scene.node(0).engine.path().sizes();
-        assert_eq!((sizes.setbacks, sizes.setbacks_ahead), (0, 0), "the answer ended it");
+        assert_eq!((sizes.failed_keys, sizes.failed_prefetches), (0, 0), "the answer ended it");
     }
 }
 

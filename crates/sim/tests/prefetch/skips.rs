@@ -243,7 +243,6 @@ async fn what_is_off_launches_nothing() {
     let off = [
         Policy { prefetch: PrefetchPolicy::OFF, ..policy() },
         Policy { ttl_ms: Millis::ZERO, ..policy() },
-        Policy { collapses: false, ..policy() },
     ];
     for (seed, policy) in (13..).zip(off) {
         let scene = Scene::with(1, seed, &policy);
