@@ -7,7 +7,7 @@ use hopcache::store::memory::MemoryStore;
 use hopcache::store::redis::RedisStore;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
-use hopcache_core::tags::Tag;
+use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
@@ -210,7 +210,7 @@ async fn a_database_is_invalidated_and_no_other(subject: Subject) {
     let store = &subject.store;
     for index in 0..300 {
         let database = if index % 3 == 0 { PEOPLE } else { MOVIES };
-        let ask = hopcache_core::lease::LeaseAsk { database, ..ask(1, 50_000) };
+        let ask = hopcache_core::lease::LeaseAsk { tags: Tags::of_database(database), ..ask(1, 50_000) };
         let (token, _) = leased(store.get_or_lease(&key(index), &ask).await.unwrap());
         if index % 2 == 0 {
             let bytes = entry_of(database, &key(index), 60_000, "rows");

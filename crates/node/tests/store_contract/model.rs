@@ -11,7 +11,7 @@ use hopcache::store::redis::{RedisSettings, RedisStore};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
-use hopcache_core::tags::Tag;
+use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Scope, Store};
 use proptest::prelude::*;
@@ -96,7 +96,7 @@ impl Run {
 
     fn ask(number: usize, people: bool, age_max: Option<u64>) -> LeaseAsk {
         let database = if people { PEOPLE } else { MOVIES };
-        LeaseAsk { database, age_max_ms: age_max.map(Millis), ..ask(number as u128, LONG) }
+        LeaseAsk { tags: Tags::of_database(database), age_max_ms: age_max.map(Millis), ..ask(number as u128, LONG) }
     }
 
     fn told(&mut self, grant: &Grant) -> String {
@@ -160,7 +160,7 @@ fn reference(case: u64, steps: &[Step]) -> Vec<String> {
         let slot = match step {
             Step::InvalidatePeople => {
                 for slot in slots.values_mut() {
-                    slot.invalidate(now, Some(PEOPLE));
+                    slot.invalidate(now, Some(Tag::Database(PEOPLE)));
                 }
                 return "Ok(())".to_owned();
             }
