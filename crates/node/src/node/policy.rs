@@ -72,6 +72,7 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
 #[cfg(test)]
 mod tests {
     use hopcache_engine::outcome::Event;
+    use hopcache_engine::ports::Observer as _;
 
     use super::*;
     use crate::config::{Sources, load, schema};
