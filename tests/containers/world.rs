@@ -253,9 +253,8 @@ impl World {
         let mut took = Vec::new();
         for number in 0..20 {
             let control = CONTROLS.fetch_add(1, Ordering::Relaxed);
-            let reply =
-                self.nodes[number % self.nodes.len()].ask(&query(&format!("RETURN {control} AS pace")));
-            took.push(reply.await.took);
+            let request = query(&format!("RETURN {control} AS pace"));
+            took.push(self.nodes[number % self.nodes.len()].ask(&request).await.took);
         }
         Slowness::by(took)
     }

@@ -80,3 +80,52 @@ async fn keys_loaded_together_do_not_come_back_together() {
     let most = if is_full_size { PEAK_MAX } else { PEAK_MAX_SMALL };
     assert!(with <= most, "{with} × the even rate");
 }
+
+/// Lives that a node gives to 300 keys which are loaded together, TTL 10 min, in milliseconds.
+async fn lives_ms(jitter: f64) -> Vec<i64> {
+    let entry = lines("10m", 0.5, "10m", "");
+    let entry = entry.replace("ttl_jitter = 0.0", &format!("ttl_jitter = {jitter:?}")).leak();
+    let cluster = ScriptedCluster::start(1, entry, "").await;
+    let parameters: Vec<_> = (0..LIVES).map(|k| json!({ "k": k.to_string() })).collect();
+    for wave in parameters.chunks(100) {
+        let crowd = wave.iter().map(|parameters| (cluster.clients()[0], http::query(STATEMENT, parameters)));
+        for reply in http::crowd(crowd.collect()).await {
+            assert_eq!(reply.unwrap().status, 202);
+        }
+    }
+    let mut lives = Vec::new();
+    for parameters in &parameters {
+        let entry = cluster.nodes[0].explain(STATEMENT, parameters).await["entry"].clone();
+        lives.push(entry["age_ms"].as_i64().unwrap() + entry["ttl_ms"].as_i64().unwrap());
+    }
+    lives
+}
+
+const LIVES: usize = 300;
+
+/// Most lives that end in one twentieth of the range that jitter of 10 % allows.
+fn busiest(lives: &[i64]) -> usize {
+    let mut bins = [0; 20];
+    for life in lives {
+        bins[((life - 540_000).clamp(0, 119_999) / 6_000) as usize] += 1;
+    }
+    *bins.iter().max().unwrap()
+}
+
+/// What the test above compares at full size only, since chance spreads the refreshes of few keys as well: here the lives
+/// themselves, whatever the machine does meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jitter_spreads_the_lives_of_keys_that_were_loaded_together() {
+    let (with, without) = (lives_ms(0.1).await, lives_ms(0.0).await);
+    assert!(without.iter().all(|life| (599_990..=600_000).contains(life)), "{without:?}");
+    assert!(with.iter().all(|life| (539_990..=660_000).contains(life)), "{with:?}");
+    let mean = with.iter().sum::<i64>() as f64 / LIVES as f64;
+    // The deviation of a uniform life is 34.6 s, that of the mean of 300 is 2 s.
+    assert!((mean - 600_000.0).abs() < 10_000.0, "{mean} ms on average");
+    // 15 on average, with a deviation of 3.8.
+    let (busiest_with, busiest_without) = (busiest(&with), busiest(&without));
+    assert!(busiest_with <= 37 && busiest_without == LIVES, "{busiest_with} and {busiest_without}");
+    say(&format!(
+        "{LIVES} keys together, TTL 10 min: mean life {mean:.0} ms, at most {busiest_with} end within 6 s (without jitter {busiest_without})"
+    ));
+}

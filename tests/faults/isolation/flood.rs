@@ -14,13 +14,16 @@ use tokio::task::JoinSet;
 
 use super::scripted_cluster::{Lines, ScriptedCluster};
 use crate::support::http::{Connection, Reply, basic, crowd, post};
+use crate::support::pace::Slowness;
 use crate::support::{say, size, until};
 
 const CALM: (&str, &str) = ("calm", "the-password-of-calm");
 const FLOOD: (&str, &str) = ("flood", "the-password-of-flood");
 const KEYS: usize = 200;
-/// Over three times the slots of a node and what one principal may have waiting there.
+/// Most clients of the flood: over three times the slots of a node and what one principal may have waiting there. They come
+/// in groups, each when the one before it is connected and waits, until the queues are full.
 const FLOODING: usize = 3_600;
+const GROUP: usize = 300;
 /// Of one run, at four slots for each node: the flood asks for far more than that.
 const RUN: Duration = Duration::from_millis(100);
 /// Characters of each of the flood's answers.
@@ -37,15 +40,20 @@ fn request(who: (&str, &str), k: &str, pad: usize) -> Arc<[u8]> {
 
 #[derive(Default)]
 struct Tally {
+    /// Clients that are connected and have asked once.
+    came: AtomicU64,
     answered: AtomicU64,
     slowed_down: AtomicU64,
     unavailable: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// One client of the flood, until it is over.
-async fn flood(addr: SocketAddr, name: usize, tally: Arc<Tally>) {
-    let Ok(mut connection) = Connection::open(addr).await else { return };
+/// One client of the flood, until it is over. On a slow machine it takes longer to come back after a 429, or the machine
+/// would do nothing but refuse.
+async fn flood(addr: SocketAddr, name: usize, (tally, slowness): (Arc<Tally>, Slowness)) {
+    let connection = Connection::open(addr).await;
+    tally.came.fetch_add(1, Ordering::Relaxed);
+    let Ok(mut connection) = connection else { return };
     let mut asked = 0_u64;
     while !tally.is_over.load(Ordering::Relaxed) {
         asked += 1;
@@ -62,7 +70,7 @@ async fn flood(addr: SocketAddr, name: usize, tally: Arc<Tally>) {
                 );
                 assert_eq!(reply.header("retry-after"), "1", "{reply}");
                 // tidy: the client's own pace
-                tokio::time::sleep(RETRY_AFTER).await;
+                tokio::time::sleep(slowness.bound(RETRY_AFTER)).await;
                 tally.slowed_down.fetch_add(1, Ordering::Relaxed)
             }
             503 | 504 => tally.unavailable.fetch_add(1, Ordering::Relaxed),
@@ -139,14 +147,21 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     assert_eq!(others, 0, "all is kept before the flood");
     let quiet = miss_on(&cluster, "quiet", Instant::now()).await;
 
+    let slowness = Slowness::by(quiet.iter().map(|miss| miss.took.saturating_sub(RUN)));
     let tally = Arc::new(Tally::default());
-    let mut clients = JoinSet::new();
-    for name in 0..FLOODING {
-        let addr = cluster.nodes[name % 3].addrs.client;
-        clients.spawn(flood(addr, name, Arc::clone(&tally)));
-    }
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let mut clients = JoinSet::new();
+    while count(&tally.slowed_down) == 0 && clients.len() < FLOODING {
+        for name in clients.len()..clients.len() + GROUP {
+            let addr = cluster.nodes[name % 3].addrs.client;
+            clients.spawn(flood(addr, name, (Arc::clone(&tally), slowness)));
+        }
+        let all = clients.len() as u64;
+        say(&format!("{all} clients have come or are coming, machine {slowness:?}"));
+        until("the group is there", Duration::from_secs(60), async || count(&tally.came) == all).await;
+    }
     until("queues are full", Duration::from_secs(60), async || count(&tally.slowed_down) > 0).await;
+    let flooded_by = clients.len();
     let end = Instant::now() + Duration::from_secs(seconds);
     let ((hits, others, took), misses) = tokio::join!(read_on(&cluster, end), miss_on(&cluster, "loud", end));
     tally.is_over.store(true, Ordering::Relaxed);
@@ -154,7 +169,7 @@ async fn a_flood_of_unique_keys_costs_another_principal_next_to_nothing() {
     let (answered, slowed) = (count(&tally.answered), count(&tally.slowed_down));
     let bytes = cluster.metric("hopcache_entry_bytes", "").await;
     say(&format!(
-        "flood: {FLOODING} clients, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {:.1} MiB on 3 nodes",
+        "flood: {flooded_by} clients, machine {slowness:?}, {answered} answered, {slowed} told 429, {} told 503; runs {}; entries {:.1} MiB on 3 nodes",
         count(&tally.unavailable),
         cluster.neo4j.runs(),
         bytes / f64::from(1 << 20)

@@ -67,6 +67,7 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
 mod tests {
     use hopcache_engine::event::Event;
 
+    use hopcache_engine::outcome::Event;
     use hopcache_engine::ports::Observer as _;
 
     use super::*;
