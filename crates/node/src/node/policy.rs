@@ -66,8 +66,6 @@ fn prefetch_policy(prefetch: &PrefetchSection) -> PrefetchPolicy {
 #[cfg(test)]
 mod tests {
     use hopcache_engine::event::Event;
-
-    use hopcache_engine::outcome::Event;
     use hopcache_engine::ports::Observer as _;
 
     use super::*;
