@@ -1,4 +1,4 @@
-//! Where a Bolt server is, and how far its certificate is trusted. Parses only; connects to nothing.
+//! The address of a Bolt server, and whether its certificate is checked. This file parses and does not connect.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,11 @@ const PORT_DEFAULT: u16 = 7687;
 /// How the connection is protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// `bolt://`: not at all.
+    /// `bolt://`: no protection.
     Plain,
     /// `bolt+s://`: TLS, the certificate checked against the roots of the operating system.
     Tls,
-    /// `bolt+ssc://`: TLS, any certificate accepted. Guards against listeners, not against impostors.
+    /// `bolt+ssc://`: TLS, any certificate accepted. It protects against listeners, not against impostors.
     TlsAnyCertificate,
 }
 
@@ -28,10 +28,10 @@ pub struct Address {
     pub security: Security,
 }
 
-/// Why a text is no [`Address`].
+/// Why a text is not an [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// `neo4j://` and its kin ask for routing, which this client does not do.
+    /// `neo4j://` and similar schemes ask for routing, which this client does not do.
     #[error(
         "{0}:// asks for client-side routing, which is not supported: name one server with bolt://, bolt+s:// or bolt+ssc://"
     )]
@@ -42,7 +42,7 @@ pub enum AddressError {
     /// No host.
     #[error("the address names no host")]
     Host,
-    /// The port is no number from 1 to 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("the port {0:?} is no number from 1 to 65535")]
     Port(String),
     /// User, path, query or fragment, none of which a Bolt address has.

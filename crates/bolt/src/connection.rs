@@ -5,13 +5,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hopcache_packstream::Value;
-use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Security};
+use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
-use crate::exchange::{StreamFault, read_message, write_messages};
+use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::transport::{self, Duplex};
 
@@ -27,25 +27,6 @@ const HTTP: [u8; 4] = *b"HTTP";
 const READ_BUFFER_BYTES: usize = 32 << 10;
 /// Largest answer to HELLO, LOGON, LOGOFF and RESET: real ones are some hundred bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
-
-/// What to log on with. `Debug` never shows a secret.
-#[derive(Debug, Clone)]
-pub enum Auth {
-    /// Scheme `none`, for servers without authentication.
-    None,
-    /// Scheme `basic`.
-    Basic {
-        /// User name.
-        user: String,
-        /// Password.
-        password: SecretString,
-    },
-    /// Scheme `bearer`.
-    Bearer {
-        /// Token of the identity provider.
-        token: SecretString,
-    },
-}
 
 /// How a connection behaves.
 #[derive(Debug, Clone)]
@@ -77,8 +58,8 @@ impl Default for Options {
 pub(crate) enum State {
     /// Every request has had its answer.
     Ready,
-    /// An exchange has begun. If its future was dropped or failed, this state stays for good: nobody
-    /// knows which answer would come next.
+    /// An exchange has begun. If its future was dropped or failed, this state stays for good, because it is unknown which
+    /// answer comes next.
     InExchange,
 }
 
@@ -115,8 +96,8 @@ impl Connection {
         timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
     }
 
-    /// Whether a Bolt server answers at all: connects, agrees on a version, and says HELLO where that needs
-    /// no credentials (from 5.1 on); within `options.connect_timeout`. Nothing stays open.
+    /// Whether a Bolt server answers: connects, agrees on a version, and sends HELLO when that needs no credentials (from
+    /// 5.1 on), within `options.connect_timeout`. Nothing stays open.
     ///
     /// # Errors
     /// [`OpenError`]. A server that refuses HELLO is there.
@@ -134,7 +115,7 @@ impl Connection {
                 Reply::Success(_) | Reply::Failure(_) => {}
                 Reply::Ignored => return Err(OpenError::Protocol("HELLO was ignored".to_owned())),
             }
-            // The answer is had; a farewell that fails changes nothing.
+            // The answer is known, and a failed GOODBYE changes nothing.
             let _ = write_messages(&mut stream, &[message::goodbye()]).await;
             Ok(())
         };
@@ -185,14 +166,14 @@ impl Connection {
         &self.server
     }
 
-    /// Whether every exchange so far came to its end, so that another may begin.
+    /// Whether every exchange so far has ended, so that another may begin.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
 
-    /// Whether it is ready and, as far as this end of the socket knows, still open. A server that has
-    /// something to say on an idle connection is closing it. Waits for nothing.
+    /// Whether it is ready and, as far as this end of the socket knows, still open. A server that sends something on an idle
+    /// connection is closing it. This function never waits.
     pub async fn is_alive(&self) -> bool {
         if !self.is_ready() || !self.stream.buffer().is_empty() {
             return false;
@@ -211,8 +192,8 @@ impl Connection {
         self.minor >= message::MINOR_LOGON
     }
 
-    /// Has the server check the connection's own credentials anew (LOGOFF, LOGON). It takes no
-    /// credentials, so that a connection never changes hands.
+    /// Lets the server check the connection's own credentials again (LOGOFF, LOGON). It takes no credentials, so a
+    /// connection never changes its user.
     ///
     /// # Errors
     /// [`OpenError`]; the connection cannot be used any more then.
@@ -234,8 +215,8 @@ impl Connection {
         Ok(())
     }
 
-    /// RESET after a failure: ready again if the server agrees before `deadline` (and within
-    /// `exchange_timeout`), else not.
+    /// Sends RESET after a failure. The connection is ready again if the server answers before `deadline` and within
+    /// `exchange_timeout`.
     pub(crate) async fn recover(&mut self, deadline: Instant) {
         let deadline = deadline.min(Instant::now() + self.options.exchange_timeout);
         let exchange = async {
@@ -257,15 +238,15 @@ impl Connection {
         }
     }
 
-    /// Says GOODBYE where that still makes sense, and closes.
+    /// Sends GOODBYE if the connection is ready, and closes it.
     pub async fn close(mut self) {
         if self.is_ready() {
-            let farewell = async {
+            let goodbye = async {
                 write_messages(&mut self.stream, &[message::goodbye()]).await?;
                 self.stream.shutdown().await.map_err(|error| StreamFault::Cut(error.to_string()))
             };
             // The connection is gone either way.
-            let _ = timeout(self.options.exchange_timeout, farewell).await;
+            let _ = timeout(self.options.exchange_timeout, goodbye).await;
         }
     }
 

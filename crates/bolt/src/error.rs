@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what a caller does about it.
+//! Errors, distinguished by what a caller does about them.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub struct Failure {
     /// For example `Neo.ClientError.Statement.SyntaxError`.
     pub code: String,
-    /// As the server wrote it.
+    /// The message as the server wrote it.
     pub message: String,
 }
 
@@ -18,24 +18,24 @@ pub enum OpenError {
     /// Name lookup or TCP connect failed, or the connection broke before it was usable.
     #[error("cannot connect to {address}: {reason}")]
     Unreachable {
-        /// Whereto.
+        /// The server's address.
         address: String,
-        /// In the operating system's words.
+        /// The operating system's message.
         reason: String,
     },
-    /// This machine has no file descriptor left, for the process or at all. Says nothing of the server.
+    /// This process or this machine has no file descriptor left. This says nothing about the server.
     #[error("no socket for the Bolt server: {0}")]
     OutOfDescriptors(String),
-    /// TLS was not agreed on: check certificate and scheme (`bolt+s`, `bolt+ssc`).
+    /// The TLS handshake failed: check certificate and scheme (`bolt+s`, `bolt+ssc`).
     #[error("no TLS with the Bolt server: {0}")]
     Tls(String),
-    /// What answers is not a Bolt server of these versions.
+    /// The address does not answer as a Bolt server of these versions.
     #[error("no Bolt 5.0 to 5.4 at this address: {0}")]
     NotBolt(String),
     /// The server refused HELLO or LOGON.
     #[error("the server refused to log on: {0}")]
     Refused(Failure),
-    /// Not done within the time allowed.
+    /// The time limit has passed.
     #[error("the Bolt server did not complete the exchange in time")]
     TimedOut,
     /// The server broke the protocol.
@@ -49,10 +49,10 @@ pub enum OpenError {
 pub struct RunError {
     /// What happened.
     pub fault: RunFault,
-    /// The column names, where the server had named them before.
+    /// The column names, if the server had sent them before.
     pub fields: Option<Vec<String>>,
-    /// The records that came before the server's own failure, one behind the other; empty for every other
-    /// fault. They are no result, but what a client of the server's would have been shown.
+    /// The records before the server's own failure, concatenated. Empty for every other fault. They are not a result, but a
+    /// client of the server would have seen them.
     pub records: Bytes,
 }
 
@@ -65,7 +65,7 @@ impl From<RunFault> for RunError {
 /// What happened to a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunFault {
-    /// The server said no. The connection was reset and can be used again, if it is ready.
+    /// The server refused. The connection was reset and can be used again if it is ready.
     #[error("{0}")]
     Failed(Failure),
     /// The connection broke; the statement may have been carried out.
@@ -89,7 +89,7 @@ pub enum RunFault {
     /// The parameters are not one PackStream map; nothing was sent.
     #[error("the parameters are not one PackStream map")]
     BadParameters,
-    /// An earlier exchange on this connection did not come to its end; nothing was sent. Open another one.
+    /// An earlier exchange on this connection has not ended; nothing was sent. Open another connection.
     #[error("the connection cannot be used any more")]
     NotReady,
 }

@@ -1,20 +1,17 @@
-//! RUN and PULL to the end of a result, and the framing beneath. This is where a connection's
-//! readiness changes: first to "in exchange", before the first await; back only at a clean end.
+//! RUN and PULL to the end of a result. This file changes a connection's readiness: to "in exchange" before the first
+//! await, and back only at a clean end.
 
 use std::time::Duration;
 
-use boltr::BoltError;
-use boltr::chunk::{ChunkReader, ChunkWriter};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hopcache_packstream::{Reader, Token, Value};
-use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::{Connection, State};
 use crate::error::{RunError, RunFault};
+use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::run::{Finished, Room, Run, Unbounded};
-use crate::transport::Duplex;
 
 /// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up
 /// to 64 times as much.
@@ -28,8 +25,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl Connection {
     /// Runs one statement to its end. RUN and the first PULL leave in one write.
     ///
-    /// Afterwards the connection is ready, or (error other than the server's, or future dropped) it is
-    /// not and should be closed; closing it ends the statement on the server within a second.
+    /// Afterwards the connection is ready. After a dropped future, or an error other than the server's, it is not ready and
+    /// should be closed. Closing it ends the statement on the server within a second.
     ///
     /// # Errors
     /// [`RunError`]. An error after the columns were named has them in `fields`, and the server's own failure
@@ -38,8 +35,8 @@ impl Connection {
         self.run_in(run, &Unbounded).await
     }
 
-    /// The same, asking for room as the records come. While it waits for some nothing is read, so the
-    /// server waits too.
+    /// The same, with a request for room as the records come. While it waits for room it reads nothing, so the server waits
+    /// too.
     ///
     /// # Errors
     /// As [`Connection::run`], and [`RunFault::NoRoom`].
@@ -140,12 +137,12 @@ struct Records {
     rows: u64,
     columns: usize,
     bytes_max: usize,
-    /// Up to here the room that was asked for so far is enough.
+    /// The size up to which the granted room is enough.
     allowed_bytes: usize,
 }
 
 impl Records {
-    /// The largest next message that can be of any use: what is left for records, or metadata.
+    /// The largest next message: what is left for records, or metadata.
     fn message_bytes_max(&self) -> usize {
         let left = self.bytes_max.saturating_sub(self.bytes.len());
         left.saturating_add(RECORD_OVERHEAD_BYTES).max(METADATA_BYTES_MAX)
@@ -183,7 +180,7 @@ fn finish(
     first: Value,
     last: Value,
 ) -> Result<Finished, RunFault> {
-    // Without the room to grow: it would be kept as long as the records.
+    // Without spare capacity, which would be kept as long as the records.
     let bytes = std::mem::take(&mut records.bytes).into_boxed_slice();
     let mut finished = Finished {
         fields,
@@ -218,57 +215,4 @@ fn finish(
 fn is_one_map(params: &[u8]) -> bool {
     let mut reader = Reader::new(params);
     matches!(reader.clone().token(), Ok(Token::Map(_))) && reader.skip().is_ok() && reader.is_empty()
-}
-
-/// Why a message was not read or written.
-#[derive(Debug)]
-pub(crate) enum StreamFault {
-    /// The stream broke or ended.
-    Cut(String),
-    /// The message is larger than allowed.
-    TooLarge,
-}
-
-impl From<StreamFault> for RunFault {
-    fn from(fault: StreamFault) -> Self {
-        match fault {
-            StreamFault::Cut(reason) => Self::Cut(reason),
-            StreamFault::TooLarge => Self::Protocol("a message that is too large".to_owned()),
-        }
-    }
-}
-
-/// Frames the messages and sends them in one write.
-pub(crate) async fn write_messages(
-    stream: &mut BufReader<Box<dyn Duplex>>,
-    messages: &[Vec<u8>],
-) -> Result<(), StreamFault> {
-    let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
-    let mut framed = Vec::new();
-    for message in messages {
-        // Into memory: neither fails nor waits.
-        let framing = ChunkWriter::new(&mut framed).write_message(message).await;
-        framing.map_err(|error| StreamFault::Cut(error.to_string()))?;
-    }
-    stream.write_all(&framed).await.map_err(cut)?;
-    stream.flush().await.map_err(cut)
-}
-
-/// Reads the next message that is not a NOOP (an empty one: the server's sign of life).
-pub(crate) async fn read_message(
-    stream: &mut BufReader<Box<dyn Duplex>>,
-    bytes_max: usize,
-) -> Result<BytesMut, StreamFault> {
-    // The reader keeps nothing between messages, so one for each call loses no bytes.
-    let mut reader = ChunkReader::new(stream);
-    reader.set_max_message_size(bytes_max);
-    loop {
-        match reader.read_message().await {
-            Ok(message) if message.is_empty() => {}
-            Ok(message) => return Ok(message),
-            // Its only protocol error is the size.
-            Err(BoltError::Protocol(_)) => return Err(StreamFault::TooLarge),
-            Err(error) => return Err(StreamFault::Cut(error.to_string())),
-        }
-    }
 }

@@ -1,32 +1,35 @@
 //! A thin Bolt 5 client: messages in, messages out.
 //!
-//! It decides how a connection is opened, how one auto-commit statement is run to its end, and when
-//! a connection may be used again. Column names keep their order and every RECORD stays the bytes
-//! that the server sent. It never decodes a record into values, never retries, never routes, holds
-//! no pool and no cache, and knows nothing of the rest of hopcache.
+//! It decides how a connection is opened, how one auto-commit statement is run to its end, and when a connection may be
+//! used again. Column names keep their order, and every RECORD keeps the bytes that the server sent. This crate never
+//! decodes a record into values, never retries and never routes. It has no pool and no cache, and knows nothing of the
+//! rest of hopcache.
 //!
 //! Two rules that callers rely on:
 //! - A result is complete or it is an error: only the SUCCESS at the end of the last PULL makes a
 //!   [`Finished`] (promise I10).
-//! - A connection whose exchange did not come to its end (future dropped, deadline, broken stream,
-//!   hostile bytes) is not [`Connection::is_ready`] and refuses to run anything again.
+//! - A connection with an unfinished exchange (dropped future, deadline, broken stream, hostile bytes) is not
+//!   [`Connection::is_ready`] and refuses to run anything again.
 //!
-//! Framing is `boltr`'s chunk reader and writer. Messages are read and written with
-//! `hopcache-packstream` and not with `boltr`'s codec: that one decodes records eagerly, keeps maps
-//! in hash order, and would decode and encode parameters that already are PackStream.
+//! Framing uses the chunk reader and writer of `boltr`. Messages are read and written with `hopcache-packstream` and not
+//! with the codec of `boltr`, which decodes records eagerly, keeps maps in hash order, and would decode and encode
+//! parameters that are PackStream already.
 //!
 //! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 5.0
 //! to 5.4), and NEO4J.md for what a real 5.26 does.
 
 mod address;
+mod auth;
 mod connection;
 mod error;
 mod exchange;
+mod framing;
 mod message;
 mod run;
 mod transport;
 
 pub use address::{Address, AddressError, Security};
-pub use connection::{Auth, Connection, Options};
+pub use auth::Auth;
+pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
 pub use run::{Finished, Mode, Room, Run};

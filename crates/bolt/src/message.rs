@@ -5,7 +5,7 @@ use std::time::Duration;
 use hopcache_packstream::{Reader, Token, Value, Writer};
 use secrecy::ExposeSecret;
 
-use crate::connection::Auth;
+use crate::auth::Auth;
 use crate::error::Failure;
 use crate::run::{Mode, Run};
 
@@ -145,21 +145,20 @@ fn bare(tag: u8) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// What a server says.
+/// A message of the server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Response<'a> {
-    /// Done; a map.
+    /// Success, with a map.
     Success(Value),
-    /// Refused; everything is ignored until RESET.
+    /// Failure. The server ignores everything until RESET.
     Failure(Failure),
-    /// Not looked at, since something before it failed.
+    /// The server ignored the message, because an earlier one failed.
     Ignored,
     /// One record: the bytes of one well-formed PackStream list, and how many values it has.
     Record { list: &'a [u8], values: usize },
 }
 
-/// Reads one message. A record is walked, so that what is kept is known to be well-formed, but not
-/// turned into values.
+/// Reads one message. It checks that a record is well-formed and does not turn it into values.
 pub(crate) fn read(message: &[u8]) -> Result<Response<'_>, String> {
     let mut reader = Reader::new(message);
     let wrong = |error: hopcache_packstream::DecodeError| error.to_string();

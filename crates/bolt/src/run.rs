@@ -1,4 +1,4 @@
-//! One auto-commit statement, and what a complete run of it gives.
+//! One auto-commit statement, and the result of a complete run.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hopcache_packstream::Value;
 pub enum Mode {
     /// The server refuses statements that write, when it plans them.
     Read,
-    /// Anything goes.
+    /// The server accepts any statement.
     Write,
 }
 
@@ -35,7 +35,7 @@ pub struct Run<'a> {
     pub metadata: &'a [(&'a str, &'a str)],
     /// User to act as (`imp_user`).
     pub impersonated: Option<&'a str>,
-    /// Bytes of records that are read at the most.
+    /// Most bytes of records that are read.
     pub bytes_max: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct Finished {
     /// The records one behind the other, each a PackStream list with one value for each field, byte for
     /// byte as the server sent them; checked to be well-formed.
     pub records: Bytes,
-    /// How many records these are.
+    /// Number of records.
     pub rows: u64,
     /// Bolt's `type`: `r`, `rw`, `w` or `s`, where the server said so.
     pub statement_type: Option<String>,
@@ -58,15 +58,15 @@ pub struct Finished {
     pub summary: Value,
 }
 
-/// Room for records, asked for as they come: what keeps many large results at a time within bounds.
+/// Room for records, requested as they come. It bounds how many large results there are at a time.
 pub trait Room: Send + Sync {
-    /// Records may grow to so many bytes without asking.
+    /// Bytes to which records may grow without a request.
     fn free_bytes(&self) -> usize;
-    /// Waits for room for more than `held_bytes`; to how many bytes they may grow then. `None`: there is none.
+    /// Waits for room for more than `held_bytes`. Returns to how many bytes records may grow then, or `None` without room.
     fn widen(&self, held_bytes: usize) -> Pin<Box<dyn Future<Output = Option<usize>> + Send + '_>>;
 }
 
-/// As much room as there is memory.
+/// Unlimited room.
 pub(crate) struct Unbounded;
 
 impl Room for Unbounded {

@@ -1,4 +1,4 @@
-//! Sockets: TCP with NODELAY, and TLS over it. Speaks no Bolt.
+//! Sockets: TCP with NODELAY, and TLS over it. Nothing here knows Bolt.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,9 +14,9 @@ use tokio_rustls::client::TlsStream;
 use crate::address::{Address, Security};
 use crate::error::OpenError;
 
-/// A byte stream, as a rule over a TCP socket.
+/// A byte stream, usually over a TCP socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
-    /// The socket beneath, where there is one.
+    /// The socket below, if there is one.
     fn socket(&self) -> Option<&TcpStream>;
 }
 
@@ -38,7 +38,7 @@ impl Duplex for tokio::io::DuplexStream {
     }
 }
 
-/// Connects and, where the address asks for it, agrees on TLS. Has no deadline of its own.
+/// Connects, with TLS if the address asks for it. It has no deadline of its own.
 pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenError> {
     let unreachable = |error: std::io::Error| OpenError::Unreachable {
         address: address.to_string(),

@@ -1,0 +1,62 @@
+//! Framing: whole messages to and from the stream, in Bolt's chunks. It knows nothing of what a message says.
+
+use boltr::BoltError;
+use boltr::chunk::{ChunkReader, ChunkWriter};
+use bytes::BytesMut;
+use tokio::io::{AsyncWriteExt, BufReader};
+
+use crate::error::RunFault;
+use crate::transport::Duplex;
+
+/// Why a message was not read or written.
+#[derive(Debug)]
+pub(crate) enum StreamFault {
+    /// The stream broke or ended.
+    Cut(String),
+    /// The message is larger than allowed.
+    TooLarge,
+}
+
+impl From<StreamFault> for RunFault {
+    fn from(fault: StreamFault) -> Self {
+        match fault {
+            StreamFault::Cut(reason) => Self::Cut(reason),
+            StreamFault::TooLarge => Self::Protocol("a message that is too large".to_owned()),
+        }
+    }
+}
+
+/// Frames the messages and sends them in one write.
+pub(crate) async fn write_messages(
+    stream: &mut BufReader<Box<dyn Duplex>>,
+    messages: &[Vec<u8>],
+) -> Result<(), StreamFault> {
+    let cut = |error: std::io::Error| StreamFault::Cut(error.to_string());
+    let mut framed = Vec::new();
+    for message in messages {
+        // Into memory: neither fails nor waits.
+        let framing = ChunkWriter::new(&mut framed).write_message(message).await;
+        framing.map_err(|error| StreamFault::Cut(error.to_string()))?;
+    }
+    stream.write_all(&framed).await.map_err(cut)?;
+    stream.flush().await.map_err(cut)
+}
+
+/// Reads the next message that is not a NOOP (an empty one: the server's sign of life).
+pub(crate) async fn read_message(
+    stream: &mut BufReader<Box<dyn Duplex>>,
+    bytes_max: usize,
+) -> Result<BytesMut, StreamFault> {
+    // The reader keeps nothing between messages, so one for each call loses no bytes.
+    let mut reader = ChunkReader::new(stream);
+    reader.set_max_message_size(bytes_max);
+    loop {
+        match reader.read_message().await {
+            Ok(message) if message.is_empty() => {}
+            Ok(message) => return Ok(message),
+            // Its only protocol error is the size.
+            Err(BoltError::Protocol(_)) => return Err(StreamFault::TooLarge),
+            Err(error) => return Err(StreamFault::Cut(error.to_string())),
+        }
+    }
+}
