@@ -1,6 +1,4 @@
-//! What [`crate::Gossip`] asks its driver to do, and why it does not take a datagram.
-//!
-//! Decides nothing.
+//! Effects that the caller of [`crate::Gossip`] carries out, and reasons to refuse a datagram. Types only.
 
 use std::net::SocketAddr;
 
@@ -10,31 +8,31 @@ use hopcache_core::time::Millis;
 
 use crate::identity::Identity;
 
-/// What is to be done, in order.
+/// Something that the caller has to do, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Seal and send this datagram (at most `GOSSIP_DATAGRAM_BYTES_MAX` bytes) to this address.
     Send {
-        /// Where to.
+        /// The receiver's address.
         to: SocketAddr,
-        /// What.
+        /// The datagram.
         datagram: Bytes,
     },
     /// Call [`crate::Gossip::due`] with this timer after this time. [`crate::Timers`] keeps them.
     Wake {
-        /// From now on.
+        /// The time from now.
         after: Millis,
-        /// What to hand back.
+        /// The timer to hand back.
         timer: Timer,
     },
-    /// A member appeared, came back, or says something new of itself: for `Membership::heard`.
+    /// A member appeared, came back, or has a newer card: for `Membership::heard`.
     Heard(Card),
-    /// A member is agreed to be dead: for `Report::GossipDown` with the card's life.
+    /// Gossip has declared a member dead: for `Report::GossipDown` with the card's life.
     Down(Card),
     /// A member said goodbye: for `Report::Left` with the card's life.
     Left(Card),
-    /// What another node spread, once for each [`crate::Gossip::spread`] that arrived. Best effort; may come twice
-    /// after very many others.
+    /// A piece that another node spread, once for each [`crate::Gossip::spread`] that arrived. Best effort: a piece can come
+    /// twice after very many others.
     Spread(Bytes),
     /// This node had been declared down and came back. For a counter.
     Rejoined,
@@ -44,23 +42,23 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timer {
     pub(crate) kind: Kind,
-    /// It came late before: it is handled now, whatever the delay.
+    /// The timer was late once already, so it is handled now, whatever the delay.
     pub(crate) put_off: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Foca(foca::Timer<Identity>),
-    House,
+    Maintenance,
 }
 
-/// Why a datagram was not taken. Nothing changed, unless it says so.
+/// Why a datagram was refused. It changed nothing, unless noted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Longer than any node sends.
+    /// Longer than any datagram of a node.
     #[error("longer than any node sends")]
     TooLong,
-    /// Not of the form.
+    /// Not in the format.
     #[error("not a gossip datagram")]
     Malformed,
     /// Of this node's own life: a reflection, or another node with its name and life.
@@ -69,10 +67,10 @@ pub enum Refused {
     /// Its sender speaks a protocol that this node does not understand.
     #[error("protocol {}.{} is not understood", .0 >> 8, .0 & 0xff)]
     Incompatible(u16),
-    /// Its sender gives an address that nobody can reach.
+    /// Its sender gives an address that no node can reach.
     #[error("the sender's address cannot be reached")]
     Unreachable,
-    /// The table of members is full of living ones.
+    /// The table of members is full of live members.
     #[error("more members than a cluster can have")]
     Full,
     /// This node has said goodbye.
@@ -81,7 +79,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// One word, for a metric's label.
+    /// The label of a metric.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {

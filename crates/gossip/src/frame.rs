@@ -1,7 +1,7 @@
-//! Datagrams' form: what foca's header and members look like in bytes, and the two kinds of datagram.
+//! The format of datagrams: foca's header and members in bytes, and the two kinds of datagram.
 //!
-//! Decides how they are written, and reads them totally: any bytes are a datagram or none. Explicit and
-//! not derived, since other builds read it. Numbers are big endian.
+//! Reading is total: any bytes are a datagram or an error. The format is explicit and not derived, because other builds
+//! read it. Numbers are big endian.
 //!
 //! ```text
 //! datagram   kind 1, header, [count u16, count × member, then (length u16, broadcast) …]
@@ -18,16 +18,16 @@ use hopcache_core::membership::Card;
 
 use crate::identity::Identity;
 
-/// Before foca's frame.
+/// Length of the kind before a frame.
 pub(crate) const KIND_BYTES: usize = 1;
-/// A frame of foca's follows.
-pub(crate) const TALK: u8 = 1;
+/// A frame of foca follows.
+pub(crate) const FOCA_FRAME: u8 = 1;
 /// The sender's identity follows.
-pub(crate) const KNOCK: u8 = 2;
+pub(crate) const ANNOUNCE: u8 = 2;
 /// Longest identity.
 pub(crate) const IDENTITY_BYTES_MAX: usize = CARD_BYTES_MAX + 3;
 
-/// Not of the form, or no room for it.
+/// Not in the format, or no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form")]
 pub(crate) struct BadFrame;

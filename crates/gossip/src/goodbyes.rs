@@ -1,31 +1,32 @@
-//! Who has left is told again to members that were cut off when it did: they have it for lost, and news of a goodbye are
-//! over within a second or two.
+//! Repeats goodbyes to members that were cut off when another member left. They think that it is lost, and the news of a
+//! goodbye spreads only for a second or two.
 //!
-//! Decides whom, and for how many rounds, and what such a datagram says. Never who has left.
+//! This file decides which members are told, for how many rounds, and what the datagram says. It does not decide which
+//! members have left.
 
 use std::collections::BTreeMap;
 
 use foca::{Header, Member, Message, State};
 use hopcache_core::limits::{GOSSIP_DATAGRAM_BYTES_MAX, GOSSIP_GOODBYES_EACH, GOSSIP_MEMBERS_MAX};
 
-use crate::frame::{TALK, put_header, put_member};
+use crate::frame::{FOCA_FRAME, put_header, put_member};
 use crate::identity::{Identity, Key};
 
-/// Members that may not know who has left, and for how many rounds each is still told.
+/// Members that may not know which members have left, and for how many rounds each is still told.
 ///
-/// Only who missed something gets here: one that came back from the dead, or speaks of somebody's death who said goodbye.
-/// Were everybody told, the goodbyes would go round for ever: one forgets them, and hears them again from another.
+/// Only a member that missed something is added: one that came back, or that calls a member dead which said goodbye. If all
+/// members were told, goodbyes would circulate for ever: one member forgets them and hears them again from another.
 #[derive(Default)]
-pub(crate) struct Untold(BTreeMap<Key, u32>);
+pub(crate) struct Uninformed(BTreeMap<Key, u32>);
 
-impl Untold {
+impl Uninformed {
     pub(crate) fn add(&mut self, member: Key) {
         if self.0.len() < GOSSIP_MEMBERS_MAX || self.0.contains_key(&member) {
             self.0.insert(member, GOSSIP_GOODBYES_EACH);
         }
     }
 
-    /// Who is to be told in this round.
+    /// The members to tell in this round.
     pub(crate) fn next_round(&mut self) -> Vec<Key> {
         let due: Vec<Key> = self.0.keys().cloned().collect();
         self.0.values_mut().for_each(|rounds| *rounds -= 1);
@@ -34,9 +35,9 @@ impl Untold {
     }
 }
 
-/// A datagram that says of as many of `left` as fit that they have left; how many those are.
+/// A datagram with the goodbyes of as many of `left` as fit, and how many those are.
 pub(crate) fn goodbyes(src: Identity, dst: Identity, left: &[Identity]) -> (Vec<u8>, usize) {
-    let mut datagram = vec![TALK];
+    let mut datagram = vec![FOCA_FRAME];
     put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
     let (mut count, mut members) = (0_u16, Vec::new());
     for identity in left {

@@ -1,7 +1,7 @@
-//! One node's part in the gossip: foca, what bounds it, and what foca leaves to its user.
+//! One node's part in the gossip: foca, its bounds, and what foca leaves to its user.
 //!
-//! Decides who is let into the table, when the dead are announced to and forgotten, and what a late timer
-//! means. What suspicion, refutation and news are is foca's.
+//! This file decides which members enter the table, when this node announces itself to dead members and forgets them, and
+//! what a late timer means. foca decides suspicion, refutation and news.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,42 +22,42 @@ use rand::rngs::SmallRng;
 
 use crate::effect::{Effect, Kind, Refused, Timer};
 use crate::frame::{
-    FrameCodec, KNOCK, TALK, put_header, put_identity, take_header, take_identity, take_member,
+    ANNOUNCE, FOCA_FRAME, FrameCodec, put_header, put_identity, take_header, take_identity, take_member,
 };
-use crate::goodbyes::{Untold, goodbyes};
+use crate::goodbyes::{Uninformed, goodbyes};
 use crate::identity::{Identity, Key};
 use crate::settings::Settings;
 use crate::spread::{Spreader, piece};
 
-type Talker = Foca<Identity, FrameCodec, SmallRng, Spreader>;
+type FocaState = Foca<Identity, FrameCodec, SmallRng, Spreader>;
 
 /// One node's part in the gossip.
 pub struct Gossip {
-    foca: Talker,
+    foca: FocaState,
     settings: Settings,
     seed: u64,
     pieces: Receiver<Bytes>,
     pieces_spread: u64,
-    /// Members that are dead, by the round of housekeeping that first met them so.
+    /// Dead members, by the maintenance round that first found them dead.
     dead: BTreeMap<Key, u64>,
     rounds: u64,
-    /// Who of the dead is announced to next.
+    /// Which dead member gets the next announcement.
     announced: usize,
-    /// Who may not know who has left.
-    untold: Untold,
-    /// With whose goodbye the next round begins.
-    retold: usize,
-    /// Addresses that were asked to be let in, and how often they still will be.
-    knocks: BTreeMap<SocketAddr, u32>,
+    /// Members that may not know which members have left.
+    uninformed: Uninformed,
+    /// The goodbye with which the next round begins.
+    next_goodbye: usize,
+    /// Addresses without a known member, and how often this node still announces itself there.
+    announcements: BTreeMap<SocketAddr, u32>,
     awake: bool,
     left: bool,
 }
 
 impl Gossip {
-    /// A node that knows nobody. `seed` draws whom to talk to.
+    /// A node without known members. `seed` is for the random choice of members.
     #[must_use]
     pub fn new(me: Card, settings: Settings, seed: u64) -> Self {
-        let (foca, pieces) = talker(Identity::new(me), settings, seed);
+        let (foca, pieces) = new_foca(Identity::new(me), settings, seed);
         Self {
             foca,
             settings,
@@ -67,15 +67,15 @@ impl Gossip {
             dead: BTreeMap::new(),
             rounds: 0,
             announced: 0,
-            untold: Untold::default(),
-            retold: 0,
-            knocks: BTreeMap::new(),
+            uninformed: Uninformed::default(),
+            next_goodbye: 0,
+            announcements: BTreeMap::new(),
             awake: false,
             left: false,
         }
     }
 
-    /// What this node says of itself.
+    /// This node's card.
     #[must_use]
     pub const fn me(&self) -> &Card {
         &self.foca.identity().card
@@ -92,30 +92,30 @@ impl Gossip {
         self.foca.iter_membership_state().len()
     }
 
-    /// News that wait to be told. For a gauge.
+    /// News that wait to be sent. For a gauge.
     #[must_use]
     pub fn news_len(&self) -> usize {
         self.foca.updates_backlog() + self.foca.custom_broadcast_backlog()
     }
 
-    /// Asks whoever lives at this address to be let in; again in each round until a member lives there, at
-    /// most [`GOSSIP_KNOCKS_EACH`] times. For every seed now and then, and for every address that answered a TCP
-    /// probe and whose node is not among [`Gossip::members`].
+    /// Announces this node to an address whose node is not known. The announcement is repeated in each round until a member
+    /// has this address, at most [`GOSSIP_KNOCKS_EACH`] times. The caller does this for every seed now and then, and for
+    /// every address that answered a TCP probe and whose node is not among [`Gossip::members`].
     pub fn announce(&mut self, to: SocketAddr, out: &mut Vec<Effect>) {
         self.wake(out);
         if self.left || to == self.me().peer_addr {
             return;
         }
-        if self.knocks.len() < GOSSIP_KNOCKS_MAX || self.knocks.contains_key(&to) {
-            self.knocks.insert(to, GOSSIP_KNOCKS_EACH - 1);
+        if self.announcements.len() < GOSSIP_KNOCKS_MAX || self.announcements.contains_key(&to) {
+            self.announcements.insert(to, GOSSIP_KNOCKS_EACH - 1);
         }
-        self.knock(to, out);
+        self.send_announcement(to, out);
     }
 
-    /// A datagram came, and the cluster key opened it.
+    /// Handles a datagram that the cluster key has opened.
     ///
     /// # Errors
-    /// [`Refused`]; at most what its sender said about others was taken then.
+    /// [`Refused`]. Even then the datagram's news about other members may have been taken.
     pub fn heard(&mut self, datagram: &[u8], out: &mut Vec<Effect>) -> Result<(), Refused> {
         self.wake(out);
         if self.left {
@@ -125,8 +125,8 @@ impl Gossip {
             return Err(Refused::TooLong);
         }
         let frame = match datagram.split_first() {
-            Some((&TALK, frame)) => self.sieve(frame)?,
-            Some((&KNOCK, knock)) => self.let_in(knock)?,
+            Some((&FOCA_FRAME, frame)) => self.filter_members(frame)?,
+            Some((&ANNOUNCE, identity)) => self.read_announcement(identity)?,
             _ => return Err(Refused::Malformed),
         };
         let outcome = self.with_foca(out, |foca, runtime| foca.handle_data(&frame, runtime));
@@ -137,9 +137,8 @@ impl Gossip {
         })
     }
 
-    /// A timer is due, `late` after its time. One that is later than [`GOSSIP_LATE_MS`] is put off once: this
-    /// node was slow, and the answers it is about to miss may wait in its socket. The driver reads its
-    /// socket before it handles timers.
+    /// Handles a timer, `late` after its time. A timer that is later than [`GOSSIP_LATE_MS`] is delayed once: this node was
+    /// slow, and answers may wait in its socket. The caller reads its socket before it handles timers.
     pub fn due(&mut self, timer: Timer, late: Millis, out: &mut Vec<Effect>) {
         if self.left {
             return;
@@ -149,25 +148,25 @@ impl Gossip {
             return;
         }
         match timer.kind {
-            Kind::House => self.keep_house(out),
-            // The only errors are of cycles that another timer ended; foca goes on by itself.
+            Kind::Maintenance => self.maintain(out),
+            // Errors come only from cycles that another timer has ended. foca goes on by itself.
             Kind::Foca(timer) => {
                 let _ = self.with_foca(out, |foca, runtime| foca.handle_timer(timer, runtime));
             }
         }
     }
 
-    /// This node says something new of itself. Older cards than the present one are ignored.
+    /// Spreads a new card of this node. Cards that are older than the current one are ignored.
     pub fn say(&mut self, card: Card, out: &mut Vec<Effect>) {
         self.wake(out);
         if !self.left && card.supersedes(self.me()) {
-            // The only error is of the same identity, which a newer card never is.
+            // The only error is an equal identity, and a newer card is never equal.
             let _ = self.with_foca(out, |foca, runtime| foca.change_identity(Identity::new(card), runtime));
         }
     }
 
-    /// Says goodbye to every member at once; nothing is said or heard after that. The node sends what
-    /// `out` holds before it ends.
+    /// Says goodbye to every member at once. Afterwards nothing is sent or handled. The node sends what `out` holds before
+    /// it ends.
     pub fn leave(&mut self, out: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.left, true) {
             return;
@@ -180,7 +179,7 @@ impl Gossip {
         }
     }
 
-    /// Spreads some bytes to all members, as well as it goes; false when they are too long (or none).
+    /// Spreads bytes to all members, best effort. Returns false when they are too long or empty.
     pub fn spread(&mut self, bytes: &[u8], out: &mut Vec<Effect>) -> bool {
         self.wake(out);
         self.pieces_spread += 1;
@@ -188,47 +187,48 @@ impl Gossip {
         !self.left && self.with_foca(out, |foca, _| foca.add_broadcast(&piece)).is_ok()
     }
 
-    fn knock(&self, to: SocketAddr, out: &mut Vec<Effect>) {
-        let mut datagram = vec![KNOCK];
+    fn send_announcement(&self, to: SocketAddr, out: &mut Vec<Effect>) {
+        let mut datagram = vec![ANNOUNCE];
         put_identity(self.foca.identity(), &mut datagram);
         out.push(Effect::Send { to, datagram: datagram.into() });
     }
 
-    fn knock_again(&mut self, out: &mut Vec<Effect>) {
+    fn repeat_announcements(&mut self, out: &mut Vec<Effect>) {
         let known: BTreeSet<SocketAddr> = self.members().map(|card| card.peer_addr).collect();
-        self.knocks.retain(|addr, left| *left > 0 && !known.contains(addr));
-        let again: Vec<SocketAddr> = self.knocks.keys().copied().collect();
-        self.knocks.values_mut().for_each(|left| *left -= 1);
-        again.into_iter().for_each(|addr| self.knock(addr, out));
+        self.announcements.retain(|addr, left| *left > 0 && !known.contains(addr));
+        let again: Vec<SocketAddr> = self.announcements.keys().copied().collect();
+        self.announcements.values_mut().for_each(|left| *left -= 1);
+        again.into_iter().for_each(|addr| self.send_announcement(addr, out));
     }
 
     fn wake(&mut self, out: &mut Vec<Effect>) {
         if !std::mem::replace(&mut self.awake, true) {
-            out.push(house());
+            out.push(maintenance());
         }
     }
 
     fn with_foca<T>(
         &mut self,
         out: &mut Vec<Effect>,
-        act: impl FnOnce(&mut Talker, &mut Driver<'_>) -> T,
+        act: impl FnOnce(&mut FocaState, &mut Driver<'_>) -> T,
     ) -> T {
         let me = self.me().peer_addr;
         let mut driver = Driver { me, out, renamed: None, back: Vec::new() };
         let outcome = act(&mut self.foca, &mut driver);
-        // A changed identity is not connected until it hears something; it is while it knows members.
+        // foca counts a changed identity as unconnected until a message comes. This call connects it while it knows
+        // members.
         let _ = self.foca.apply_many(std::iter::empty(), true, &mut driver);
         let back = driver.back;
-        back.into_iter().for_each(|member| self.untold.add(member));
+        back.into_iter().for_each(|member| self.uninformed.add(member));
         out.extend(self.pieces.try_iter().map(Effect::Spread));
         outcome
     }
 
-    /// Announces to some of the dead, so that halves that were cut apart find each other; forgets
-    /// who has been dead for long.
-    fn keep_house(&mut self, out: &mut Vec<Effect>) {
-        out.push(house());
-        self.knock_again(out);
+    /// Announces this node to some dead members, so that two halves of a cluster find each other. Forgets members that have
+    /// been dead for long.
+    fn maintain(&mut self, out: &mut Vec<Effect>) {
+        out.push(maintenance());
+        self.repeat_announcements(out);
         self.rounds += 1;
         let dead: Vec<Identity> = self.dead_members().cloned().collect();
         self.dead =
@@ -251,20 +251,20 @@ impl Gossip {
         self.announced = self.announced.wrapping_add(GOSSIP_ANNOUNCE_DEAD);
     }
 
-    /// Tells those who may not know it who has left: as many as fit a datagram, the others in the rounds that follow.
+    /// Tells uninformed members which members have left: as many as fit a datagram, and the others in later rounds.
     fn tell_who_left(&mut self, mut left: Vec<Identity>, out: &mut Vec<Effect>) {
-        let untold = self.untold.next_round();
-        let Some(first) = self.retold.checked_rem(left.len()) else { return };
+        let uninformed = self.uninformed.next_round();
+        let Some(first) = self.next_goodbye.checked_rem(left.len()) else { return };
         left.rotate_left(first);
         let mut told = 0;
-        for member in self.foca.iter_members().filter(|member| untold.contains(&member.id().key())) {
+        for member in self.foca.iter_members().filter(|member| uninformed.contains(&member.id().key())) {
             let (me, to) = (self.foca.identity().clone(), member.id().clone());
             let addr = to.card.peer_addr;
             let (datagram, count) = goodbyes(me, to, &left);
             out.push(Effect::Send { to: addr, datagram: datagram.into() });
             told = count;
         }
-        self.retold = first + told;
+        self.next_goodbye = first + told;
     }
 
     fn has_left(&self, key: &Key) -> bool {
@@ -283,9 +283,8 @@ impl Gossip {
         let _ = self.with_foca(&mut nothing, |foca, runtime| foca.handle_timer(timer, runtime));
     }
 
-    /// The frame without members that may not come in. What foca sees therefore never grows its table
-    /// beyond the bound.
-    fn sieve(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
+    /// The frame without members that may not enter the table. So foca's table never exceeds its bound.
+    fn filter_members(&mut self, frame: &[u8]) -> Result<Vec<u8>, Refused> {
         let (header, rest) = take_header(frame).ok_or(Refused::Malformed)?;
         self.admit_sender(&header.src)?;
         let whom = match &header.message {
@@ -309,9 +308,9 @@ impl Gossip {
             let (member, after) = take_member(rest).ok_or(Refused::Malformed)?;
             let bytes = rest.get(..rest.len() - after.len()).unwrap_or_default();
             rest = after;
-            // It missed a goodbye, or said this before it came.
+            // The sender missed a goodbye, or sent this before it heard of it.
             if member.state() == State::Down && !member.id().leaving && self.has_left(&member.id().key()) {
-                self.untold.add(header.src.key());
+                self.uninformed.add(header.src.key());
             }
             if self.may_enter(member.id(), &mut new) {
                 kept += 1;
@@ -321,9 +320,9 @@ impl Gossip {
         Ok([head, &kept.to_be_bytes(), &members, rest].concat())
     }
 
-    /// A knock, as the announcement that it would be if its sender knew who lives here.
-    fn let_in(&mut self, knock: &[u8]) -> Result<Vec<u8>, Refused> {
-        let Some((src, [])) = take_identity(knock) else { return Err(Refused::Malformed) };
+    /// Turns a datagram of kind 2 into foca's announcement to this node, whose identity the sender does not know.
+    fn read_announcement(&mut self, announcement: &[u8]) -> Result<Vec<u8>, Refused> {
+        let Some((src, [])) = take_identity(announcement) else { return Err(Refused::Malformed) };
         self.admit_sender(&src)?;
         let dst = self.foca.identity().clone();
         let mut frame = Vec::new();
@@ -344,15 +343,15 @@ impl Gossip {
         if self.may_enter(sender, &mut 0) { Ok(()) } else { Err(Refused::Full) }
     }
 
-    /// Whether foca may be told of this identity; makes room if that takes the death of a dead one.
-    /// `new` counts those that this datagram brings, which are not in the table yet.
+    /// Whether foca may see this identity. Removes a dead member if that makes room. `new` counts the identities of this
+    /// datagram that are not in the table yet.
     fn may_enter(&mut self, identity: &Identity, new: &mut usize) -> bool {
         if !is_compatible(identity.card.protocol) || !identity.card.is_reachable() {
             return false;
         }
         let key = identity.key();
         if key == self.foca.identity().key() {
-            // Another card of one's own life is old or forged; foca would keep it as dead.
+            // Another card of this node's own life is old or forged, and foca would keep it as dead.
             return identity == self.foca.identity();
         }
         if self.foca.iter_membership_state().any(|member| member.id().key() == key) {
@@ -362,10 +361,10 @@ impl Gossip {
             if self.foca.num_members() > 0 {
                 return false;
             }
-            // News of the dead, and nobody to tell them: nothing is lost by starting over.
+            // All news are of dead members and no member is alive, so starting over loses nothing.
             let me = self.foca.identity().clone();
             self.seed = self.seed.wrapping_add(1);
-            (self.foca, self.pieces) = talker(me, self.settings, self.seed);
+            (self.foca, self.pieces) = new_foca(me, self.settings, self.seed);
             self.dead.clear();
         }
         while self.table_len() + *new >= GOSSIP_MEMBERS_MAX {
@@ -380,30 +379,30 @@ impl Gossip {
     }
 }
 
-fn talker(me: Identity, settings: Settings, seed: u64) -> (Talker, Receiver<Bytes>) {
+fn new_foca(me: Identity, settings: Settings, seed: u64) -> (FocaState, Receiver<Bytes>) {
     let (heard, pieces) = channel();
     let dice = SmallRng::seed_from_u64(seed);
     (Foca::with_custom_broadcast(me, settings.config(), dice, FrameCodec, Spreader::new(heard)), pieces)
 }
 
-const fn house() -> Effect {
-    Effect::Wake { after: Millis(GOSSIP_HOUSE_MS), timer: Timer { kind: Kind::House, put_off: false } }
+const fn maintenance() -> Effect {
+    Effect::Wake { after: Millis(GOSSIP_HOUSE_MS), timer: Timer { kind: Kind::Maintenance, put_off: false } }
 }
 
-/// Turns what foca wants into effects.
+/// Turns foca's calls into effects.
 struct Driver<'a> {
     me: SocketAddr,
     out: &'a mut Vec<Effect>,
-    /// Of whom a newer identity was taken last.
+    /// The member whose newer identity was taken last.
     renamed: Option<Key>,
-    /// Who came back from the dead.
+    /// Members that came back.
     back: Vec<Key>,
 }
 
 impl foca::Runtime<Identity> for &mut Driver<'_> {
     fn notify(&mut self, notification: Notification<'_, Identity>) {
         let effect = match notification.to_owned() {
-            // Also of one that is dead here already: foca tells of no other change then.
+            // Also for a member that is dead here already: foca reports no other change then.
             OwnedNotification::Rename(old, who) if who.leaving => {
                 if old.leaving {
                     return;
@@ -414,10 +413,10 @@ impl foca::Runtime<Identity> for &mut Driver<'_> {
                 self.renamed = Some(who.key());
                 Effect::Heard(who.card)
             }
-            // The sender of a goodbye, for the moment before it is read.
+            // The sender of a goodbye counts as up until its goodbye is read.
             OwnedNotification::MemberUp(who) if who.leaving => return,
             OwnedNotification::MemberUp(who) => {
-                // One that nobody had heard of has no older identity.
+                // A new member has no older identity.
                 self.back.extend(self.renamed.take_if(|renamed| *renamed == who.key()));
                 Effect::Heard(who.card)
             }
@@ -438,7 +437,7 @@ impl foca::Runtime<Identity> for &mut Driver<'_> {
     fn send_to(&mut self, to: Identity, data: &[u8]) {
         let to = to.card.peer_addr;
         if to != self.me {
-            self.out.push(Effect::Send { to, datagram: [&[TALK], data].concat().into() });
+            self.out.push(Effect::Send { to, datagram: [&[FOCA_FRAME], data].concat().into() });
         }
     }
 

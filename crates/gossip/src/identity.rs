@@ -1,6 +1,5 @@
-//! What foca knows a node by: its card, how often it came back from the dead, and whether it said goodbye.
-//!
-//! Decides which of two identities of one life is the newer one.
+//! A node's identity for foca: its card, how often it came back after being declared down, and whether it said goodbye.
+//! This file decides which of two identities of one life is newer.
 
 use hopcache_core::membership::Card;
 use hopcache_core::node::{Incarnation, NodeName};
@@ -13,7 +12,7 @@ pub(crate) struct Identity {
     pub(crate) card: Card,
     /// How often it was declared down in this revision of its card and came back.
     pub(crate) rejoins: u16,
-    /// Its last words: it ends by its own will.
+    /// Whether the node has said goodbye.
     pub(crate) leaving: bool,
 }
 
@@ -34,7 +33,7 @@ impl Identity {
 impl foca::Identity for Identity {
     type Addr = Key;
 
-    /// `None` when it has said goodbye, or came back so often that it is better off silent.
+    /// `None` when it has said goodbye, or when it came back too often.
     fn renew(&self) -> Option<Self> {
         let rejoins = self.rejoins.checked_add(1).filter(|_| !self.leaving)?;
         Some(Self { card: self.card.clone(), rejoins, leaving: false })
@@ -44,8 +43,8 @@ impl foca::Identity for Identity {
         self.key()
     }
 
-    /// Two that differ in nothing that is ranked are told apart by what they say, so that all nodes
-    /// keep the same one: only a bent or forged card can cause this.
+    /// When two identities have the same rank, their contents decide, so that all nodes keep the same one. Only a damaged or
+    /// forged card can cause this.
     fn win_addr_conflict(&self, adversary: &Self) -> bool {
         (self.rank(), &self.card) > (adversary.rank(), &adversary.card)
     }

@@ -1,6 +1,5 @@
-//! How fast members are checked and given up.
-//!
-//! Decides foca's configuration from three times; the rest is the same for every cluster.
+//! How fast members are checked and declared down: foca's configuration from three times. The rest is the same for every
+//! cluster.
 
 use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;
@@ -16,11 +15,11 @@ use hopcache_core::time::Millis;
 pub struct Settings {
     /// One member is pinged in each such period.
     pub period: Millis,
-    /// After this time without an answer others are asked to ping it. Less than half of the period.
+    /// After this time without an answer, other members are asked to ping it. Less than half of the period.
     pub ping: Millis,
     /// A suspect that does not object for this long is dead.
     pub suspect: Millis,
-    /// News are pushed to some members this often, as long as there are any.
+    /// News are sent to some members this often, as long as there are any.
     pub spread_every: Millis,
 }
 

@@ -1,8 +1,8 @@
-//! What nodes spread beside membership: each piece once to each node, as well as it goes.
+//! Pieces that nodes spread beside membership: each piece once to each node, best effort.
 //!
-//! Decides which pieces are new. A piece is known by its origin's life and number; the latest
-//! [`GOSSIP_SPREAD_SEEN_MAX`] are remembered, and at most [`GOSSIP_SPREAD_SLOTS`] are passed on at a time: a newer one
-//! takes the slot of the one that came first.
+//! This file decides which pieces are new. The life of its origin and a number identify a piece. The latest
+//! [`GOSSIP_SPREAD_SEEN_MAX`] pieces are remembered. At most [`GOSSIP_SPREAD_SLOTS`] are passed on at a time, and a newer
+//! piece takes the slot of the oldest one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::Sender;
@@ -15,13 +15,13 @@ use crate::identity::Identity;
 
 const HEAD_BYTES: usize = 16;
 
-/// A piece as it travels: life of its origin, number, bytes. `None` when it is too long or empty.
+/// A piece in bytes: life of its origin, number, content. `None` when the content is too long or empty.
 pub(crate) fn piece(life: u64, number: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     let fits = !bytes.is_empty() && bytes.len() <= GOSSIP_SPREAD_BYTES_MAX;
     fits.then(|| [&life.to_be_bytes()[..], &number.to_be_bytes(), bytes].concat())
 }
 
-/// Where a piece waits to be passed on.
+/// The slot of a piece that waits to be passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u64);
 
@@ -34,9 +34,9 @@ impl foca::Invalidates for Slot {
 pub(crate) struct Spreader {
     seen: BTreeSet<[u8; HEAD_BYTES]>,
     order: VecDeque<[u8; HEAD_BYTES]>,
-    /// Pieces that came to be passed on.
+    /// Number of pieces that have come to be passed on.
     taken: u64,
-    /// Read out by [`crate::Gossip`] after each call: foca keeps the handler to itself.
+    /// [`crate::Gossip`] reads it after each call, because foca owns the handler.
     heard: Sender<Bytes>,
 }
 
@@ -72,10 +72,10 @@ impl foca::BroadcastHandler<Identity> for Spreader {
             return Ok(None);
         }
         if sender.is_some() {
-            // The receiver lives as long as the handler; were it gone, nobody would want the piece.
+            // The receiver lives as long as the handler. Without a receiver nothing needs the piece.
             let _ = self.heard.send(Bytes::copy_from_slice(bytes));
         }
-        // By arrival: slots chosen by life and number collide while others are free, and what is replaced is lost here.
+        // Slots go by arrival. Slots by life and number would collide while others are free, and a replaced piece is lost.
         let slot = Slot(self.taken % GOSSIP_SPREAD_SLOTS);
         self.taken = self.taken.wrapping_add(1);
         Ok(Some(slot))

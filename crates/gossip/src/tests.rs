@@ -6,7 +6,7 @@ use foca::{Header, Member, Message, State};
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
 
-use crate::frame::{TALK, put_header, put_member};
+use crate::frame::{FOCA_FRAME, put_header, put_member};
 use crate::identity::Identity;
 use crate::{Effect, Gossip, Settings};
 
@@ -22,7 +22,7 @@ fn news_of_oneself_are_no_news() {
     let mut node = Gossip::new(card(0, 5), Settings::default(), 1);
     let mut out = Vec::new();
     let (src, dst) = (Identity::new(card(1, 0)), Identity::new(card(0, 5)));
-    let mut datagram = vec![TALK];
+    let mut datagram = vec![FOCA_FRAME];
     put_header(&Header { src, src_incarnation: 0, dst, message: Message::Gossip }, &mut datagram);
     datagram.extend_from_slice(&3_u16.to_be_bytes());
     for (revision, state) in [(3, State::Alive), (9, State::Down), (10, State::Alive)] {

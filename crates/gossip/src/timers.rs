@@ -1,8 +1,8 @@
-//! The timers of one [`crate::Gossip`], in order of time. The clock is the caller's.
+//! The timers of one [`crate::Gossip`], in order of time. The caller has the clock.
 //!
-//! Decides which timer is due, and bounds how many wait: of foca's periodic ones only the latest counts,
-//! since each new one makes the older ones void. These always have their place: a round that is not begun
-//! never comes back. Of the others (suspicions) the newest give way: their member is pinged, and suspected, again.
+//! This file decides which timer is due, and bounds how many wait. Of each periodic timer of foca only the latest counts,
+//! because a new one replaces the older ones. A periodic timer always has a place: a round that does not begin never comes
+//! back. Of the others (suspicions) the newest are dropped, because their member is pinged and suspected again.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Takes what [`crate::Effect::Wake`] brought.
+    /// Adds a timer of [`crate::Effect::Wake`].
     pub fn add(&mut self, now: Millis, after: Millis, timer: Timer) {
         match slot_of(&timer) {
             Some(slot) => self.waiting.retain(|_, other| slot_of(other) != Some(slot)),
-            // At most one suspicion for each period and its length are ever under way: far fewer than this.
+            // There is at most one suspicion for each period of its length: far fewer than this.
             None if self.suspicions() >= GOSSIP_TIMERS_MAX - SLOTS => return,
             None => {}
         }
@@ -37,7 +37,7 @@ impl Timers {
         self.waiting.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Takes out one that is due, and how late that is.
+    /// Removes a due timer and returns it with its delay.
     pub fn pop(&mut self, now: Millis) -> Option<(Timer, Millis)> {
         let first = self.waiting.first_entry().filter(|first| first.key().0 <= now)?;
         let late = Millis(now.0.saturating_sub(first.key().0.0));
@@ -66,7 +66,7 @@ const SLOTS: usize = 5;
 
 const fn slot_of(timer: &Timer) -> Option<u8> {
     match &timer.kind {
-        Kind::House => Some(0),
+        Kind::Maintenance => Some(0),
         Kind::Foca(foca::Timer::ProbeRandomMember(_)) => Some(1),
         Kind::Foca(foca::Timer::SendIndirectProbe { .. }) => Some(2),
         Kind::Foca(foca::Timer::PeriodicGossip(_)) => Some(3),
@@ -102,7 +102,7 @@ mod tests {
             timers.add(Millis(0), Millis(5), suspicion(life));
         }
         let periodic = [
-            Kind::House,
+            Kind::Maintenance,
             Kind::Foca(foca::Timer::ProbeRandomMember(1)),
             Kind::Foca(foca::Timer::PeriodicGossip(1)),
             Kind::Foca(foca::Timer::PeriodicAnnounce(1)),

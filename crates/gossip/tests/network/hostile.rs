@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::net::{Dice, Net, at, card};
 
-fn knock(card: &Card) -> Bytes {
+fn announcement(card: &Card) -> Bytes {
     let mut out = Vec::new();
     Gossip::new(card.clone(), Settings::default(), 1).announce("10.0.0.2:1".parse().unwrap(), &mut out);
     let sent = out.into_iter().find_map(|effect| match effect {
@@ -86,7 +86,7 @@ fn a_holder_of_the_key_that_invents_members_takes_a_bounded_room() {
         let mut fake = card(4 + (index % 10_000) as u16, 1_000_000 + index);
         fake.revision = dice.draw() as u32;
         let mut out = Vec::new();
-        let datagram = if index % 3 == 0 { knock(&fake) } else { goodbye_to(&node, fake) };
+        let datagram = if index % 3 == 0 { announcement(&fake) } else { goodbye_to(&node, fake) };
         refused += u64::from(node.heard(&datagram, &mut out).is_err());
         for effect in out {
             match effect {
@@ -121,7 +121,7 @@ fn a_holder_of_the_key_that_invents_members_takes_a_bounded_room() {
 fn goodbye_to(node: &Gossip, fake: Card) -> Bytes {
     let mut out = Vec::new();
     let mut liar = Gossip::new(fake, Settings::default(), 3);
-    liar.heard(&knock(node.me()), &mut out).unwrap();
+    liar.heard(&announcement(node.me()), &mut out).unwrap();
     out.clear();
     liar.leave(&mut out);
     let sent = out.into_iter().find_map(|effect| match effect {
@@ -137,7 +137,7 @@ fn a_flooded_node_stays_a_member() {
     let mut net = Net::settled(8, 3);
     for index in 0..2_000_u64 {
         let fake = Card { peer_addr: "10.9.9.9:9".parse().unwrap(), ..card(500, 10_000 + index) };
-        net.send(at(999), at(0), knock(&fake));
+        net.send(at(999), at(0), announcement(&fake));
         net.run_ms(5);
     }
     let honest = |net: &Net| {
@@ -162,18 +162,18 @@ fn strangers_of_other_kinds_are_refused() {
     assert_eq!(say(&[]), Refused::Malformed);
     assert_eq!(say(&[9, 9, 9]), Refused::Malformed);
     assert_eq!(say(&[1; 1_185]), Refused::TooLong);
-    assert_eq!(say(&knock(&card(0, 1))), Refused::FromMyself);
+    assert_eq!(say(&announcement(&card(0, 1))), Refused::FromMyself);
     let newer = Card { protocol: PROTOCOL + 0x100, ..card(1, 1) };
-    assert_eq!(say(&knock(&newer)), Refused::Incompatible(0x200));
+    assert_eq!(say(&announcement(&newer)), Refused::Incompatible(0x200));
     let nowhere = Card { peer_addr: "0.0.0.0:7475".parse().unwrap(), ..card(1, 1) };
-    assert_eq!(say(&knock(&nowhere)), Refused::Unreachable);
-    let mut longer = knock(&card(1, 1)).to_vec();
+    assert_eq!(say(&announcement(&nowhere)), Refused::Unreachable);
+    let mut longer = announcement(&card(1, 1)).to_vec();
     longer.push(0);
     assert_eq!(say(&longer), Refused::Malformed);
     assert!(out.iter().all(|effect| matches!(effect, Effect::Wake { .. })), "nobody is answered: {out:?}");
     assert_eq!(node.table_len(), 0);
     node.leave(&mut out);
-    assert_eq!(node.heard(&knock(&card(1, 1)), &mut out), Err(Refused::IHaveLeft));
+    assert_eq!(node.heard(&announcement(&card(1, 1)), &mut out), Err(Refused::IHaveLeft));
 }
 
 /// Who has one's own life but another name is another node; the same name in another life too.
@@ -181,7 +181,7 @@ fn strangers_of_other_kinds_are_refused() {
 fn a_namesake_is_no_reflection() {
     let mut node = Gossip::new(card(0, 1), Settings::default(), 1);
     let mut out = Vec::new();
-    assert_eq!(node.heard(&knock(&Card { peer_addr: at(5), ..card(0, 2) }), &mut out), Ok(()));
+    assert_eq!(node.heard(&announcement(&Card { peer_addr: at(5), ..card(0, 2) }), &mut out), Ok(()));
     assert_eq!(node.members().next().unwrap().life, Incarnation(2));
 }
 
@@ -214,7 +214,7 @@ proptest! {
         let mut node = Gossip::new(card(0, 1), Settings::default(), 1);
         let mut timers = Timers::default();
         let mut out = Vec::new();
-        node.heard(&knock(&card(1, 2)), &mut out).unwrap();
+        node.heard(&announcement(&card(1, 2)), &mut out).unwrap();
         for (step, (mut datagram, kind)) in datagrams.into_iter().zip(kinds).enumerate() {
             if let Some(first) = datagram.first_mut().filter(|_| kind < 3) {
                 *first = kind;

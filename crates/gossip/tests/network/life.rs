@@ -44,11 +44,11 @@ fn what_a_node_says_of_itself_reaches_all() {
     for (count, loss) in [(3_u16, 0), (20, 0), (20, 30)] {
         let mut net = Net::settled(3, count);
         net.weather.loss_percent = loss;
-        let said = Card { revision: 1, phase: Phase::Draining, ..card(1, 2) };
-        net.act(1, |gossip, out| gossip.say(said.clone(), out));
+        let newest = Card { revision: 1, phase: Phase::Draining, ..card(1, 2) };
+        net.act(1, |gossip, out| gossip.say(newest.clone(), out));
         let knows = |net: &Net| {
-            let all = net.nodes.values().filter(|node| node.gossip.me().name != said.name);
-            all.into_iter().all(|node| node.gossip.members().any(|card| *card == said))
+            let all = net.nodes.values().filter(|node| node.gossip.me().name != newest.name);
+            all.into_iter().all(|node| node.gossip.members().any(|card| *card == newest))
         };
         let took_ms = net.run_until_ms(20_000, knows);
         println!("{count} nodes, {loss} % lost: all heard a new phase after {took_ms} ms");
@@ -62,7 +62,7 @@ fn what_a_node_says_of_itself_reaches_all() {
         let before = net.counts.sent;
         net.act(1, |gossip, out| {
             gossip.say(card(1, 2), out);
-            gossip.say(said.clone(), out);
+            gossip.say(newest.clone(), out);
         });
         assert_eq!(net.counts.sent, before);
     }
