@@ -1,4 +1,4 @@
-//! Clients of a simulated cluster: who asks what of whom, for how long they wait, and that they leave.
+//! Clients of a simulated cluster: what they ask which node, how long they wait, and when they leave.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use hopcache_queryapi::render::{Counters, Encoding, Form};
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
-use crate::door::Guest;
-use crate::origin::told_in;
-use crate::profile::{Kind, PATIENCE_MS_MAX, TTL_MS};
+use crate::listeners::ListenerKind;
+use crate::node_handle::NodeHandle;
+use crate::origin::report_in;
+use crate::process::Power;
+use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
 use crate::record::{KeyId, Record, Served, Want, What};
 use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
-use crate::switch::Power;
-use crate::world::NodeHandle;
 
 /// Clients of a run on one subject.
 const HOT_CLIENTS: u64 = 64;
@@ -32,7 +32,7 @@ const STEPS_MAX: usize = 4;
 /// some after what was prefetched has expired.
 const THINK_MS_MAX: u64 = 1_500;
 
-/// Somebody who asks a node.
+/// A client of a node.
 struct Client {
     number: u32,
     handle: NodeHandle,
@@ -41,22 +41,22 @@ struct Client {
     subject: Subject,
     key: KeyId,
     want: Want,
-    patience: Millis,
+    wait_max: Millis,
     by_hit: bool,
 }
 
 impl Client {
-    /// Asks, and is answered, refused at the door, or left with nothing where its node dies.
+    /// Asks its node. The node answers, refuses the connection, or dies without an answer.
     async fn ask(self) {
-        let Self { number, handle, record, ask, subject, key, want, patience, by_hit } = self;
+        let Self { number, handle, record, ask, subject, key, want, wait_max, by_hit } = self;
         // A stopped process takes the request when it goes on.
-        handle.switch.on().await;
+        handle.process.on().await;
         // Refused: the client goes elsewhere.
-        let Some(_inside) = handle.door.enter(Guest::Client) else { return };
+        let Some(_connection) = handle.listeners.enter(ListenerKind::Client) else { return };
         let node = handle.life.node;
-        record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, patience });
-        let came = crate::world::sim_now() + handle.apart;
-        let ask = Ask { deadline: came + patience, ..ask };
+        record.note(What::Asked { ask: number, node, subject: subject.place(), key, want, wait_max });
+        let came = crate::clock::sim_now() + handle.apart;
+        let ask = Ask { deadline: came + wait_max, ..ask };
         let hit = if by_hit && want == Want::Plain { handle.engine.hit(&ask) } else { None };
         // Nobody was asked between the look at the ring and the answer.
         let is_near = hit.is_some() && !owns(&handle, &ask);
@@ -64,7 +64,7 @@ impl Client {
             Some(outcome) => outcome,
             None => handle.engine.answer(&ask).await,
         };
-        handle.switch.on().await;
+        handle.process.on().await;
         record.cover_with(|coverage| coverage.outcome(&outcome));
         record.note(What::Answered { ask: number, served: served(&outcome, is_near) });
         // As a node's front does it.
@@ -73,8 +73,8 @@ impl Client {
 }
 
 impl Cluster {
-    /// One client, or several at once for the same on different nodes; now and then a run on one subject, hot
-    /// enough and for long enough to have a history (and so near copies, and a plan of its own).
+    /// One client, or several at once for the same query on different nodes. Now and then many clients for one subject, hot
+    /// and long enough for a history, near copies and a refresh plan.
     pub(crate) fn ask_some(&mut self) {
         if self.profile.learns() && self.dice.chance(500) {
             return self.walk();
@@ -94,7 +94,7 @@ impl Cluster {
         }
     }
 
-    /// Every usual subject at these nodes, with all the time in the world.
+    /// Asks every usual subject at these nodes, without hurry.
     pub(crate) fn ask_everything(&mut self, nodes: &[usize]) {
         for node in nodes.iter().copied() {
             for subject in self.profile.subjects.clone() {
@@ -169,24 +169,24 @@ impl Cluster {
     /// A client of a node, unless that is dead.
     fn client(&mut self, node: usize, subject: Subject, is_plain: bool) -> Option<Client> {
         let handle = self.world.nodes[node].clone();
-        if handle.switch.power() == Power::Off {
+        if handle.process.power() == Power::Off {
             return None;
         }
         self.asks += 1;
         let number = self.asks;
         let want = if is_plain || !self.profile.has(Kind::Clients) { Want::Plain } else { self.want() };
-        let patience = match self.dice.below(10) {
+        let wait_max = match self.dice.below(10) {
             0 if !is_plain && self.profile.has(Kind::Clients) => Millis(self.dice.between(20, 400)),
-            _ => Millis(PATIENCE_MS_MAX),
+            _ => Millis(WAIT_MS_MAX),
         };
-        if patience < Millis(PATIENCE_MS_MAX) {
+        if wait_max < Millis(WAIT_MS_MAX) {
             self.world.record.cover("client impatient");
         }
         let ask = self.ask_of(number, subject, want);
         let record = Arc::clone(&self.world.record);
         let key = record.key(&ask.query.key);
         let by_hit = self.dice.chance(500);
-        Some(Client { number, handle, record, ask, subject, key, want, patience, by_hit })
+        Some(Client { number, handle, record, ask, subject, key, want, wait_max, by_hit })
     }
 
     fn want(&self) -> Want {
@@ -260,9 +260,16 @@ fn owns(node: &NodeHandle, ask: &Ask) -> bool {
 }
 
 fn served(outcome: &Outcome, is_near: bool) -> Served {
-    let (told, is_body, failure) = match &outcome.answer {
-        Answer::Body(body) => (told_in(&String::from_utf8_lossy(body)), true, None),
+    let (report, is_body, failure) = match &outcome.answer {
+        Answer::Body(body) => (report_in(&String::from_utf8_lossy(body)), true, None),
         Answer::Failed(failure) => (None, false, Some(format!("{:?}", failure.kind))),
     };
-    Served { told, is_body, is_from_afar: outcome.answered_by.is_some(), is_near, failure, how: outcome.how }
+    Served {
+        report,
+        is_body,
+        is_from_afar: outcome.answered_by.is_some(),
+        is_near,
+        failure,
+        how: outcome.how,
+    }
 }

@@ -1,28 +1,43 @@
-//! A world under a seed's schedule: what asking, breaking and mending are.
+//! A world under a seed's schedule: how requests, faults and repairs are carried out.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, OriginFault, Scope};
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-use crate::acts::Act;
+use crate::actions::Action;
 use crate::dice::SimDice;
-use crate::living::Comings;
 use crate::members::SimRouting;
+use crate::names::{addr_of, node_name};
 use crate::net::NetWeather;
+use crate::node_handle::{NodeHandle, Start};
 use crate::node_tasks::watch_ring;
-use crate::origin::{Mood, Trouble};
+use crate::origin::{OriginBehavior, Trouble};
+use crate::process::Power;
 use crate::profile::{Profile, TTL_MS};
 use crate::record::{Life, Record, Want, What};
 use crate::store::{Mode, Weather};
 use crate::subject::DATABASES;
-use crate::switch::Power;
 use crate::udp::UdpWeather;
-use crate::world::{NodeHandle, Start, World, node_name};
+use crate::world::World;
+
+/// Nodes that have left, and nodes that are leaving.
+#[derive(Default)]
+pub(crate) struct MembershipChanges {
+    /// Nodes that have left for ever.
+    pub(crate) gone: BTreeSet<usize>,
+    /// Lives of nodes that are leaving.
+    pub(crate) draining: BTreeSet<Life>,
+    /// The majority that was healed. `None` before and after that: then any node may be healthy.
+    pub(crate) whole: Option<Vec<usize>>,
+    /// Lives that have ended their work. The schedule removes them.
+    pub(crate) emptied: Arc<Mutex<Vec<Life>>>,
+}
 
 pub(crate) struct Cluster {
     pub(crate) world: World,
@@ -31,12 +46,12 @@ pub(crate) struct Cluster {
     pub(crate) asks: u32,
     purges: u32,
     versions: u32,
-    /// Asks that may still be under way, and where.
+    /// Requests that may still be under way, and their nodes.
     pub(crate) clients: Vec<(u32, Life, AbortHandle)>,
-    /// Tasks of a node's life beside its engine's: probers, the follower of the store's log.
+    /// Tasks of a node's life other than its engine's: probers, the follower of the store's log.
     pub(crate) tasks: Vec<(Life, AbortHandle)>,
     /// Where nodes come and go.
-    pub(crate) comings: Comings,
+    pub(crate) changes: MembershipChanges,
     seed: u64,
 }
 
@@ -52,7 +67,7 @@ impl Cluster {
             versions: 1,
             clients: Vec::new(),
             tasks: Vec::new(),
-            comings: Comings::default(),
+            changes: MembershipChanges::default(),
             seed,
             profile,
         };
@@ -80,8 +95,8 @@ impl Cluster {
         }
     }
 
-    /// Dice of a step's own, so that a step that is left out changes no other. Where nobody joins or leaves one die
-    /// goes on, as it did when the seeds of `tests/regressions.rs` were found.
+    /// Dice for one step, so that leaving out a step changes no other step. In worlds without joins and leaves all steps
+    /// share one die, as when the seeds of `tests/regressions.rs` were found.
     pub(crate) fn begin_step(&mut self, step: usize, part: u64) {
         if self.profile.is_living {
             let step = SimDice::new(self.seed.rotate_left(17) ^ (step as u64 + 1) << 3 ^ part).u64();
@@ -143,7 +158,7 @@ impl Cluster {
         self.tasks.extend(tasks.map(|task| (handle.life, task)));
     }
 
-    /// Mostly short, so that things meet; sometimes long, so that they end.
+    /// The pause after a step: mostly short, so that actions overlap, and sometimes long, so that they end.
     pub(crate) fn pause_ms(&self) -> u64 {
         match self.dice.below(20) {
             0..=6 => self.dice.below(4),
@@ -153,14 +168,14 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn act(&mut self, act: Act) {
+    pub(crate) fn act(&mut self, act: Action) {
         let node = self.any_node();
         match act {
-            Act::Write => self.write(),
-            Act::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
-            Act::Purge => self.purge(node),
-            Act::Leave => self.leave(),
-            Act::NetWeather => {
+            Action::Write => self.write(),
+            Action::Delay => self.world.origin.set_delay_ms(self.dice.between(1, 400)),
+            Action::Purge => self.purge(node),
+            Action::Leave => self.leave(),
+            Action::NetWeather => {
                 let weather = if self.dice.chance(300) {
                     NetWeather::default()
                 } else {
@@ -168,36 +183,36 @@ impl Cluster {
                 };
                 self.world.net.set_weather(weather);
             }
-            Act::CutWay => {
+            Action::CutWay => {
                 let to = self.any_node();
                 self.world.net.set_way_cut(node, to, true);
             }
-            Act::CutNode => self.cut_node(node),
-            Act::HealWays => self.heal_ways(),
-            Act::StoreWeather => {
+            Action::CutNode => self.cut_node(node),
+            Action::HealWays => self.heal_ways(),
+            Action::StoreWeather => {
                 self.world.store.set_weather(self.profile.store_weather(&self.dice));
             }
-            Act::StoreMode => {
+            Action::StoreMode => {
                 let modes = [Mode::Down, Mode::Refusing, Mode::Up, Mode::Up];
                 self.world.store.set_mode(modes[self.dice.index(modes.len())]);
             }
-            Act::StoreLink => self.world.store.set_cut(node, self.dice.chance(500)),
-            Act::StoreLost => self.world.store.lose_everything(),
-            Act::StoreFallBack => self.world.store.fall_back(self.dice.index(12)),
-            Act::StoreJump => {
+            Action::StoreLink => self.world.store.set_cut(node, self.dice.chance(500)),
+            Action::StoreLost => self.world.store.lose_everything(),
+            Action::StoreFallBack => self.world.store.fall_back(self.dice.index(12)),
+            Action::StoreJump => {
                 let by_ms = i64::try_from(self.dice.between(1, 8_000)).unwrap_or(0);
                 self.world.store.jump(if self.dice.chance(500) { by_ms } else { -by_ms });
             }
-            Act::Origin => self.origin(),
-            Act::Pause | Act::Resume | Act::Kill | Act::Restart => self.process(act, node),
-            Act::ForgetMemory => {
+            Action::Origin => self.origin(),
+            Action::Pause | Action::Resume | Action::Kill | Action::Restart => self.process(act, node),
+            Action::ForgetMemory => {
                 self.world.nodes[node].memory.forget_all();
                 self.world.record.note(What::MemoryForgotten { node });
             }
-            Act::GossipWeather => self.world.net.udp.set_weather(self.profile.udp_weather(&self.dice)),
-            Act::GossipCut => self.world.net.udp.set_way_cut(node, self.any_node(), true),
-            Act::Join => self.join(),
-            Act::Drain => self.drain(node),
+            Action::GossipWeather => self.world.net.udp.set_weather(self.profile.udp_weather(&self.dice)),
+            Action::GossipCut => self.world.net.udp.set_way_cut(node, self.any_node(), true),
+            Action::Join => self.join(),
+            Action::Drain => self.drain(node),
         }
     }
 
@@ -209,7 +224,7 @@ impl Cluster {
 
     fn purge(&mut self, node: usize) {
         let handle = self.world.nodes[node].clone();
-        if handle.switch.power() != Power::On {
+        if handle.process.power() != Power::On {
             return;
         }
         let subject = self.profile.subjects[self.dice.index(self.profile.subjects.len())];
@@ -249,31 +264,31 @@ impl Cluster {
     }
 
     fn origin(&self) {
-        let moods = [
-            Mood::Fault(OriginFault::Unreachable("seeded".to_owned())),
-            Mood::Fault(OriginFault::TimedOut),
-            Mood::Well,
-            Mood::Well,
-            Mood::Well,
+        let behaviors = [
+            OriginBehavior::Fault(OriginFault::Unreachable("seeded".to_owned())),
+            OriginBehavior::Fault(OriginFault::TimedOut),
+            OriginBehavior::Well,
+            OriginBehavior::Well,
+            OriginBehavior::Well,
         ];
-        self.world.origin.set_mood(moods[self.dice.index(moods.len())].clone());
+        self.world.origin.set_behavior(behaviors[self.dice.index(behaviors.len())].clone());
         self.world.origin.set_trouble(self.profile.trouble(&self.dice));
     }
 
-    fn process(&mut self, act: Act, node: usize) {
-        let power = self.world.nodes[node].switch.power();
+    fn process(&mut self, act: Action, node: usize) {
+        let power = self.world.nodes[node].process.power();
         match (act, power) {
-            (Act::Pause, Power::On) => self.power(node, Power::Paused, "paused"),
-            (Act::Resume, Power::Paused) => self.power(node, Power::On, "on"),
-            (Act::Kill, Power::On | Power::Paused) => self.kill(node),
-            (Act::Restart, Power::Off) => self.restart(node),
+            (Action::Pause, Power::On) => self.power(node, Power::Paused, "paused"),
+            (Action::Resume, Power::Paused) => self.power(node, Power::On, "on"),
+            (Action::Kill, Power::On | Power::Paused) => self.kill(node),
+            (Action::Restart, Power::Off) => self.restart(node),
             _ => {}
         }
     }
 
     pub(crate) fn power(&self, node: usize, power: Power, word: &'static str) {
         self.world.record.note(What::Power { node, power: word });
-        self.world.nodes[node].switch.set(power);
+        self.world.nodes[node].process.set(power);
     }
 
     fn kill(&mut self, node: usize) {
@@ -281,7 +296,7 @@ impl Cluster {
         self.bury(node);
     }
 
-    /// What a process that is gone had under way goes with it.
+    /// Ends the tasks of a process that is gone.
     pub(crate) fn bury(&mut self, node: usize) {
         let life = self.world.nodes[node].life;
         self.tasks.retain(|(each, task)| {
@@ -311,18 +326,18 @@ impl Cluster {
         }
     }
 
-    /// Everything is whole again, and everybody lives who has not left.
+    /// Heals everything, and restarts every node that has not left.
     pub(crate) fn heal(&mut self) {
         self.heal_ways();
         self.heal_services();
         for node in self.nodes() {
             self.heal_process(node);
         }
-        self.comings.whole = None;
+        self.changes.whole = None;
         self.world.record.note(What::Healed);
     }
 
-    /// Network, store and origin do what they should.
+    /// Heals the network, the store and the origin.
     pub(crate) fn heal_services(&self) {
         self.world.net.set_weather(NetWeather::default());
         if self.profile.is_living || self.profile.learns() {
@@ -331,13 +346,13 @@ impl Cluster {
         self.world.store.set_weather(Weather::default());
         self.world.store.set_mode(Mode::Up);
         self.world.origin.set_trouble(Trouble::default());
-        self.world.origin.set_mood(Mood::Well);
+        self.world.origin.set_behavior(OriginBehavior::Well);
         self.world.origin.set_delay_ms(20);
     }
 
     pub(crate) fn heal_process(&mut self, node: usize) {
         self.world.store.set_cut(node, false);
-        match self.world.nodes[node].switch.power() {
+        match self.world.nodes[node].process.power() {
             Power::On => {}
             Power::Paused => self.power(node, Power::On, "on"),
             Power::Off => self.restart(node),
@@ -348,9 +363,4 @@ impl Cluster {
     pub(crate) fn end_asking(&mut self) {
         self.clients.clear();
     }
-}
-
-pub(crate) fn addr_of(node: usize) -> SocketAddr {
-    let last = u8::try_from(node + 1).unwrap_or(u8::MAX);
-    SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 1))
 }

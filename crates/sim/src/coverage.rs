@@ -1,7 +1,7 @@
-//! Which faults and which outcomes occurred: counted by name, so that a run over many seeds proves that nothing was
-//! left untried. What never occurs here is named with its reason ([`EXCLUDED`]); everything else has to.
+//! Counts which faults and outcomes occurred, by name, so that a run over many seeds proves that each was tried. Names that
+//! never occur are listed with a reason ([`EXCLUDED`]). Every other name has to occur.
 //!
-//! The matches below have no wildcard: a new word of `outcome.rs` does not compile until it is named here.
+//! The matches below have no wildcard, so a new variant in `outcome.rs` does not compile until it has a name here.
 
 use std::collections::BTreeMap;
 

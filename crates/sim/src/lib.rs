@@ -1,35 +1,43 @@
-//! A cluster of real engines in one thread: paused clock, seeded dice, and a network, a store and an
-//! origin that do what a test tells them.
+//! A cluster of real engines in one thread, with a paused clock and seeded dice. A test tells the network, the store and
+//! the origin what to do.
 //!
-//! The engines are the production ones; only what is behind their ports is simulated. Nothing here
-//! reads a clock or opens a socket. [`World`] is for tests that write a schedule by hand; [`simulate`](simulate::simulate)
-//! runs the schedule of a seed, with the checkers of [`check`] after every step.
+//! The engines are the production ones; only their ports are simulated. Nothing here reads the real clock or opens a
+//! socket. [`World`] is for tests that write a schedule by hand. [`simulate`](simulate::simulate) runs the schedule of a
+//! seed, and the checkers of [`check`] run after every step.
 
-mod acts;
+mod actions;
 pub mod check;
+pub mod churn;
 mod clients;
+pub mod clock;
 mod cluster;
 pub mod coverage;
 pub mod dice;
-mod door;
-mod living;
+pub mod event_log;
+mod gossip_command;
+mod gossip_task;
+mod listeners;
+pub mod map_memory;
 pub mod members;
+mod membership_changes;
 pub mod minimise;
+pub mod names;
 pub mod net;
+pub mod node_handle;
 mod node_tasks;
 pub mod origin;
+pub mod policy;
+pub mod process;
 pub mod profile;
 pub mod record;
+mod seed_counters;
 pub mod sharing;
 pub mod simulate;
 mod spread;
 pub mod store;
-pub mod storm;
 pub mod subject;
-pub mod switch;
-mod talk;
-mod tally;
 pub mod udp;
 pub mod world;
 
-pub use world::{NodeHandle, World};
+pub use node_handle::NodeHandle;
+pub use world::World;

@@ -1,6 +1,6 @@
-//! `hopcache-sim`: runs seeds, prints what they came to, and keeps the trace of those that break a promise.
+//! `hopcache-sim`: runs seeds, prints their results, and keeps the trace of each seed that breaks a promise.
 //!
-//! Usually started by `cargo xtask sim`. It decides nothing about what a seed does.
+//! `cargo xtask sim` usually starts it. It does not decide what a seed does.
 #![allow(clippy::print_stdout, reason = "a command-line tool speaks on stdout")]
 
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
     Some(Options { work, threads, out, covers })
 }
 
-/// One seed, with all that happened.
+/// One seed with its whole trace.
 fn one(seed: u64, out: &Path) -> bool {
     let report = simulate(seed, Keep::Trace);
     report.trace.iter().for_each(|line| println!("{line}"));
@@ -90,7 +90,7 @@ fn summary(report: &Report) -> String {
     format!("seed {seed}: {steps} steps, {answers} answers, {runs} runs, trace {hash:016x}")
 }
 
-/// Says and keeps a violation; whether there is none.
+/// Prints and keeps a violation. Returns whether there is none.
 fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     let Some(violation) = &report.violation else { return true };
     let Report { seed, hash, .. } = report;
@@ -121,7 +121,7 @@ fn tell(report: &Report, without: &Without, out: &Path) -> bool {
     false
 }
 
-/// Leaves out of a seed's plan what its violation does not need; whether it breaks no promise at all.
+/// Removes from a seed's plan what its violation does not need. Returns whether the seed breaks no promise.
 fn smaller(seed: u64, out: &Path) -> bool {
     let Some((without, report)) = minimise(seed) else {
         println!("seed {seed}: every promise holds");
@@ -138,7 +138,7 @@ fn smaller(seed: u64, out: &Path) -> bool {
     tell(&report, &without, out)
 }
 
-/// Runs the seed of a kept trace again; whether the same came out.
+/// Runs the seed of a kept trace again. Returns whether the result is the same.
 fn replay(file: &Path) -> bool {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -219,7 +219,7 @@ fn many(from: u64, seeds: u64, options: &Options) -> bool {
     sum.failed.is_empty() && is_covered
 }
 
-/// Says how often everything occurred; whether nothing is left out that is not excluded.
+/// Prints how often each fault and outcome occurred. Returns whether only excluded ones are missing.
 fn print_coverage(coverage: &Coverage) -> bool {
     for (what, words) in [("faults", &FAULTS[..]), ("outcomes", &OUTCOMES[..])] {
         let counted: Vec<String> = words.iter().map(|word| format!("{word} {}", coverage.of(word))).collect();

@@ -1,4 +1,4 @@
-//! One node's view of the ring: set by a test, or kept by core's membership and probes as in production.
+//! One node's view of the ring. A test sets it, or core's membership and probes keep it as in production.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,8 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::dice::SimDice;
-use crate::net::PeersPort;
-use crate::switch::Watched;
+use crate::process::Watched;
 
 /// Enough for three or four nodes to share keys; a ring is built often here.
 const VIRTUAL_NODES: u32 = 100;
@@ -48,33 +47,33 @@ pub struct SimRouting {
     ring: ArcSwap<Ring>,
     changes: Watched<u64>,
     rings: AtomicU64,
-    /// Who can be asked and is not on the ring, where a test says so.
+    /// Nodes that can be asked and are not on the ring, if a test sets them.
     beside: Mutex<Vec<NodeName>>,
-    /// Where probes keep it; without, a peer that cannot be asked leaves it and only a test brings it back.
+    /// The members, if probes keep them. Otherwise a peer that cannot be asked leaves the ring until a test adds it again.
     members: Option<Mutex<Membership>>,
-    /// Whether members say their phase: then who has left the ring may still be asked.
+    /// Whether members announce their phase. Then a node that has left the ring may still be asked.
     has_phases: bool,
     suspicion: Notify,
-    /// Whose connections broke, where no probes keep the members.
+    /// Nodes whose connections broke, if no probes keep the members.
     gone: Mutex<Vec<NodeName>>,
     engine: Mutex<Weak<Engine>>,
 }
 
 impl SimRouting {
-    /// A ring of these members, until somebody says otherwise.
+    /// A ring of these members, until a test changes it.
     #[must_use]
     pub fn new(members: &[NodeName]) -> Arc<Self> {
         Self::with(members, None, false)
     }
 
-    /// A ring that probes keep; this node is alone at first.
+    /// A ring that probes keep. This node is alone at first.
     #[must_use]
     pub fn probed(me: &Holder, addr: SocketAddr) -> Arc<Self> {
         let members = Membership::new(Card::new(me.node.clone(), addr, me.incarnation, Phase::Ready));
         Self::with(std::slice::from_ref(&me.node), Some(Mutex::new(members)), false)
     }
 
-    /// A ring that probes and gossip keep; this node joins, and owns nothing at first.
+    /// A ring that probes and gossip keep. This node joins, and owns nothing at first.
     #[must_use]
     pub fn joining(me: &Holder, addr: SocketAddr) -> Arc<Self> {
         let members = Membership::new(Card::new(me.node.clone(), addr, me.incarnation, Phase::Joining));
@@ -242,7 +241,7 @@ impl SimRouting {
     fn publish(&self, change: Change, names: &[NodeName]) {
         if change == Change::Routing {
             self.set(names);
-            // Where nodes come and go a task looks, as in a node (`living.rs`).
+            // Where nodes come and go a task looks, as in a node (`membership_changes.rs`).
             if let Some(engine) = self.engine.lock().upgrade().filter(|_| !self.has_phases) {
                 engine.ring_changed();
             }
@@ -252,10 +251,10 @@ impl SimRouting {
         }
     }
 
-    /// Probes one peer for ever; the caller owns the task. As the node's prober does it.
+    /// Probes one peer for ever, as the prober of a real node does. The caller owns the task.
     pub(crate) async fn probe_for_ever(
         self: Arc<Self>,
-        port: PeersPort,
+        port: impl Peers,
         peer: NodeName,
         addr: SocketAddr,
         dice: Arc<SimDice>,

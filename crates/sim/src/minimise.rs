@@ -1,8 +1,8 @@
-//! A smaller plan that breaks the same promise: acts of a seed's schedule, and its weather, are left out for as long as
-//! the same checker complains (delta debugging: Zeller, Hildebrandt, IEEE TSE 28(2), 2002).
+//! Finds a smaller plan that breaks the same promise: it removes actions of a seed's schedule, and its weather, as long as
+//! the same checker fails (delta debugging: Zeller, Hildebrandt, IEEE TSE 28(2), 2002).
 //!
-//! Where nodes come and go each act has dice of its own, so that leaving one out changes no other. Elsewhere the acts
-//! after it become others; what is found is a smaller plan all the same.
+//! In worlds with joins and leaves each action has dice of its own, so removing one changes no other. In other worlds the
+//! later actions change, and the result is still a smaller plan.
 
 use std::collections::BTreeSet;
 

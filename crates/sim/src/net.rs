@@ -1,5 +1,5 @@
-//! The network between simulated nodes: messages that are late, overtake each other, get lost, come twice; ways
-//! that are cut in one direction or both; peers that are killed or stopped and do not answer.
+//! The network between simulated nodes. Messages can be late, overtake each other, get lost, or come twice. Ways can be cut
+//! in one direction or both. Killed or stopped peers do not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -16,14 +16,15 @@ use hopcache_engine::message::{Question, decode_question};
 use hopcache_engine::ports::{PeerError, Peers};
 use parking_lot::Mutex;
 
+use crate::clock::sim_now;
 use crate::dice::SimDice;
-use crate::door::{Door, Guest};
+use crate::listeners::{ListenerKind, Listeners};
 use crate::members::SimRouting;
+use crate::names::node_name;
+use crate::process::{Power, Process};
 use crate::record::{Life, Record, What};
 use crate::subject::ask_of_trace;
-use crate::switch::{Power, Switch};
 use crate::udp::Udp;
-use crate::world::{node_name, sim_now};
 
 /// What happens to messages on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,8 +58,8 @@ pub struct Net {
 #[derive(Clone)]
 struct Host {
     engine: Weak<Engine>,
-    switch: Switch,
-    door: Door,
+    process: Process,
+    listeners: Listeners,
     is_cut_off: bool,
     life: Life,
 }
@@ -87,8 +88,8 @@ impl Net {
     }
 
     /// Makes a node reachable, in the place of its earlier life.
-    pub fn plug_in(&self, engine: &Arc<Engine>, (switch, door): (Switch, Door), life: Life) {
-        let host = Host { engine: Arc::downgrade(engine), switch, door, is_cut_off: false, life };
+    pub fn plug_in(&self, engine: &Arc<Engine>, (process, listeners): (Process, Listeners), life: Life) {
+        let host = Host { engine: Arc::downgrade(engine), process, listeners, is_cut_off: false, life };
         self.hosts.lock().insert(engine.me().node.clone(), host);
     }
 
@@ -141,10 +142,10 @@ impl Net {
     }
 
     /// Every node but one, as it lives now.
-    pub(crate) fn others(&self, than: usize) -> Vec<(usize, Switch, Weak<Engine>)> {
+    pub(crate) fn others(&self, than: usize) -> Vec<(usize, Process, Weak<Engine>)> {
         let hosts = self.hosts.lock();
         let others = hosts.values().filter(|host| host.life.node != than && !host.is_cut_off);
-        others.map(|host| (host.life.node, host.switch.clone(), Weak::clone(&host.engine))).collect()
+        others.map(|host| (host.life.node, host.process.clone(), Weak::clone(&host.engine))).collect()
     }
 
     fn weather(&self) -> NetWeather {
@@ -175,7 +176,7 @@ pub struct PeersPort {
     /// In which life.
     pub by: Life,
     /// Its process.
-    pub switch: Switch,
+    pub process: Process,
     /// One way, in fair weather.
     pub delay_ms: u64,
     /// To see for whom a request is forwarded.
@@ -228,14 +229,14 @@ impl PeersPort {
         let (port, target) = (self.clone(), host.clone());
         let serving = tokio::spawn(async move { port.serve(&target, hop, message).await });
         let answer = serving.await.map_err(|_| Self::gone())?;
-        host.switch.on().await;
+        host.process.on().await;
         self.travel(host, to, from).await;
         answer
     }
 
     async fn serve(&self, host: &Host, hop: u32, message: Bytes) -> Result<Bytes, PeerError> {
-        host.switch.on().await;
-        let _inside = host.door.enter(Guest::Peer).ok_or_else(Self::gone)?;
+        host.process.on().await;
+        let _connection = host.listeners.enter(ListenerKind::Peer).ok_or_else(Self::gone)?;
         let engine = host.engine.upgrade().ok_or_else(Self::gone)?;
         let record = &self.net.record;
         match decode_question(&message) {
@@ -253,28 +254,28 @@ impl PeersPort {
 
     /// Asks whoever lives at a node's address who that is.
     pub(crate) async fn identify(&self, there: usize, timeout_ms: Millis) -> Result<Shown, PeerError> {
-        self.switch.on().await;
+        self.process.on().await;
         let name = node_name(there).ok_or_else(Self::gone)?;
         let host = self.net.host(&name).ok_or_else(Self::gone)?;
         let here = self.by.node;
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        // A closed door refuses whoever reaches it; behind a cut nobody hears that, and its node may hold leases yet.
-        let refuses = !host.door.is_open(Guest::Peer) && !is_cut;
-        if host.switch.power() == Power::Off || refuses {
+        // A closed listener refuses connections. Behind a cut no node sees that, and its node may still hold leases.
+        let refuses = !host.listeners.is_open(ListenerKind::Peer) && !is_cut;
+        if host.process.power() == Power::Off || refuses {
             return Err(Self::gone());
         }
         tokio::time::sleep(Millis(2 * self.delay_ms).duration()).await;
-        if host.switch.power() == Power::Paused || is_cut || is_lost {
+        if host.process.power() == Power::Paused || is_cut || is_lost {
             tokio::time::sleep(timeout_ms.duration()).await;
             self.net.record.cover("probe unanswered");
-            self.switch.on().await;
+            self.process.on().await;
             return Err(PeerError::TimedOut);
         }
         let shown = self.net.cards.lock().get(&there).filter(|(life, _)| *life == host.life).cloned();
         let shown = shown.and_then(|(_, routing)| routing.upgrade());
         let shown = shown.and_then(|routing| Some(Shown { card: routing.card()?, epoch: routing.epoch() }));
-        self.switch.on().await;
+        self.process.on().await;
         shown.ok_or_else(Self::gone)
     }
 
@@ -289,32 +290,32 @@ impl PeersPort {
 #[async_trait]
 impl Peers for PeersPort {
     async fn forward(&self, to: &NodeName, message: Bytes, timeout_ms: Millis) -> Result<Bytes, PeerError> {
-        self.switch.on().await;
+        self.process.on().await;
         *self.net.forwards.lock() += 1;
         let host = self.net.host(to).ok_or_else(Self::gone)?;
         let hop = self.net.record.next_hop();
         let (ask, from) = (self.ask_of(&message), self.by.node);
         self.net.record.note(What::Hop { hop, ask, from, to: host.life.node });
-        if host.switch.power() == Power::Off {
+        if host.process.power() == Power::Off {
             return Err(Self::gone());
         }
         let answer = tokio::select! {
             biased;
             answer = self.call(&host, hop, message) => answer,
-            () = host.switch.off() => Err(Self::gone()),
+            () = host.process.off() => Err(Self::gone()),
             () = tokio::time::sleep(timeout_ms.duration()) => Err(PeerError::TimedOut),
         };
-        self.switch.on().await;
+        self.process.on().await;
         answer
     }
 
     async fn probe(&self, to: &NodeName, timeout_ms: Millis) -> Result<Incarnation, PeerError> {
-        self.switch.on().await;
+        self.process.on().await;
         let host = self.net.host(to).ok_or_else(Self::gone)?;
         let (here, there) = (self.by.node, host.life.node);
         let is_cut = self.is_cut(&host, here, there) || self.is_cut(&host, there, here);
         let is_lost = self.net.dice.chance(self.net.weather().lost);
-        let power = host.switch.power();
+        let power = host.process.power();
         let is_silent = power == Power::Off && self.net.weather().dead_are_silent;
         if is_silent {
             self.net.record.cover("dead one silent");
@@ -330,7 +331,7 @@ impl Peers for PeersPort {
                 Err(PeerError::TimedOut)
             }
         };
-        self.switch.on().await;
+        self.process.on().await;
         answer
     }
 }

@@ -1,6 +1,6 @@
-//! What a node does when its ring changes, when it comes into a cluster and when it leaves: the steps of `watch_ring`,
-//! `joining.rs` and `node/leaving.rs` of the node, in their order, with the engine's own calls. When a node leaves is
-//! `living.rs`', whom it routes to `talk.rs`'.
+//! What a node does when its ring changes, when it joins, and when it leaves: the steps of `watch_ring`, `joining.rs` and
+//! `node/leaving.rs` of a real node, in the same order, with the engine's own calls. `membership_changes.rs` decides when
+//! a node leaves, and `gossip_task.rs` decides which nodes it routes to.
 
 use std::sync::Arc;
 
@@ -12,19 +12,21 @@ use hopcache_core::membership::{MemberInfo, MemberState, Phase};
 use hopcache_core::time::Millis;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::door::{Guest, Open};
+use crate::gossip_command::GossipCommand;
+use crate::listeners::{ListenerKind, Open};
+use crate::names::node_at;
+use crate::node_handle::NodeHandle;
 use crate::record::{Record, What};
-use crate::talk::{Word, node_at};
-use crate::world::NodeHandle;
 
 /// `node.drain`, and its part in which the node serves on: shorter than a run may take, so that some flights do not end
 /// in time.
 const DRAIN_MS: u64 = 4_000;
 const SERVES_ON_MS: u64 = DRAIN_MS / 4;
-/// Its goodbye is on its way after this.
+/// After this time its goodbye is on its way.
 const GOODBYE_MS: u64 = 100;
 
-/// When the ring changes, copies are left to new owners, who are told of the hottest; and forgotten some time after.
+/// When the ring changes, copies are kept for the new owners, which are told the plans of the hottest keys. The copies are
+/// forgotten some time later.
 pub(crate) async fn watch_ring(node: NodeHandle) {
     let engine = &node.engine;
     let mut epoch = node.routing.epoch();
@@ -40,13 +42,13 @@ pub(crate) async fn watch_ring(node: NodeHandle) {
             biased;
             () = node.routing.other_ring(epoch) => {}
             () = over => {
-                node.switch.on().await;
+                node.process.on().await;
                 over_at = None;
                 engine.forget_left();
                 continue;
             }
         }
-        node.switch.on().await;
+        node.process.on().await;
         let view = engine.view();
         epoch = view.epoch();
         let change = engine.ring_changed();
@@ -57,7 +59,7 @@ pub(crate) async fn watch_ring(node: NodeHandle) {
     }
 }
 
-/// Waits until every other member's probe answer shows this node's ring, and no longer than `cluster.join_timeout`.
+/// Waits until the probe answer of every other member shows this node's ring, at most `cluster.join_timeout`.
 pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
     let deadline = Instant::now() + Millis(JOIN_TIMEOUT_MS_DEFAULT).duration();
     let taken_in = async {
@@ -66,14 +68,14 @@ pub(crate) async fn be_taken_in(node: NodeHandle, record: Arc<Record>) {
         }
     };
     let in_time = timeout_at(deadline, taken_in).await.is_ok();
-    node.switch.on().await;
+    node.process.on().await;
     if node.routing.phase() == Some(Phase::Ready) {
         record.cover(if in_time { "node taken in" } else { "node not waited for" });
         record.note(What::TakenIn { by: node.life, in_time });
     }
 }
 
-/// Whether some member does not have this node's ring, as far as its probe answer shows.
+/// Whether the probe answer of some member shows another ring than this node's.
 async fn is_missed(node: &NodeHandle) -> bool {
     let others = node.routing.members().into_iter().filter(|member| {
         member.state != MemberState::Down && node_at(member.peer_addr) != Some(node.life.node)
@@ -96,39 +98,39 @@ pub(crate) async fn leave(node: NodeHandle, record: Arc<Record>) {
     let hand_on_ms = SERVES_ON_MS.max(deadline_ms - DRAIN_MS / 4);
     let others = node.routing.ring_of_others();
     let _ = timeout_at(at(SERVES_ON_MS), node.engine.tell_plans(&others)).await;
-    node.switch.on().await;
-    node.say(Word::Drain).await;
+    node.process.on().await;
+    node.command_gossip(GossipCommand::Drain).await;
     record.note(What::Power { node: node.life.node, power: "draining" });
     sleep_until(at(SERVES_ON_MS)).await;
-    node.switch.on().await;
-    node.door.set(Open::Peers);
+    node.process.on().await;
+    node.listeners.set(Open::Peers);
     let in_time = end_requests(&node, (at(hand_on_ms), at(deadline_ms)), &record).await;
-    node.switch.on().await;
-    node.door.set(Open::Nobody);
-    node.say(Word::Leave).await;
+    node.process.on().await;
+    node.listeners.set(Open::Nobody);
+    node.command_gossip(GossipCommand::Leave).await;
     pass(&node, GOODBYE_MS).await;
     let given_back = node.engine.give_back_leases();
     let _ = timeout_at(Instant::now() + Millis(last_words_ms).duration(), given_back).await;
-    node.switch.on().await;
+    node.process.on().await;
     record.note(What::Emptied { by: node.life, leases: node.engine.leases_held(), in_time });
 }
 
-/// Requests, then flights; those that take too long are handed on. Whether all ended in time.
+/// Waits for requests, then for flights. Flights that take too long are handed on. Returns whether all ended in time.
 async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant), record: &Record) -> bool {
     let orderly = async {
-        node.door.empty(Guest::Client).await;
+        node.listeners.empty(ListenerKind::Client).await;
         // The port is open as long as something runs here: whom it refuses takes this node for gone, and its leases.
         node.engine.peers_are_answered().await;
         node.engine.finish().await;
-        node.door.set(Open::Nobody);
-        node.door.empty(Guest::Peer).await;
+        node.listeners.set(Open::Nobody);
+        node.listeners.empty(ListenerKind::Peer).await;
         node.engine.finish().await;
     };
     tokio::pin!(orderly);
     if timeout_at(hand_on, &mut orderly).await.is_ok() {
         return true;
     }
-    node.switch.on().await;
+    node.process.on().await;
     // Alone it goes on leading: there is nobody to hand anything to.
     let has_others = node.engine.view().members().iter().any(|other| *other != node.engine.me().node);
     node.engine.hand_on_flights(Millis(LAST_WORDS_MS_MAX / 2)).await;
@@ -138,8 +140,8 @@ async fn end_requests(node: &NodeHandle, (hand_on, deadline): (Instant, Instant)
     timeout_at(deadline, &mut orderly).await.is_ok()
 }
 
-/// Time of a process: it goes on only when the process does.
+/// Waits in the time of a process: it returns only while the process runs.
 async fn pass(node: &NodeHandle, span_ms: u64) {
     tokio::time::sleep(Millis(span_ms).duration()).await;
-    node.switch.on().await;
+    node.process.on().await;
 }

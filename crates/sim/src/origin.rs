@@ -1,5 +1,5 @@
-//! An origin with a version: every run takes its time and returns the version that stood when it began, and who
-//! asked it what, so that an answer shows how old it is and whose.
+//! A simulated origin with a version of its data. Every run takes some time. It returns the version at its begin, the
+//! principal and the query, so that an answer shows its age and its owner.
 
 use std::sync::Arc;
 
@@ -13,16 +13,19 @@ use hopcache_engine::ports::{Neo4jFailure, Origin, OriginError, OriginFault, Ori
 use hopcache_packstream::{Value, Writer};
 use parking_lot::Mutex;
 
+mod behavior;
 mod results;
 
-pub use results::{BIG_BYTES, told_in};
+use behavior::Fate;
+pub use behavior::{DegreeBehavior, OriginBehavior, Trouble};
+pub use results::{BIG_BYTES, report_in};
 use results::{cut, result};
 
+use crate::clock::sim_now;
 use crate::dice::SimDice;
+use crate::process::Process;
 use crate::record::{Life, Record, RunEnd, What};
 use crate::subject::{Subject, ask_of_trace};
-use crate::switch::Switch;
-use crate::world::sim_now;
 
 /// The graph database of a simulated cluster.
 pub struct ScriptedOrigin {
@@ -37,13 +40,13 @@ struct State {
     word_delay_ms: u64,
     word_ahead: Option<(u64, OriginFault)>,
     slow: Option<(String, u64)>,
-    mood: Mood,
+    behavior: OriginBehavior,
     trouble: Trouble,
     runs: Vec<RunSeen>,
     kinds: u64,
     under_way: usize,
     slots: Option<usize>,
-    degree: DegreeMood,
+    degree: DegreeBehavior,
     degrees_asked: Vec<RunSeen>,
 }
 
@@ -56,61 +59,6 @@ pub struct RunSeen {
     pub scope: PrincipalScope,
     /// When it began.
     pub began: MonoTime,
-}
-
-/// How runs end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mood {
-    /// With the version that stood when they began.
-    Well,
-    /// With this fault.
-    Fault(OriginFault),
-    /// With a panic in the caller's task, so many times.
-    Panic(u32),
-    /// With a summary that shows an update.
-    Update,
-    /// In their own time, whatever their deadline.
-    Deaf,
-}
-
-/// What the origin says to whoever asks for a degree. Such a question is no run of a query, and not noted as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DegreeMood {
-    /// So many relationships, after so many milliseconds.
-    Says(i64, u64),
-    /// There is no such graph node.
-    NoNode,
-    /// A panic in the caller's task.
-    Panic,
-}
-
-/// What happens to single runs while the mood is well, each in a thousand.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// The connection breaks behind the first record.
-    pub cut: u64,
-    /// A transient error.
-    pub transient: u64,
-    /// A stall of some seconds.
-    pub stall: u64,
-    /// A panic in the caller's task.
-    pub panic: u64,
-    /// A no to whoever asks: no slot, too many of this principal's, credentials that are not taken.
-    pub refusal: u64,
-    /// No word on a statement; for what runs ahead of any request, which seldom asks, every second time.
-    pub wordless: u64,
-    /// A type error for what runs ahead of any request: a template was bound to what does not fit.
-    pub type_error: u64,
-    /// Runs take up to so much longer than the usual delay.
-    pub spread_ms: u64,
-}
-
-/// How one run will go.
-struct Fate {
-    run: u32,
-    version: i64,
-    delay_ms: u64,
-    mood: Mood,
 }
 
 impl Default for ScriptedOrigin {
@@ -129,13 +77,13 @@ impl ScriptedOrigin {
             word_delay_ms: 0,
             word_ahead: None,
             slow: None,
-            mood: Mood::Well,
+            behavior: OriginBehavior::Well,
             trouble: Trouble::default(),
             runs: Vec::new(),
             kinds: 0,
             under_way: 0,
             slots: None,
-            degree: DegreeMood::NoNode,
+            degree: DegreeBehavior::NoNode,
             degrees_asked: Vec::new(),
         };
         Self { state: Mutex::new(state), record, dice: SimDice::new(seed) }
@@ -146,12 +94,12 @@ impl ScriptedOrigin {
         self.state.lock().version = version;
     }
 
-    /// How long the server takes to say what a statement is.
+    /// How long the server takes to classify a statement.
     pub fn set_word_delay_ms(&self, delay_ms: u64) {
         self.state.lock().word_delay_ms = delay_ms;
     }
 
-    /// A prefetch that asks what a statement is gets this, after so long or when its own time is over.
+    /// A prefetch that asks for the classification gets this fault, after so long or when its own time is over.
     pub fn set_word_ahead(&self, delay_ms: u64, fault: OriginFault) {
         self.state.lock().word_ahead = Some((delay_ms, fault));
     }
@@ -167,9 +115,9 @@ impl ScriptedOrigin {
     }
 
     /// How runs end.
-    pub fn set_mood(&self, mood: Mood) {
-        self.record.note(What::OriginIs { mood: format!("{mood:?}") });
-        self.state.lock().mood = mood;
+    pub fn set_behavior(&self, behavior: OriginBehavior) {
+        self.record.note(What::OriginIs { behavior: format!("{behavior:?}") });
+        self.state.lock().behavior = behavior;
     }
 
     /// What happens to single runs.
@@ -196,7 +144,7 @@ impl ScriptedOrigin {
     }
 
     /// What it says of degrees.
-    pub fn set_degree(&self, degree: DegreeMood) {
+    pub fn set_degree(&self, degree: DegreeBehavior) {
         self.state.lock().degree = degree;
     }
 
@@ -221,9 +169,9 @@ impl ScriptedOrigin {
         let _under_way = UnderWay(self);
         let mut record = Writer::new();
         let rows = match degree {
-            DegreeMood::Panic => seeded_panic(),
-            DegreeMood::NoNode => 0,
-            DegreeMood::Says(number, took_ms) => {
+            DegreeBehavior::Panic => seeded_panic(),
+            DegreeBehavior::NoNode => 0,
+            DegreeBehavior::Says(number, took_ms) => {
                 tokio::time::sleep(Millis(took_ms.min(run.timeout_ms.0)).duration()).await;
                 if took_ms > run.timeout_ms.0 {
                     return Err(OriginError::of_sent(OriginFault::TimedOut));
@@ -254,11 +202,11 @@ impl ScriptedOrigin {
         state.runs.push(seen(run));
         state.under_way += 1;
         let number = u32::try_from(state.runs.len()).unwrap_or(u32::MAX);
-        let mood = self.mood_of(&state, run);
-        if let Mood::Panic(left) = &mut state.mood {
+        let behavior = self.behavior_of(&state, run);
+        if let OriginBehavior::Panic(left) = &mut state.behavior {
             *left -= 1;
             if *left == 0 {
-                state.mood = Mood::Well;
+                state.behavior = OriginBehavior::Well;
             }
         }
         let stalls = self.dice.chance(state.trouble.stall);
@@ -270,7 +218,7 @@ impl ScriptedOrigin {
         let slow = state.slow.as_ref().filter(|(part, _)| run.statement.contains(part.as_str()));
         let usual_ms = slow.map_or(state.delay_ms, |(_, delay_ms)| *delay_ms);
         let delay_ms = usual_ms + stall_ms + if spread_ms > 0 { self.dice.below(spread_ms) } else { 0 };
-        let fate = Fate { run: number, version: state.version, delay_ms, mood };
+        let fate = Fate { run: number, version: state.version, delay_ms, behavior };
         drop(state);
         let subject = Subject::of_run(run).map(Subject::place);
         let ask = run.traceparent.as_deref().and_then(ask_of_trace);
@@ -279,37 +227,37 @@ impl ScriptedOrigin {
         fate
     }
 
-    fn mood_of(&self, state: &State, run: &OriginRun) -> Mood {
-        if state.mood != Mood::Well {
-            return state.mood.clone();
+    fn behavior_of(&self, state: &State, run: &OriginRun) -> OriginBehavior {
+        if state.behavior != OriginBehavior::Well {
+            return state.behavior.clone();
         }
         if run.statement.contains("FAILS") || run.statement.contains("BROKEN") {
-            return Mood::Fault(OriginFault::Failed(said_of(run)));
+            return OriginBehavior::Fault(OriginFault::Failed(said_of(run)));
         }
         if run.statement.contains("HUGE") {
-            return Mood::Fault(OriginFault::TooLarge { limit_bytes: run.bytes_max });
+            return OriginBehavior::Fault(OriginFault::TooLarge { limit_bytes: run.bytes_max });
         }
         if run.statement.contains("DRIFTS") {
-            return Mood::Update;
+            return OriginBehavior::Update;
         }
         let Trouble { cut, transient, panic, refusal, type_error, .. } = state.trouble;
         if run.class == RunClass::Prefetch && self.dice.chance(type_error) {
             self.record.cover("run of wrong type");
             let code = "Neo.ClientError.Statement.TypeError".to_owned();
-            return Mood::Fault(OriginFault::Failed(Neo4jFailure { code, ..said_of(run) }));
+            return OriginBehavior::Fault(OriginFault::Failed(Neo4jFailure { code, ..said_of(run) }));
         }
         if self.dice.chance(cut) {
-            Mood::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
+            OriginBehavior::Fault(OriginFault::Cut("seeded: in mid-stream".to_owned()))
         } else if self.dice.chance(transient) {
             let code = "Neo.TransientError.General.MemoryPoolOutOfMemoryError".to_owned();
-            Mood::Fault(OriginFault::Transient(Neo4jFailure { code, message: "seeded".to_owned() }))
+            OriginBehavior::Fault(OriginFault::Transient(Neo4jFailure { code, message: "seeded".to_owned() }))
         } else if self.dice.chance(panic) {
-            Mood::Panic(1)
+            OriginBehavior::Panic(1)
         } else if self.dice.chance(refusal) {
             let refused = [OriginFault::Overloaded, OriginFault::TooManyRuns, refused_login()];
-            Mood::Fault(refused[self.dice.index(refused.len())].clone())
+            OriginBehavior::Fault(refused[self.dice.index(refused.len())].clone())
         } else {
-            Mood::Well
+            OriginBehavior::Well
         }
     }
 }
@@ -337,7 +285,7 @@ pub struct OriginPort {
     /// The origin.
     pub shared: Arc<ScriptedOrigin>,
     /// The node's process.
-    pub switch: Switch,
+    pub process: Process,
     /// Whose it is.
     pub by: Life,
 }
@@ -354,29 +302,29 @@ impl Drop for UnderWay<'_> {
 #[async_trait]
 impl Origin for OriginPort {
     async fn run(&self, run: &OriginRun) -> Result<ResultSet, OriginError> {
-        self.switch.on().await;
+        self.process.on().await;
         if run.statement.ends_with("AS degree") {
             return self.shared.tell_degree(run).await;
         }
         let fate = self.shared.begin(self.by, run);
         let _under_way = UnderWay(&self.shared);
-        let is_deaf = fate.mood == Mood::Deaf;
+        let is_deaf = fate.behavior == OriginBehavior::Deaf;
         let took_ms = if is_deaf { fate.delay_ms } else { fate.delay_ms.min(run.timeout_ms.0) };
         tokio::time::sleep(Millis(took_ms).duration()).await;
-        self.switch.on().await;
+        self.process.on().await;
         let number = fate.run;
-        let (ended, end) = match fate.mood.clone() {
+        let (ended, end) = match fate.behavior.clone() {
             _ if took_ms < fate.delay_ms => {
                 (Err(OriginError::of_sent(OriginFault::TimedOut)), RunEnd::Failed)
             }
-            Mood::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
-            Mood::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
-            Mood::Panic(_) => {
+            OriginBehavior::Fault(OriginFault::Cut(why)) => (Err(cut(run, &fate, why)), RunEnd::Cut),
+            OriginBehavior::Fault(fault) => (Err(failed(fault)), RunEnd::Failed),
+            OriginBehavior::Panic(_) => {
                 self.shared.record.note(What::RunEnded { run: number, end: RunEnd::Panic });
                 seeded_panic()
             }
-            Mood::Well | Mood::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
-            Mood::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
+            OriginBehavior::Well | OriginBehavior::Deaf => (Ok(result(run, &fate, 0)), RunEnd::Whole),
+            OriginBehavior::Update => (Ok(result(run, &fate, 1)), RunEnd::Updates),
         };
         self.shared.record.note(What::RunEnded { run: number, end });
         ended
@@ -384,7 +332,7 @@ impl Origin for OriginPort {
 
     /// `CREATE` hidden in a text that the lexer takes for a read is what `SLY` stands for.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
-        self.switch.on().await;
+        self.process.on().await;
         let (word_delay_ms, word_ahead) = {
             let mut state = self.shared.state.lock();
             state.kinds += 1;
@@ -434,7 +382,7 @@ impl Origin for OriginPort {
     }
 }
 
-/// Without the panic hook: a simulated panic is no line on anybody's screen.
+/// Panics without the panic hook, so that a simulated panic prints nothing.
 pub(crate) fn seeded_panic() -> ! {
     std::panic::resume_unwind(Box::new("seeded: the leader panics"))
 }

@@ -1,5 +1,5 @@
-//! What a seed's world is like: how many nodes, what is asked, which kinds of fault it has. Each seed has a few kinds
-//! and not all of them (swarm testing: Groce et al., ISSTA 2012), since faults hide each other.
+//! The profile of a seed's world: how many nodes it has, which queries are asked, and which kinds of fault occur. Each seed
+//! has a few kinds and not all (swarm testing: Groce et al., ISSTA 2012), because faults hide each other.
 
 use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
@@ -10,10 +10,10 @@ use crate::dice::SimDice;
 use crate::net::NetWeather;
 use crate::origin::BIG_BYTES;
 use crate::origin::Trouble;
+use crate::policy::default_policy;
 use crate::store::Weather;
 use crate::subject::{ASKED_WITHOUT_JOINS, DATABASES, PRINCIPALS, STATEMENTS, Subject, USUAL};
 use crate::udp::UdpWeather;
-use crate::world::default_policy;
 
 /// Kinds of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +95,6 @@ pub const STALE_IF_ERROR_MS: u64 = 4_000;
 
 /// Most nodes that live at a time.
 pub const NODES_MAX: usize = 6;
-/// Most names that a world ever has: who has left does not come again.
-pub const NAMES_MAX: usize = 10;
 
 /// Few enough that some prefetches find the origin busy.
 const SLOTS: usize = 6;
@@ -106,7 +104,7 @@ const FEW_PATTERNS: u32 = 2;
 const WALKED_MAX: usize = 7;
 
 /// How long a client waits that is in no hurry.
-pub const PATIENCE_MS_MAX: u64 = 20_000;
+pub const WAIT_MS_MAX: u64 = 20_000;
 
 /// Longest way of a message beyond the usual.
 pub const NET_DELAY_MS_MAX: u64 = 200;

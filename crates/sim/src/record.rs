@@ -1,5 +1,5 @@
-//! What happened in a simulated cluster, in order: what the checkers judge, what a failing seed prints, what
-//! the trace's hash is made of. Written by the ports and the driver, never by the engine.
+//! The record of a simulated cluster: facts in order. Checkers judge them, a failing seed prints them, and the hash of the
+//! trace is made of them. The ports and the driver write the record, and the engine never does.
 
 use std::fmt::{self, Write};
 
@@ -10,8 +10,8 @@ use hopcache_engine::outcome::How;
 use hopcache_engine::ports::Scope;
 use parking_lot::Mutex;
 
+use crate::clock::sim_now;
 use crate::coverage::Coverage;
-use crate::world::sim_now;
 
 /// One life of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,14 +64,14 @@ pub struct Fact {
     pub what: What,
 }
 
-/// A value as an answer or an entry shows it: the simulated origin writes this into every result.
+/// What a result reports about itself. The simulated origin writes it into every result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// Which run read it.
+pub struct ResultReport {
+    /// The run that read the value.
     pub run: u32,
-    /// What that run was asked.
+    /// The query of that run.
     pub subject: usize,
-    /// Which version of the data it read.
+    /// The version of the data that it read.
     pub version: u32,
     /// Whether the last record is there.
     pub whole: bool,
@@ -81,7 +81,7 @@ pub struct Told {
 #[derive(Debug, Clone)]
 pub struct Served {
     /// The value, in a body that has one.
-    pub told: Option<Told>,
+    pub report: Option<ResultReport>,
     /// Whether there was a body at all.
     pub is_body: bool,
     /// Whether another node found it.
@@ -138,7 +138,7 @@ pub enum RunEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Brought {
     /// What it says, if it could be read.
-    pub told: Option<Told>,
+    pub report: Option<ResultReport>,
     /// Its soft life.
     pub soft: Millis,
     /// Its physical life.
@@ -158,7 +158,7 @@ pub struct Brought {
 #[derive(Debug, Clone)]
 pub enum What {
     /// A client asked a node.
-    Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, patience: Millis },
+    Asked { ask: u32, node: usize, subject: usize, key: KeyId, want: Want, wait_max: Millis },
     /// It got its answer.
     Answered { ask: u32, served: Served },
     /// It left before.
@@ -210,7 +210,7 @@ pub enum What {
     /// The data changed.
     Version { version: u32 },
     /// The origin does otherwise.
-    OriginIs { mood: String },
+    OriginIs { behavior: String },
     /// A node's process.
     Power { node: usize, power: &'static str },
     /// A way between two nodes.
@@ -340,7 +340,7 @@ impl Record {
 
 impl fmt::Display for Fact {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = self.at.0.saturating_sub(crate::world::EPOCH_US) / 1_000;
+        let ms = self.at.0.saturating_sub(crate::clock::EPOCH_US) / 1_000;
         write!(out, "{ms:>7} ms  {:?}", self.what)
     }
 }

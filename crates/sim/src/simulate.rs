@@ -11,14 +11,14 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::check::{Checks, Ground, NodeSeen, Seen, Violation};
+use crate::clock::sim_now;
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
+use crate::process::Power;
 use crate::profile::TTL_MS;
 use crate::record::What;
+use crate::seed_counters::SeedCounters;
 use crate::subject::DATABASES;
-use crate::switch::Power;
-use crate::tally::Tally;
-use crate::world::sim_now;
 
 /// What a run of one seed came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ struct Simulation {
     ground: Ground,
     looked_at: usize,
     steps: u64,
-    tally: Tally,
+    counters: SeedCounters,
     /// When nodes last knew different things.
     differed_at: MonoTime,
     alike_after: Option<Millis>,
@@ -136,7 +136,7 @@ impl Simulation {
             ground,
             looked_at: 0,
             steps: 0,
-            tally: Tally::default(),
+            counters: SeedCounters::default(),
             differed_at: MonoTime::default(),
             alike_after: None,
         }
@@ -177,7 +177,7 @@ impl Simulation {
             self.pass_looking(1_500).await?;
         }
         self.cluster.end_asking();
-        // Longer than any patience, lease and back-off.
+        // Longer than any wait_max, lease and back-off.
         self.pass_looking(32_000).await?;
         self.cluster.world.record.note(What::Quiet);
         self.look(true, Some(Cluster::names(&all)))
@@ -265,7 +265,7 @@ impl Simulation {
         self.looked_at += facts.len();
         self.steps += 1;
         self.ground.learn(&facts);
-        self.tally.count(&facts, record);
+        self.counters.count(&facts, record);
         let keys: Vec<_> = self.ground.subjects.keys().copied().collect();
         let nodes: Vec<NodeSeen> = self
             .cluster
@@ -274,7 +274,7 @@ impl Simulation {
             .iter()
             .map(|node| NodeSeen {
                 life: node.life,
-                power: node.switch.power(),
+                power: node.process.power(),
                 sizes: node.engine.sizes(),
                 ring: node.routing.names(),
                 members: node.routing.members(),
@@ -309,11 +309,11 @@ impl Simulation {
             seed,
             hash: record.hash(),
             steps: self.steps,
-            answers: self.tally.answers,
-            near: self.tally.near,
-            runs: self.tally.runs,
+            answers: self.counters.answers,
+            near: self.counters.near,
+            runs: self.counters.runs,
             is_living: self.cluster.profile.is_living,
-            faults: self.tally.faults.into_iter().collect(),
+            faults: self.counters.faults.into_iter().collect(),
             coverage: record.coverage(),
             alike_after: self.alike_after,
             acts: self.cluster.profile.steps,

@@ -1,5 +1,5 @@
-//! What nodes spread to all others: by the node's gossip, where it has any; where a world has none of its own each piece comes
-//! to each other node as datagrams do, late, lost, twice or not at all. It decides nothing about what is said.
+//! The port by which a node spreads pieces to all others. It uses the node's gossip task if there is one. In a world without
+//! gossip each piece goes to each other node as a datagram does: late, twice or not at all. This file does not read pieces.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -8,10 +8,10 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::Spread;
 use tokio::sync::mpsc;
 
+use crate::gossip_command::GossipCommand;
 use crate::net::Net;
+use crate::process::{Power, Process};
 use crate::record::Life;
-use crate::switch::{Power, Switch};
-use crate::talk::Word;
 
 /// One node's way to all others at once.
 pub(crate) struct SpreadPort {
@@ -20,9 +20,9 @@ pub(crate) struct SpreadPort {
     /// Whose port this is.
     pub(crate) by: Life,
     /// Its process.
-    pub(crate) switch: Switch,
+    pub(crate) process: Process,
     /// The task that gossips, where there is one.
-    pub(crate) talk: OnceLock<mpsc::Sender<Word>>,
+    pub(crate) gossip_task: OnceLock<mpsc::Sender<GossipCommand>>,
 }
 
 /// Gossip tells everybody within a few of its rounds (`GOSSIP_SPREAD_EVERY_MS`).
@@ -30,23 +30,23 @@ const SPREADS_WITHIN_MS: u64 = 300;
 
 impl Spread for SpreadPort {
     fn spread(&self, piece: Bytes) -> bool {
-        if self.switch.power() != Power::On {
+        if self.process.power() != Power::On {
             return false;
         }
-        if let Some(talk) = self.talk.get() {
-            return talk.try_send(Word::Spread(piece)).is_ok();
+        if let Some(gossip_task) = self.gossip_task.get() {
+            return gossip_task.try_send(GossipCommand::Spread(piece)).is_ok();
         }
-        for (node, switch, engine) in self.net.others(self.by.node) {
+        for (node, process, engine) in self.net.others(self.by.node) {
             let is_lost = self.net.udp.loses() || self.net.is_cut(self.by.node, node);
             if is_lost {
                 continue;
             }
             for _ in 0..self.net.udp.copies() {
                 let (piece, late) = (piece.clone(), Millis(self.net.udp.late_ms(SPREADS_WITHIN_MS)));
-                let (switch, engine) = (switch.clone(), Weak::clone(&engine));
+                let (process, engine) = (process.clone(), Weak::clone(&engine));
                 tokio::spawn(async move {
                     tokio::time::sleep(late.duration()).await;
-                    if switch.power() == Power::On
+                    if process.power() == Power::On
                         && let Some(engine) = engine.upgrade()
                     {
                         engine.heard_spread(&piece);

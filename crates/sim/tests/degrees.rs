@@ -13,8 +13,9 @@ use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::degree::{Degree, DegreeSource};
 use hopcache_engine::outcome::{Answer, Class, Event};
 use hopcache_sim::World;
-use hopcache_sim::origin::DegreeMood;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::DegreeBehavior;
+use hopcache_sim::policy::default_policy;
 
 const READ: &str = "MATCH (p:Person {id: 7})-[:KNOWS]-(f) RETURN f";
 
@@ -81,7 +82,7 @@ fn noted(world: &World, known: bool) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
     let world = world(1);
-    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.origin.set_degree(DegreeBehavior::Says(154, 5));
     let request = world.ask(READ);
     hits(&world, &request, DEGREE_HITS_MIN - 1).await;
     world.pass(100).await;
@@ -108,7 +109,7 @@ async fn a_degree_is_learned_after_enough_hits_as_the_principal_that_asked() {
     // After its time it is asked for anew.
     world.pass(DEGREE_TTL_MS).await;
     assert_eq!(degree(&world, &request), UNKNOWN);
-    world.origin.set_degree(DegreeMood::Says(i64::MAX, 5));
+    world.origin.set_degree(DegreeBehavior::Says(i64::MAX, 5));
     hits(&world, &request, 40).await;
     world.pass(100).await;
     assert_eq!((asked(&world), degree(&world, &request)), (2, learned(DEGREE_MAX)));
@@ -138,7 +139,7 @@ async fn facts(world: &World, request: &Ask) -> (KeyFacts, Timing) {
 #[tokio::test(start_paused = true)]
 async fn by_default_it_is_asked_for_where_there_is_no_history() {
     let world = World::with_policy(2, 10, &adaptive());
-    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.origin.set_degree(DegreeBehavior::Says(154, 5));
     let request = world.ask(READ);
     found(&world, &request, 20_000).await;
     assert_eq!((asked(&world), degree(&world, &request)), (1, learned(154)));
@@ -158,7 +159,7 @@ async fn by_default_it_is_asked_for_where_there_is_no_history() {
 #[tokio::test(start_paused = true)]
 async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
     let world = World::with_policy(2, 11, &adaptive());
-    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.origin.set_degree(DegreeBehavior::Says(154, 5));
     let fresh = world.ask(READ);
     found(&world, &fresh, 60_000).await;
     for _ in 0..20 {
@@ -177,7 +178,7 @@ async fn by_default_nobody_is_asked_for_what_has_a_history_in_time() {
 #[tokio::test(start_paused = true)]
 async fn a_degree_known_by_another_key_counts_from_the_first_hit() {
     let world = world(12);
-    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.origin.set_degree(DegreeBehavior::Says(154, 5));
     world.nodes[0].engine.learn_degree(&world.ask(READ).query);
     world.pass(100).await;
     let sibling = world.ask("MATCH (q:Person) WHERE q.id = 7 RETURN q.name");
@@ -212,13 +213,13 @@ async fn nobody_is_asked_where_a_degree_decides_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_label_is_asked_about_once_and_left_alone() {
     let world = world(5);
-    world.origin.set_degree(DegreeMood::Says(3, DEGREE_TIMEOUT_MS + 1));
+    world.origin.set_degree(DegreeBehavior::Says(3, DEGREE_TIMEOUT_MS + 1));
     for id in 0..5 {
         hits(&world, &world.ask(&format!("MATCH (p:Person {{id: {id}}}) RETURN p")), 40).await;
         world.pass(DEGREE_TIMEOUT_MS + 100).await;
     }
     assert_eq!((asked(&world), noted(&world, false)), (1, 1));
-    world.origin.set_degree(DegreeMood::Says(3, 5));
+    world.origin.set_degree(DegreeBehavior::Says(3, 5));
     let city = world.ask("MATCH (c:City {id: 1}) RETURN c");
     hits(&world, &city, 40).await;
     world.pass(100).await;
@@ -237,7 +238,7 @@ async fn a_node_that_is_not_there_is_asked_for_seldom() {
     hits(&world, &request, 300).await;
     world.pass(100).await;
     assert_eq!((asked(&world), noted(&world, false), degree(&world, &request)), (1, 1, UNKNOWN));
-    world.origin.set_degree(DegreeMood::Says(9, 5));
+    world.origin.set_degree(DegreeBehavior::Says(9, 5));
     world.pass(DEGREE_UNKNOWN_TTL_MS).await;
     hits(&world, &request, 40).await;
     world.pass(100).await;
@@ -248,7 +249,7 @@ async fn a_node_that_is_not_there_is_asked_for_seldom() {
 #[tokio::test(start_paused = true)]
 async fn questions_are_bounded_and_give_way_to_clients() {
     let world = world(7);
-    world.origin.set_degree(DegreeMood::Says(1, 900));
+    world.origin.set_degree(DegreeBehavior::Says(1, 900));
     let requests: Vec<Ask> =
         (0..100).map(|id| world.ask(&format!("MATCH (p:Person {{id: {id}}}) RETURN p"))).collect();
     for request in &requests {
@@ -287,13 +288,13 @@ async fn questions_are_bounded_and_give_way_to_clients() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_while_asking_is_not_the_end_of_asking() {
     let world = world(8);
-    world.origin.set_degree(DegreeMood::Panic);
+    world.origin.set_degree(DegreeBehavior::Panic);
     let request = world.ask(READ);
     hits(&world, &request, 16).await;
     world.pass(100).await;
     assert_eq!((asked(&world), noted(&world, false), degree(&world, &request)), (1, 0, UNKNOWN));
     assert_eq!(world.nodes[0].engine.sizes().tasks, 0);
-    world.origin.set_degree(DegreeMood::Says(12, 5));
+    world.origin.set_degree(DegreeBehavior::Says(12, 5));
     hits(&world, &request, 40).await;
     world.pass(100).await;
     assert_eq!((asked(&world), degree(&world, &request)), (2, learned(12)));
@@ -303,7 +304,7 @@ async fn a_panic_while_asking_is_not_the_end_of_asking() {
 #[tokio::test(start_paused = true)]
 async fn explain_shows_what_the_owner_knows() {
     let world = World::with_policy(2, 9, &early());
-    world.origin.set_degree(DegreeMood::Says(154, 5));
+    world.origin.set_degree(DegreeBehavior::Says(154, 5));
     let request = world.ask(READ);
     let owner = world.owner_of(&request);
     for node in 0..2 {

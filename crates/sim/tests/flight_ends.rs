@@ -10,9 +10,10 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -136,13 +137,13 @@ async fn an_error_of_the_statement_is_everybodys() {
     ];
     for (fault, kind) in faults {
         let world = World::new(1, 46);
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         let ask = world.ask(READ);
         let (outcomes, waited) = crowd(&world, &ask, 20).await;
         assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
         assert!(waited < ABOUT_ONE_RUN, "{kind:?}: {waited:?}");
         assert_eq!(world.origin.runs(), 1, "{kind:?}");
-        world.origin.set_mood(Mood::Well);
+        world.origin.set_behavior(OriginBehavior::Well);
         assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1), "{kind:?} was kept");
     }
 }
@@ -162,7 +163,7 @@ async fn a_transient_error_is_tried_once_more_by_one() {
     ];
     for (fault, kind, runs) in faults {
         let world = World::new(1, 47);
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         let ask = world.ask(READ);
         let (outcomes, _) = crowd(&world, &ask, 20).await;
         assert!(outcomes.iter().all(|outcome| failure(outcome).as_ref() == Some(&kind)));
@@ -178,13 +179,13 @@ async fn uncacheable_waiters_are_not_serialised() {
     let too_large = Policy { entry_bytes_max: 1, ..default_policy() };
     let off = Policy { ttl_ms: Millis::ZERO, ..default_policy() };
     let cases = [
-        (too_large, Mood::Well, Detail::TooLarge, Some(Reason::TooLarge)),
-        (default_policy(), Mood::Update, Detail::Updates, Some(Reason::Write)),
-        (off, Mood::Well, Detail::Off, None),
+        (too_large, OriginBehavior::Well, Detail::TooLarge, Some(Reason::TooLarge)),
+        (default_policy(), OriginBehavior::Update, Detail::Updates, Some(Reason::Write)),
+        (off, OriginBehavior::Well, Detail::Off, None),
     ];
-    for (policy, mood, detail, then) in cases {
+    for (policy, behavior, detail, then) in cases {
         let world = World::with_policy(1, 48, &policy);
-        world.origin.set_mood(mood);
+        world.origin.set_behavior(behavior);
         let ask = world.ask(READ);
         let (outcomes, waited) = crowd(&world, &ask, 20).await;
         let shared = |outcome: &Outcome| {
@@ -224,7 +225,7 @@ async fn not_a_read_sets_all_free_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_leader_costs_one_more_run_and_no_lease() {
     let world = World::new(1, 50);
-    world.origin.set_mood(Mood::Panic(1));
+    world.origin.set_behavior(OriginBehavior::Panic(1));
     let ask = world.ask(READ);
     let (outcomes, waited) = crowd(&world, &ask, 20).await;
     assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
@@ -240,7 +241,7 @@ async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
     world.send(0, &world.ask(READ)).await.unwrap();
     world.pass(61_000).await;
     world.origin.set_version(2);
-    world.origin.set_mood(Mood::Panic(1));
+    world.origin.set_behavior(OriginBehavior::Panic(1));
     let ask = world.ask(READ);
     assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
     world.pass(2 * RUN_MS).await;
@@ -297,10 +298,10 @@ async fn a_holder_too_old_is_not_believed() {
     ask.deadline = sim_now() + Millis(600_000);
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     world.pass(RUN_MS / 2).await;
-    world.nodes[0].switch.set(Power::Paused);
+    world.nodes[0].process.set(Power::Paused);
     world.pass(100_000).await;
     world.origin.set_version(2);
-    world.nodes[0].switch.set(Power::On);
+    world.nodes[0].process.set(Power::On);
     for outcome in sent {
         let outcome = outcome.await.unwrap();
         let expected = match outcome.how.class {

@@ -5,10 +5,10 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Role};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::process::Power;
 use hopcache_sim::store::Weather;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::sim_now;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -36,10 +36,10 @@ async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
     ask.deadline = sim_now() + Millis(600_000);
     let reads = world.send(0, &ask);
     world.pass(1).await;
-    world.nodes[0].switch.set(Power::Paused);
+    world.nodes[0].process.set(Power::Paused);
     world.pass(100_000).await;
     assert!(!reads.is_finished(), "it was stopped in mid-command");
-    world.nodes[0].switch.set(Power::On);
+    world.nodes[0].process.set(Power::On);
     assert_eq!(version(&reads.await.unwrap()), "2", "150 s old, dead after 90");
 }
 
@@ -47,7 +47,7 @@ async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn a_panicking_leader_is_not_kept_among_the_holders() {
     let world = World::new(1, 42);
-    world.origin.set_mood(Mood::Panic(1));
+    world.origin.set_behavior(OriginBehavior::Panic(1));
     assert_eq!(version(&world.send(0, &world.ask(READ)).await.unwrap()), "1");
     assert_eq!(world.origin.runs(), 2, "the first one panicked");
     assert_eq!(world.nodes[0].engine.leases_held(), 0);
@@ -105,14 +105,14 @@ async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
     let asker = 1 - world.owner_of(&ask);
     let first = world.send(asker, &ask);
     world.pass(5).await;
-    world.nodes[asker].switch.set(Power::Paused);
+    world.nodes[asker].process.set(Power::Paused);
     world.origin.set_version(2);
     world.pass(200_000).await;
     assert!(!first.is_finished(), "it was stopped with the answer unread");
     ask.hints.ttl_ms = Some(Millis::ZERO);
     let second = world.send(asker, &ask);
     world.pass(1).await;
-    world.nodes[asker].switch.set(Power::On);
+    world.nodes[asker].process.set(Power::On);
     assert_eq!(version(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
     assert_eq!(version(&first.await.unwrap()), "1", "who has waited all the time may have it");
 }
@@ -129,12 +129,12 @@ async fn a_result_past_its_lease_is_not_kept_without_the_store() {
     ask.deadline = sim_now() + Millis(600_000);
     let waits = world.send(0, &ask);
     world.pass(5).await;
-    world.nodes[0].switch.set(Power::Paused);
+    world.nodes[0].process.set(Power::Paused);
     world.origin.set_version(2);
     assert_eq!(version(&world.send(1, &ask).await.unwrap()), "2", "its lease has lapsed, and the other led");
     assert!(!waits.is_finished(), "it was stopped in mid-run");
     world.store.set_cut(0, true);
-    world.nodes[0].switch.set(Power::On);
+    world.nodes[0].process.set(Power::On);
     let late = waits.await.unwrap();
     assert_eq!(version(&late), "1", "read before the change");
     assert_eq!(late.how.class, Class::Miss { kept: Kept::Fenced, role: Role::Led }, "by its own clock");

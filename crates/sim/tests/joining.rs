@@ -13,11 +13,14 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcom
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
 use hopcache_sim::members::SimRouting;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::names::node_name;
+use hopcache_sim::node_handle::Start;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
 use hopcache_sim::record::{Life, What};
 use hopcache_sim::store::Weather;
-use hopcache_sim::world::{Start, default_policy, node_name, sim_now};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -82,7 +85,7 @@ async fn behind_a_forward_a_crowd_that_fails_does_not_ask_one_by_one() {
     ];
     for (fault, expected, forwards) in kinds {
         let world = World::new(2, 37);
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         let ask = world.ask(READ);
         let node = other_than_owner(&world, &ask);
         let crowd: Vec<_> = (0..1_000).map(|_| world.send(node, &ask)).collect();
@@ -124,12 +127,12 @@ async fn a_crowd_behind_a_forward_is_counted_where_it_waits() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_the_second_try_is_shared() {
     let world = World::new(2, 38);
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".into())));
     let ask = world.ask(READ);
     let node = other_than_owner(&world, &ask);
     let crowd: Vec<_> = (0..100).map(|_| world.send(node, &ask)).collect();
     world.pass(50).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     let mut answered = 0;
     for outcome in crowd {
         answered += usize::from(version(&outcome.await.unwrap()) == "1");
@@ -143,13 +146,13 @@ async fn behind_a_forward_the_second_try_is_shared() {
 #[tokio::test(start_paused = true)]
 async fn a_follower_never_takes_a_no_to_other_credentials() {
     let world = World::new(1, 39);
-    world.origin.set_mood(Mood::Fault(refused()));
+    world.origin.set_behavior(OriginBehavior::Fault(refused()));
     let ask = world.ask(READ);
     let old: Vec<_> = (1..=2).map(|password| world.send(0, &with_password(&ask, password))).collect();
     let right = world.send(0, &with_password(&ask, 3));
     world.pass(150).await;
     assert_eq!(world.origin.runs(), 2, "the second one leads");
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     for outcome in old {
         assert!(matches!(kind(&outcome.await.unwrap()), Some(FailureKind::Neo4j(_))));
     }
@@ -161,7 +164,7 @@ async fn a_follower_never_takes_a_no_to_other_credentials() {
 #[tokio::test(start_paused = true)]
 async fn a_no_to_the_same_credentials_is_one_run_for_all() {
     let world = World::new(2, 40);
-    world.origin.set_mood(Mood::Fault(refused()));
+    world.origin.set_behavior(OriginBehavior::Fault(refused()));
     let ask = world.ask(READ);
     let crowd: Vec<_> = (0..300).map(|client| world.send(client % 2, &ask)).collect();
     for outcome in crowd {
@@ -174,14 +177,14 @@ async fn a_no_to_the_same_credentials_is_one_run_for_all() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_a_no_to_other_credentials_is_not_taken() {
     let world = World::new(2, 41);
-    world.origin.set_mood(Mood::Fault(refused()));
+    world.origin.set_behavior(OriginBehavior::Fault(refused()));
     let ask = world.ask(READ);
     let node = other_than_owner(&world, &ask);
     let old = world.send(node, &with_password(&ask, 1));
     world.pass(10).await;
     let right = world.send(node, &with_password(&ask, 2));
     world.pass(50).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     assert!(matches!(kind(&old.await.unwrap()), Some(FailureKind::Neo4j(_))));
     assert_eq!(version(&right.await.unwrap()), "1");
 }
@@ -193,7 +196,7 @@ async fn a_read_anew_that_fails_leaves_the_copy() {
     let ask = world.ask(READ);
     world.send(0, &ask).await.unwrap();
     world.store.set_down(true);
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".into())));
     let mut anew = ask.clone();
     anew.freshness = Freshness { no_cache: true, ..Freshness::default() };
     assert_eq!(kind(&world.send(0, &anew).await.unwrap()), Some(FailureKind::OriginUnreachable));
@@ -222,14 +225,14 @@ async fn entries_that_are_corrupt_again_and_again_keep_no_flight_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_a_leaders_bad_luck_is_tried_once_more() {
     let world = World::new(2, 32);
-    world.origin.set_mood(Mood::Fault(OriginFault::Cut("seeded".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Cut("seeded".into())));
     let ask = world.ask(READ);
     let node = other_than_owner(&world, &ask);
     let first = world.send(node, &ask);
     world.pass(10).await;
     let second = world.send(node, &ask);
     world.pass(70).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     assert_eq!(kind(&first.await.unwrap()), Some(FailureKind::OriginCut));
     assert_eq!(version(&second.await.unwrap()), "1");
 }
@@ -378,7 +381,7 @@ async fn with_caching_off_what_was_stored_before_is_not_served() {
     let mut cached = world.ask(READ);
     cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };
     assert_eq!(kind(&world.send(1, &cached).await.unwrap()), Some(FailureKind::NotCached));
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".to_owned())));
     let outcome = world.send(1, &world.ask(READ)).await.unwrap();
     assert_eq!(kind(&outcome), Some(FailureKind::OriginUnreachable), "nor in an outage");
 }
@@ -404,7 +407,7 @@ async fn a_request_pays_once_for_retries_however_many_nodes_it_asks() {
     // What these paid, and took, is worth nothing any more.
     world.pass(15_000).await;
     assert_eq!(world.nodes[0].engine.peers_left_out().len(), 2, "both fail, and are left out");
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("away".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("away".into())));
     let runs = world.origin.runs();
     let fresh: Vec<Ask> =
         keys.iter().map(|ask| Ask { deadline: sim_now() + Millis(30_000), ..ask.clone() }).collect();

@@ -5,9 +5,9 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::storm::{Storm, storm};
+use hopcache_sim::churn::{Churn, churn};
+use hopcache_sim::policy::default_policy;
 use hopcache_sim::udp::UdpWeather;
-use hopcache_sim::world::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -15,7 +15,7 @@ fn is_answered(outcome: &Outcome) -> bool {
     matches!(outcome.answer, Answer::Body(_))
 }
 
-fn agreed(storm: &Storm) -> u64 {
+fn agreed(storm: &Churn) -> u64 {
     assert!(storm.agreed_after.is_some(), "no agreement: {storm:?}");
     storm.agreed_after.unwrap_or_default().0
 }
@@ -24,8 +24,8 @@ fn agreed(storm: &Storm) -> u64 {
 /// everybody who ever lived.
 #[tokio::test(start_paused = true)]
 async fn fifty_joins_and_leaves_move_what_is_due() {
-    let seen = storm(1, (50, Millis(10_000)), UdpWeather::default()).await;
-    let Storm { joined, left, rings, moved, due, members_max, datagrams, .. } = &seen;
+    let seen = churn(1, (50, Millis(10_000)), UdpWeather::default()).await;
+    let Churn { joined, left, rings, moved, due, members_max, datagrams, .. } = &seen;
     println!(
         "{joined} joined, {left} left in 10 s: {rings} rings, {moved:.2} of all keys moved, {due:.2} due, \
          {members_max} members at the most, {datagrams} datagrams, agreed after {} ms",
@@ -43,7 +43,7 @@ async fn fifty_joins_and_leaves_move_what_is_due() {
 async fn bad_gossip_converges_and_repeats_nothing() {
     for seed in 0..5 {
         let weather = UdpWeather { delay_ms_max: 200, lost: 300, doubled: 500 };
-        let seen = storm(seed, (10, Millis(5_000)), weather).await;
+        let seen = churn(seed, (10, Millis(5_000)), weather).await;
         let of = |word| seen.coverage.of(word);
         println!(
             "seed {seed}: {} datagrams, {} lost, {} twice, {} overtaken: agreed {} ms after the last of {} changes",
@@ -131,14 +131,14 @@ async fn an_owner_that_is_not_heard_keeps_nobody() {
     let owner = world.owner_of(&ask);
     let asker = 1 - owner;
     world.net.set_way_cut(owner, asker, true);
-    let began = hopcache_sim::world::sim_now();
+    let began = hopcache_sim::clock::sim_now();
     ask.deadline = began + Millis(1_000);
     let late = world.send(asker, &ask).await.unwrap();
-    let waited = hopcache_sim::world::sim_now().since(began);
+    let waited = hopcache_sim::clock::sim_now().since(began);
     assert!(waited <= Millis(1_600), "{waited:?}, its deadline was 1 s: {late:?}");
     assert_eq!(world.origin.runs(), 1, "the owner heard it and ran");
     let mut again = world.ask(READ);
-    again.deadline = hopcache_sim::world::sim_now() + Millis(10_000);
+    again.deadline = hopcache_sim::clock::sim_now() + Millis(10_000);
     assert!(
         is_answered(&world.send(asker, &again).await.unwrap()),
         "the owner is out of routing, the store has it"

@@ -13,9 +13,9 @@ use hopcache_engine::ports::{Memory, Scope};
 use hopcache_queryapi::render::{Encoding, Form};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 use hopcache_sim::store::Mode;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -205,9 +205,9 @@ async fn a_stopped_process_does_not_prolong_a_near_copy() {
     // The forward has been sent, and the owner answers within 2 ms.
     scene.world.pass(1).await;
     assert_eq!(scene.world.net.forwards(), forwards + 1);
-    scene.world.nodes[scene.entry].switch.set(Power::Paused);
+    scene.world.nodes[scene.entry].process.set(Power::Paused);
     scene.world.pass(700).await;
-    scene.world.nodes[scene.entry].switch.set(Power::On);
+    scene.world.nodes[scene.entry].process.set(Power::On);
     asked.await.unwrap();
     assert!(scene.world.nodes[scene.entry].engine.hit(&scene.ask).is_some(), "300 ms are left");
     scene.world.pass(301).await;
@@ -383,8 +383,8 @@ async fn a_near_copy_is_not_taken_for_the_owners() {
     let scene = Scene::new(13).await;
     scene.warm_up().await;
     scene.world.store.set_mode(Mode::Down);
-    scene.world.nodes[scene.owner].switch.set(Power::Off);
-    scene.world.nodes[scene.third].switch.set(Power::Off);
+    scene.world.nodes[scene.owner].process.set(Power::Off);
+    scene.world.nodes[scene.third].process.set(Power::Off);
     let runs = scene.world.origin.runs();
     let near = scene.near_hits(scene.entry);
     // The ring still has the owner: this goes to it in vain, and is answered here then.
@@ -465,9 +465,9 @@ async fn hits_that_could_not_be_told_are_told_later() {
     assert!(told < asked, "some are untold yet");
     let (owner, entry) = (&scene.world.nodes[scene.owner], &scene.world.nodes[scene.entry]);
     let names: Vec<_> = scene.world.nodes.iter().map(|node| node.engine.me().node.clone()).collect();
-    scene.world.nodes[scene.third].switch.set(Power::Off);
+    scene.world.nodes[scene.third].process.set(Power::Off);
     scene.world.net.set_cut(&owner.engine.me().node, true);
-    let short = Ask { deadline: hopcache_sim::world::sim_now() + Millis(100), ..scene.ask.clone() };
+    let short = Ask { deadline: hopcache_sim::clock::sim_now() + Millis(100), ..scene.ask.clone() };
     let cut_off = scene.world.send(scene.entry, &short).await.unwrap();
     assert!(matches!(cut_off.answer, Answer::Failed(_)), "the owner did not answer in time");
     scene.world.pass(2_000).await;

@@ -9,8 +9,8 @@ use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
-use hopcache_sim::world::default_policy;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -56,7 +56,7 @@ async fn crowd(world: &World, size: usize) -> Vec<Outcome> {
 async fn a_run_that_times_out_is_one_run_for_all_who_wait() {
     let world = World::new(3, 1);
     world.origin.set_delay_ms(2_000);
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     let began = tokio::time::Instant::now();
     for outcome in crowd(&world, 300).await {
         assert_eq!(failure(&outcome), FailureKind::OriginTimedOut);
@@ -79,7 +79,7 @@ async fn a_run_that_times_out_is_one_run_for_all_who_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
     let world = World::new(3, 2);
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     for _ in 0..2_400 {
         let outcomes = crowd(&world, 3).await;
         assert!(outcomes.iter().all(|outcome| !is_value(outcome)));
@@ -88,13 +88,13 @@ async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
     let runs = world.origin.runs();
     assert!((10..=8 + 2 * 130_000 / BACKOFF_MS_MAX as usize).contains(&runs), "{runs} runs in 2 min");
     // Well again: the pause at hand is the most that it costs.
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.pass(BACKOFF_MS_MAX).await;
     assert!(crowd(&world, 30).await.iter().all(is_value));
     assert_eq!(world.origin.runs(), runs + 1);
     // Success has cleared it: the next trouble begins with the first pause.
     world.nodes.iter().for_each(|node| node.memory.forget_all());
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     let mut ask = world.ask(READ);
     ask.freshness = Freshness { no_cache: true, ..Freshness::default() };
     assert_eq!(failure(&world.send(0, &ask).await.unwrap()), FailureKind::OriginTimedOut);
@@ -107,14 +107,14 @@ async fn a_key_that_never_answers_runs_seldom_and_recovers_at_once() {
 async fn bad_luck_is_tried_once_more_and_then_left_alone() {
     for (seed, fault) in [(3, cut()), (4, transient())] {
         let world = World::new(1, seed);
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         for outcome in crowd(&world, 50).await {
             assert!(!is_value(&outcome));
         }
         assert_eq!(world.origin.runs(), 2, "the leader's, and one for all its followers");
         assert!(crowd(&world, 50).await.iter().all(|outcome| held_back_ms(outcome).is_some()));
         assert_eq!(world.origin.runs(), 2);
-        world.origin.set_mood(Mood::Well);
+        world.origin.set_behavior(OriginBehavior::Well);
         world.pass(BACKOFF_MS_FIRST).await;
         assert!(crowd(&world, 50).await.iter().all(is_value));
         assert_eq!(world.origin.runs(), 3);
@@ -125,7 +125,7 @@ async fn bad_luck_is_tried_once_more_and_then_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_forward_all_are_told_by_one_forward() {
     let world = World::new(2, 5);
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     let ask = world.ask(READ);
     let entry = 1 - world.owner_of(&ask);
     let sent: Vec<_> = (0..100).map(|_| world.send(entry, &ask)).collect();
@@ -142,7 +142,7 @@ async fn a_statement_error_holds_nothing_back() {
     let world = World::new(1, 6);
     let code = "Neo.ClientError.Statement.ArithmeticError".to_owned();
     let said = Neo4jFailure { code, message: "/ by zero".to_owned() };
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
     for run in 1..=5 {
         for outcome in crowd(&world, 20).await {
             assert_eq!(failure(&outcome), FailureKind::Neo4j(said.clone()));
@@ -150,11 +150,11 @@ async fn a_statement_error_holds_nothing_back() {
         assert_eq!(world.origin.runs(), run, "not kept either");
     }
     // And it ends a row of setbacks: the server answers again.
-    world.origin.set_mood(Mood::Fault(cut()));
+    world.origin.set_behavior(OriginBehavior::Fault(cut()));
     crowd(&world, 1).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
     crowd(&world, 1).await;
-    world.origin.set_mood(Mood::Fault(cut()));
+    world.origin.set_behavior(OriginBehavior::Fault(cut()));
     assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut);
     assert_eq!(failure(&crowd(&world, 1).await[0]), FailureKind::OriginCut, "a first setback, not a second");
 }
@@ -164,13 +164,15 @@ async fn a_statement_error_holds_nothing_back() {
 async fn an_origin_that_is_away_holds_no_key_back() {
     let world = World::new(3, 7);
     world.origin.set_delay_ms(1);
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("its breaker is open".to_owned())));
+    world
+        .origin
+        .set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("its breaker is open".to_owned())));
     for _ in 0..20 {
         for outcome in crowd(&world, 9).await {
             assert_eq!(failure(&outcome), FailureKind::OriginUnreachable);
         }
     }
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     assert!(crowd(&world, 9).await.iter().all(is_value));
 }
 
@@ -182,7 +184,7 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
     let world = World::with_policy(2, 8, &policy);
     crowd(&world, 1).await;
     world.pass(61_000).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     let before = world.origin.runs();
     for round in 0..600 {
         if round % 100 == 50 {
@@ -209,7 +211,7 @@ async fn stale_copies_are_served_while_the_key_is_held_back() {
         let gap = later.began.since(earlier.began);
         assert!(gap >= Millis(pause_ms), "refresh {} after only {gap:?}", setbacks + 2);
     }
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_version(2);
     world.pass(BACKOFF_MS_MAX + 2 * REFRESH_RETRY_MS).await;
     crowd(&world, 4).await;
@@ -227,7 +229,7 @@ async fn with_rings_that_disagree_each_node_tries_once() {
         node.routing.set(std::slice::from_ref(&node.engine.me().node));
     }
     world.origin.set_delay_ms(500);
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     assert!(crowd(&world, 300).await.iter().all(|outcome| !is_value(outcome)));
     assert_eq!(world.origin.runs(), 3, "one lease after the other");
     let seen = world.origin.runs_seen();
@@ -240,9 +242,9 @@ async fn with_rings_that_disagree_each_node_tries_once() {
 #[tokio::test(start_paused = true)]
 async fn one_keys_trouble_is_no_others() {
     let world = World::new(1, 10);
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     crowd(&world, 10).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     let other = world.send(0, &world.ask("MATCH (m) RETURN m")).await.unwrap();
     assert!(is_value(&other));
     assert!(held_back_ms(&crowd(&world, 1).await[0]).is_some());
@@ -254,7 +256,7 @@ async fn one_keys_trouble_is_no_others() {
 async fn a_run_that_was_never_sent_is_not_counted_as_one() {
     let counted = async |fault: OriginFault| {
         let world = World::new(1, 1);
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         for statement in [READ, "CREATE (n)"] {
             let outcome = world.send(0, &world.ask(statement)).await.unwrap();
             assert!(matches!(outcome.answer, Answer::Failed(_)));

@@ -9,9 +9,9 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Kept, 
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::process::Power;
 use hopcache_sim::store::{Mode, Weather};
-use hopcache_sim::switch::Power;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
@@ -111,7 +111,7 @@ async fn kill_the_owner(weather: NetWeather) {
     let sent: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| world.send(node, &ask)).collect();
     world.pass(500).await;
     assert_eq!(world.origin.runs(), 1, "the fault happens in mid-run");
-    world.nodes[owner].switch.set(Power::Off);
+    world.nodes[owner].process.set(Power::Off);
     for outcome in sent {
         assert!(is_value(&outcome.await.unwrap(), 1));
     }
@@ -131,7 +131,7 @@ async fn a_stopped_holder_that_wakes_up_is_fenced() {
     let other = (owner + 1) % 3;
     let first = world.send(owner, &ask);
     world.pass(500).await;
-    world.nodes[owner].switch.set(Power::Paused);
+    world.nodes[owner].process.set(Power::Paused);
     for node in world.nodes.iter().filter(|node| node.engine.me() != world.nodes[owner].engine.me()) {
         let left: Vec<_> = world
             .nodes
@@ -144,7 +144,7 @@ async fn a_stopped_holder_that_wakes_up_is_fenced() {
     world.origin.set_version(2);
     let second = world.send(other, &ask).await.unwrap();
     assert!(is_value(&second, 2));
-    world.nodes[owner].switch.set(Power::On);
+    world.nodes[owner].process.set(Power::On);
     assert!(is_value(&first.await.unwrap(), 1), "its own waiter gets what it read");
     let outcomes: Vec<_> = world.store.commits().into_iter().map(|(_, _, commit)| commit).collect();
     assert_eq!(outcomes, [Commit::Stored, Commit::Fenced]);
@@ -173,7 +173,7 @@ async fn a_leading_client_that_leaves_cancels_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_panicking_leader_strands_nobody() {
     let world = World::new(1, 7);
-    world.origin.set_mood(Mood::Panic(1));
+    world.origin.set_behavior(OriginBehavior::Panic(1));
     let ask = world.ask(READ);
     let sent: Vec<_> = (0..20).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
@@ -190,14 +190,14 @@ async fn a_statement_error_is_shared_and_not_cached() {
         code: "Neo.ClientError.Statement.ArithmeticError".into(),
         message: "/ by zero".into(),
     };
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
     let ask = world.ask(READ);
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
         assert_eq!(failure(&outcome.await.unwrap()), FailureKind::Neo4j(said.clone()));
     }
     assert_eq!(world.origin.runs(), 1);
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     assert!(is_value(&world.send(0, &ask).await.unwrap(), 1));
 }
 
@@ -205,7 +205,7 @@ async fn a_statement_error_is_shared_and_not_cached() {
 #[tokio::test(start_paused = true)]
 async fn a_leaders_bad_luck_is_tried_once_more() {
     let world = World::new(1, 9);
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".into())));
     let ask = world.ask(READ);
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
@@ -247,7 +247,7 @@ async fn writes_run_each_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_updates_is_not_stored() {
     let world = World::new(1, 12);
-    world.origin.set_mood(Mood::Update);
+    world.origin.set_behavior(OriginBehavior::Update);
     let ask = world.ask(READ);
     let outcome = world.send(0, &ask).await.unwrap();
     assert_eq!(outcome.how.detail, Some(Detail::Updates));
@@ -262,7 +262,7 @@ async fn a_broken_statement_is_run_in_read_mode_for_its_own_message() {
     let world = World::new(1, 13);
     let said =
         Neo4jFailure { code: "Neo.ClientError.Statement.SyntaxError".into(), message: "at 1:7".into() };
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said.clone())));
     let ask = world.ask("MATCH (BROKEN) RETURN 1");
     let sent: Vec<_> = (0..10).map(|_| world.send(0, &ask)).collect();
     for outcome in sent {
@@ -386,7 +386,7 @@ async fn a_stale_copy_is_served_while_one_refresh_runs() {
 async fn a_failing_refresh_keeps_the_stale_copy_and_is_not_tried_for_every_hit() {
     let world = World::new(1, 22);
     world.send(0, &world.ask(READ)).await.unwrap();
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".into())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".into())));
     world.pass(61_000).await;
     let before = world.origin.runs();
     let ask = world.ask(READ);
@@ -396,7 +396,7 @@ async fn a_failing_refresh_keeps_the_stale_copy_and_is_not_tried_for_every_hit()
     }
     let tried = world.origin.runs() - before;
     assert!((1..=4).contains(&tried), "{tried} runs in 2 s of an origin that is down");
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_version(2);
     world.pass(2_000).await;
     world.send(0, &ask).await.unwrap();

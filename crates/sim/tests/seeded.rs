@@ -10,8 +10,8 @@ use hopcache_engine::outcome::Answer;
 use hopcache_sim::World;
 use hopcache_sim::check::Violation;
 use hopcache_sim::net::NetWeather;
+use hopcache_sim::process::Power;
 use hopcache_sim::simulate::{Keep, simulate};
-use hopcache_sim::switch::Power;
 
 /// Seeds in which a bug has to show itself: a twentieth of a CI run's.
 const SEEDS: u64 = 2_000;
@@ -79,7 +79,7 @@ fn wait_behind_a_silent_death(bug: Option<Bug>) -> Millis {
         let sent: Vec<_> = (0..3).filter(|node| *node != owner).map(|node| world.send(node, &ask)).collect();
         world.pass(500).await;
         assert_eq!(world.origin.runs(), 1, "it happens in mid-run");
-        world.nodes[owner].switch.set(Power::Off);
+        world.nodes[owner].process.set(Power::Off);
         for outcome in sent {
             assert!(matches!(outcome.await.unwrap().answer, Answer::Body(_)));
         }

@@ -5,7 +5,7 @@ use hopcache_engine::Policy;
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, Kept, Outcome, Role};
 use hopcache_engine::ports::Scope;
 use hopcache_sim::World;
-use hopcache_sim::world::default_policy;
+use hopcache_sim::policy::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 const RUN_MS: u64 = 100;

@@ -9,8 +9,9 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::outcome::{Answer, Outcome};
 use hopcache_sim::World;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -104,13 +105,13 @@ async fn who_joins_a_forward_after_a_stop_does_not_get_what_is_old_by_then() {
     let entry = 1 - world.owner_of(&ask);
     let early: Vec<_> = (0..2).map(|_| world.send(entry, &ask)).collect();
     world.pass(50).await;
-    world.nodes[entry].switch.set(Power::Paused);
+    world.nodes[entry].process.set(Power::Paused);
     world.pass(100_000).await;
     world.origin.set_version(2);
     let late: Vec<_> = (0..10).map(|_| world.send(entry, &ask)).collect();
     world.pass(0).await;
     assert_eq!(world.net.forwards(), 1, "they joined the one that is unread");
-    world.nodes[entry].switch.set(Power::On);
+    world.nodes[entry].process.set(Power::On);
     for outcome in early {
         assert!(is_answered(&outcome.await.unwrap()));
     }

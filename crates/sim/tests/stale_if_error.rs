@@ -9,10 +9,11 @@ use hopcache_engine::ask::{Ask, Freshness};
 use hopcache_engine::outcome::{Answer, Class, Detail, Event, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 use hopcache_sim::store::Weather;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::{default_policy, sim_now};
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 const TTL_MS: u64 = 60_000;
@@ -81,7 +82,7 @@ async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
     ];
     for (seed, outage) in outages.into_iter().enumerate() {
         let (world, ask) = aged(3, seed as u64, &policy(), 100_000).await;
-        world.origin.set_mood(Mood::Fault(outage.clone()));
+        world.origin.set_behavior(OriginBehavior::Fault(outage.clone()));
         let runs = world.origin.runs();
         for node in 0..3 {
             let outcome = world.send(node, &ask).await.unwrap();
@@ -92,7 +93,7 @@ async fn every_outage_is_answered_by_a_dead_copy_at_every_node() {
         assert_eq!(stale_served(&world), 3, "counted where they were found");
         assert!(world.store.commits().len() == 1, "nothing was stored of it");
         // Well again: the next one begins a run, once the pause of a failing key is over, and need not wait for it.
-        world.origin.set_mood(Mood::Well);
+        world.origin.set_behavior(OriginBehavior::Well);
         world.pass(11_000).await;
         let runs = world.origin.runs();
         assert!(is_body(&world.send(0, &ask).await.unwrap()));
@@ -118,7 +119,7 @@ async fn statement_errors_lost_rights_and_limits_are_never_hidden() {
     ];
     for (seed, fault) in never.into_iter().enumerate() {
         let (world, ask) = aged(2, seed as u64, &policy(), 100_000).await;
-        world.origin.set_mood(Mood::Fault(fault.clone()));
+        world.origin.set_behavior(OriginBehavior::Fault(fault.clone()));
         for node in 0..2 {
             let outcome = world.send(node, &ask).await.unwrap();
             assert!(!is_body(&outcome), "{fault:?}: {:?}", outcome.how);
@@ -131,7 +132,7 @@ async fn statement_errors_lost_rights_and_limits_are_never_hidden() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_held_back_is_answered_at_once() {
     let (world, ask) = aged(1, 1, &policy(), 100_000).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     world.send(0, &ask).await.unwrap();
     let (runs, before) = (world.origin.runs(), sim_now());
     world.nodes[0].memory.forget_all();
@@ -152,7 +153,7 @@ async fn it_ends_with_its_time_and_not_before() {
     ] {
         let policy = Policy { stale_if_error_ms: Millis(spare_ms), ..default_policy() };
         let (world, ask) = aged(1, 2, &policy, age_ms).await;
-        world.origin.set_mood(Mood::Fault(away()));
+        world.origin.set_behavior(OriginBehavior::Fault(away()));
         for forgets in [false, true] {
             if forgets {
                 world.nodes[0].memory.forget_all();
@@ -184,7 +185,7 @@ async fn a_ttl_of_ten_years_is_a_fresh_hit_for_years() {
 async fn ttl_0_stores_nothing_to_fall_back_on() {
     let off = Policy { ttl_ms: Millis::ZERO, ..policy() };
     let (world, ask) = aged(1, 4, &off, 1_000).await;
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     assert_eq!(failure(&world.send(0, &ask).await.unwrap()), &FailureKind::OriginUnreachable);
     assert!(world.store.commits().is_empty());
 }
@@ -205,7 +206,7 @@ async fn the_requests_own_words_are_kept_to() {
     ];
     for (freshness, is_served) in rows {
         let (world, ask) = aged(2, 5, &policy(), 100_000).await;
-        world.origin.set_mood(Mood::Fault(away()));
+        world.origin.set_behavior(OriginBehavior::Fault(away()));
         for node in 0..2 {
             let outcome = world.send(node, &Ask { freshness, ..ask.clone() }).await.unwrap();
             assert_eq!(is_body(&outcome), is_served, "{freshness:?}: {:?}", outcome.how);
@@ -216,7 +217,7 @@ async fn the_requests_own_words_are_kept_to() {
     }
 }
 
-/// F26: a Neo4j that hangs costs one patience and not one for each request, and its answer is kept all the same.
+/// F26: a Neo4j that hangs costs one wait_max and not one for each request, and its answer is kept all the same.
 #[tokio::test(start_paused = true)]
 async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
     for memory_forgets in [false, true] {
@@ -273,19 +274,21 @@ async fn stale_within_grace_says_whether_the_last_refresh_failed() {
     let mut policy = policy();
     policy.refresh.retries_max = 0;
     let (world, ask) = aged(1, 8, &policy, 65_000).await;
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     let first = world.send(0, &ask).await.unwrap();
     assert_eq!(first.how.detail, Some(Detail::Stale), "nobody knows yet");
     world.pass(500).await;
     assert_marked(&world.send(0, &ask).await.unwrap(), 65_000..66_000);
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.pass(3_000).await;
     assert_marked(&world.send(0, &ask).await.unwrap(), 68_000..69_000);
     world.pass(500).await;
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, None, "replaced");
     // An error of the statement is no outage of the origin: the old value is not true any more.
     world.pass(65_000).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(said("Neo.ClientError.Statement.TypeError"))));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(said(
+        "Neo.ClientError.Statement.TypeError",
+    ))));
     assert_eq!(world.send(0, &ask).await.unwrap().how.detail, Some(Detail::Stale), "nobody knows yet");
     world.pass(500).await;
     assert!(matches!(world.send(0, &ask).await.unwrap().answer, Answer::Failed(_)));
@@ -295,9 +298,9 @@ async fn stale_within_grace_says_whether_the_last_refresh_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stands_in_for_the_owner_finds_it_in_the_store() {
     let (world, ask) = aged(3, 9, &policy(), 100_000).await;
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     let owner = world.owner_of(&ask);
-    world.nodes[owner].switch.set(Power::Off);
+    world.nodes[owner].process.set(Power::Off);
     world.net.set_way_cut((owner + 1) % 3, owner, true);
     let outcome = world.send((owner + 1) % 3, &ask).await.unwrap();
     assert_marked(&outcome, 100_000..110_000);
@@ -308,7 +311,7 @@ async fn a_node_that_stands_in_for_the_owner_finds_it_in_the_store() {
 #[tokio::test(start_paused = true)]
 async fn with_the_store_away_as_well_memory_has_it() {
     let (world, ask) = aged(1, 10, &policy(), 100_000).await;
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.store.set_down(true);
     assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..102_000);
 }
@@ -319,7 +322,7 @@ async fn a_purge_takes_the_spares_as_well() {
     for all in [false, true] {
         let (world, ask) = aged(2, 11, &policy(), 100_000).await;
         world.origin.set_delay_ms(20_000);
-        world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+        world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
         let waiting = world.send(0, &ask);
         world.pass(100).await;
         assert_eq!(world.nodes[world.owner_of(&ask)].engine.sizes().spares, 1);
@@ -346,14 +349,14 @@ async fn a_node_that_was_stopped_looks_before_it_serves() {
         world.send(owner, &ask).await.unwrap();
         world.pass(1_000).await;
         assert_eq!(world.nodes[owner].engine.hit(&ask).unwrap().how.class, Class::Hit);
-        world.nodes[owner].switch.set(Power::Paused);
+        world.nodes[owner].process.set(Power::Paused);
         world.pass(5_000).await;
         world.origin.set_version(2);
         let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
         assert_eq!((purged.store, purged.unreached), (Ok(1), 1), "the stopped node could not be told");
         world.pass(5_000).await;
         assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
-        world.nodes[owner].switch.set(Power::On);
+        world.nodes[owner].process.set(Power::On);
         // Before anything of the node has run.
         if is_hit_path {
             assert!(world.nodes[owner].engine.hit(&ask).is_none());
@@ -374,10 +377,10 @@ async fn a_node_that_was_stopped_serves_when_the_store_is_away() {
     let ask = world.ask(READ);
     world.send(0, &ask).await.unwrap();
     world.pass(1_000).await;
-    world.nodes[0].switch.set(Power::Paused);
+    world.nodes[0].process.set(Power::Paused);
     world.store.set_down(true);
     world.pass(10_000).await;
-    world.nodes[0].switch.set(Power::On);
+    world.nodes[0].process.set(Power::On);
     let began = sim_now();
     assert!(world.nodes[0].engine.hit(&ask).is_none(), "the pause is noticed");
     assert_eq!(world.nodes[0].engine.answer(&ask).await.how.class, Class::Hit);
@@ -391,10 +394,10 @@ async fn behind_a_failed_run_nobody_waits_for_the_next() {
     let mut policy = policy();
     policy.refresh.retries_max = 0;
     let (world, ask) = aged(1, 16, &policy, 65_000).await;
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     world.send(0, &ask).await.unwrap();
     world.pass(30_000).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.origin.set_delay_ms(900);
     let asked = sim_now();
     let outcome = world.send(0, &ask).await.unwrap();
@@ -422,13 +425,13 @@ async fn a_request_of_before_a_stop_gets_no_purged_spare() {
         let sent = world.send(owner, &ask);
         world.pass(50).await;
         assert_eq!(world.origin.under_way(), 1);
-        world.nodes[owner].switch.set(Power::Paused);
+        world.nodes[owner].process.set(Power::Paused);
         world.pass(10_000).await;
         let purged = world.nodes[1 - owner].engine.purge(&Scope::Key(ask.query.key)).await;
         assert_eq!(purged.unreached, 1, "the stopped node could not be told");
         assert_eq!(world.nodes[owner].engine.sizes().copies, 1, "it still has the copy");
         world.store.set_weather(Weather { delay_ms_max: 20, ..Weather::default() });
-        world.nodes[owner].switch.set(Power::On);
+        world.nodes[owner].process.set(Power::On);
         let outcome = sent.await.unwrap();
         assert_eq!(stale_served(&world), 0, "{:?}", outcome.how);
         assert_eq!(is_body(&outcome), left_ms > 100, "only the run's own");
@@ -442,15 +445,15 @@ async fn a_refusal_waits_for_no_silent_peer() {
     let (world, ask) = aged(3, 15, &policy(), 100_000).await;
     let owner = world.owner_of(&ask);
     for node in (0..3).filter(|node| *node != owner) {
-        world.nodes[node].switch.set(Power::Paused);
+        world.nodes[node].process.set(Power::Paused);
     }
     let forbidden = said("Neo.ClientError.Security.Forbidden");
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden.clone())));
     let began = sim_now();
     let outcome = world.send(owner, &ask).await.unwrap();
     assert_eq!(failure(&outcome), &FailureKind::Neo4j(forbidden));
     assert!(sim_now().since(began) <= Millis(110), "{:?}", sim_now().since(began));
-    world.origin.set_mood(Mood::Fault(away()));
+    world.origin.set_behavior(OriginBehavior::Fault(away()));
     assert!(!is_body(&world.send(owner, &ask).await.unwrap()), "neither memory nor store has it");
     let before = sim_now();
     while world.nodes[owner].engine.sizes().tasks > 0 {
@@ -459,7 +462,7 @@ async fn a_refusal_waits_for_no_silent_peer() {
     // They are told beside each other.
     assert!(sim_now().since(before) <= default_policy().probe_timeout_ms, "{:?}", sim_now().since(before));
     for node in &world.nodes {
-        node.switch.set(Power::On);
+        node.process.set(Power::On);
     }
     for node in 0..3 {
         assert!(!is_body(&world.send(node, &ask).await.unwrap()));

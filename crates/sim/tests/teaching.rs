@@ -15,8 +15,9 @@ use hopcache_engine::ports::Memory;
 use hopcache_engine::prefetch::{ObservationWord, PrefetchPolicy, ShareWord, Skip};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::policy::default_policy;
 use hopcache_sim::udp::UdpWeather;
-use hopcache_sim::world::{default_policy, sim_now};
 
 const FIRST: &str = "MATCH (a) RETURN a";
 const SECOND: &str = "MATCH (b) RETURN b";

@@ -1,5 +1,5 @@
-//! The checkers' own book of leases and entries, kept by the meaning of the protocol from what the store was
-//! told and what it said. It knows nothing of the store's slots, so a store that errs disagrees with it.
+//! The checkers' own book of leases and entries. It follows the protocol from the commands to the store and the store's
+//! answers. It knows nothing of the store's slots, so a wrong store disagrees with it.
 
 use std::collections::BTreeMap;
 

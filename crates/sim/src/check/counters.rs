@@ -1,8 +1,8 @@
-//! Counters obey identities (DESIGN section 5): refreshes triggered are those completed, those failed, and those under
-//! way; whatever was tried again in between.
+//! Counters obey identities (DESIGN section 5): triggered refreshes = completed + failed + under way. Retries do not change
+//! that.
 
 use super::{Check, Seen};
-use crate::switch::Power;
+use crate::process::Power;
 
 pub(super) struct Identities;
 

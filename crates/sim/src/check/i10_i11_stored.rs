@@ -1,11 +1,10 @@
-//! I10, I11, I6: what is stored and what is served is the whole result of a run that ended well and was a
-//! read; an error is never a value.
+//! I10, I11, I6: every stored or served value is the whole result of a successful run of a read. An error is never a value.
 
 use hopcache_core::time::Millis;
 use hopcache_engine::outcome::Class;
 
 use super::{Check, Ground, Seen};
-use crate::record::{Fact, RunEnd, Told, What};
+use crate::record::{Fact, ResultReport, RunEnd, What};
 use crate::subject::Subject;
 
 pub(super) struct Stored;
@@ -22,7 +21,7 @@ impl Check for Stored {
                 What::Committed { entry, .. } if entry.left == Millis::ZERO => {}
                 What::Committed { entry, .. } => {
                     let subject = subject_of_commit(fact, seen.ground);
-                    is_result(fact, seen.ground, entry.told, false)?;
+                    is_result(fact, seen.ground, entry.report, false)?;
                     if subject.is_some_and(|subject| Subject::at(subject).is_write()) {
                         return Err(format!("I6: the result of a write was offered to the store: {fact}"));
                     }
@@ -30,7 +29,7 @@ impl Check for Stored {
                 What::Answered { served, .. } => {
                     let is_hit = served.how.class == Class::Hit;
                     if served.is_body {
-                        is_result(fact, seen.ground, served.told, !is_hit)?;
+                        is_result(fact, seen.ground, served.report, !is_hit)?;
                     } else if is_hit {
                         return Err(format!("I11: a hit is a failure: {fact}"));
                     }
@@ -47,12 +46,17 @@ fn subject_of_commit(fact: &Fact, ground: &Ground) -> Option<usize> {
     ground.subjects.get(key).copied()
 }
 
-fn is_result(fact: &Fact, ground: &Ground, told: Option<Told>, may_update: bool) -> Result<(), String> {
-    let Some(told) = told else { return Err(format!("no result of any run: {fact}")) };
-    if !told.whole {
+fn is_result(
+    fact: &Fact,
+    ground: &Ground,
+    report: Option<ResultReport>,
+    may_update: bool,
+) -> Result<(), String> {
+    let Some(report) = report else { return Err(format!("no result of any run: {fact}")) };
+    if !report.whole {
         return Err(format!("I10: a part of a result: {fact}"));
     }
-    match ground.runs.get(&told.run).and_then(|run| run.end) {
+    match ground.runs.get(&report.run).and_then(|run| run.end) {
         Some(RunEnd::Whole) => Ok(()),
         Some(RunEnd::Updates) if may_update => Ok(()),
         end => Err(format!("of a run that ended {end:?}: {fact}")),

@@ -1,6 +1,6 @@
-//! I12: after everything has healed the hit ratio is at least 95 % of what it was before. Both are measured over two
-//! TTL of asking as evenly as can be, the second once rings have had their time to agree: a simulated TTL is a
-//! thirtieth of the usual one, and what takes a fixed time (leases, probes, gossip) does not shrink with it.
+//! I12: after everything has healed the hit ratio is at least 95 % of the ratio before. Both are measured over two TTLs of
+//! even requests. The second measurement begins when rings have had their time to agree: a simulated TTL is a thirtieth of
+//! the usual one, and fixed times (leases, probes, gossip) do not shrink with it.
 
 use std::collections::BTreeSet;
 

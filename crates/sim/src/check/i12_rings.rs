@@ -1,4 +1,4 @@
-//! I12: who is killed leaves every ring within a probe's time, and when everything has healed all rings agree.
+//! I12: a killed node leaves every ring within the time of a probe, and all rings agree after everything has healed.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use hopcache_core::node::NodeName;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
-use crate::profile::NAMES_MAX;
+use crate::names::NAMES_MAX;
+use crate::names::node_name;
+use crate::process::Power;
 use crate::record::What;
-use crate::switch::Power;
-use crate::world::node_name;
 
 #[derive(Default)]
 pub(super) struct Rings {

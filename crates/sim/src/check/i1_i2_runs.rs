@@ -1,8 +1,9 @@
-//! I1, I2: one run per key and window; each one more has a cause that was recorded.
+//! I1, I2: there is one run per key and window. Each further run needs a recorded cause.
 //!
-//! A run is explained by a lease granted to its node, each lease explaining one run; by the store having failed its
-//! node; or by a request that asked for a read of its own. A grant is explained by there being no current lease and
-//! no fresh value; a lapse by something that happened to its holder or the store meanwhile.
+//! - A lease that was granted to a node explains one run of that node. A failure of the store, or a request that asked for
+//!   its own read, explains a run too.
+//! - A grant is explained when there is no current lease and no fresh value.
+//! - A lapse is explained by a recorded fault of its holder or of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! I3: a result is stored only under the lease that is current, and never one that was read before an
-//! invalidation. Judged on two paths: by the book of leases, and by when the stored run began.
+//! I3: a result is stored only under the current lease, and never when it was read before an invalidation. The check uses
+//! two paths: the book of leases, and the time when the stored run began.
 
 use super::book::Book;
 use super::{Check, Ground, Seen};
@@ -32,7 +32,7 @@ impl LateWrites {
                 if current.is_none_or(|held| held.token != *token) {
                     return Err(format!("stored under {token:?}, while the lease is {current:?}: {fact}"));
                 }
-                let run = entry.told.and_then(|told| ground.runs.get(&told.run));
+                let run = entry.report.and_then(|report| ground.runs.get(&report.run));
                 // What a fall-back undid is not in the book either: a purge is as durable as the store.
                 let late = self.book.invalidated().iter().find(|(at, scope)| {
                     scope.has(*key, entry.database) && run.is_some_and(|run| run.began < *at)

@@ -1,12 +1,14 @@
-//! I4: how old what is served was when it was asked for, by when its run began; that the answer does not make
-//! itself younger; that what is stale says so; `max-age`, `no-cache` and `max-stale` (RFC 9111, 5.2.1).
+//! I4: the age of served values, from the begin of their run to the request. Also: an answer does not show a lower age than
+//! it has, a stale answer says that it is stale, and `max-age`, `no-cache` and `max-stale` hold (RFC 9111, 5.2.1).
 //!
-//! Past grace only what is marked `stale-if-error` is served, not past the end of that, and only where the origin
-//! was in trouble since the copy was read: a run of the same subject failed, or it gave no word on the statement, or somebody had waited for one for
-//! as long as a lease lasts at the least, or for as long as the request itself had; or a node's process had been
-//! stopped, and its flights with it.
+//! After grace only answers that are marked `stale-if-error` are served, and not after the end of that time. The origin
+//! must have been in trouble since the copy was read:
 //!
-//! The age is judged at the moment of the ask: whatever answers later was an answer of the time between.
+//! - a run of the same subject failed, or the origin did not classify the statement; or
+//! - a request waited for a run for at least the shortest lease, or for its whole time; or
+//! - a node's process was stopped, and its flights with it.
+//!
+//! The age is judged at the time of the request: any later answer was an answer of the time between.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +50,8 @@ struct Running {
 /// Times are cut to whole milliseconds, a few times on their way.
 const ROUNDING_MS: u64 = 3;
 
-/// The shortest that a waiter is patient beside a spare.
-const PATIENCE: Millis = Millis(LEASE_MS_MIN);
+/// The shortest time that a request waits when it has a stale fallback.
+const WAIT_MIN: Millis = Millis(LEASE_MS_MIN);
 
 impl Check for Ages {
     fn name(&self) -> &'static str {
@@ -61,7 +63,7 @@ impl Check for Ages {
             self.learn(fact, seen.ground);
             let What::Answered { ask: number, served } = &fact.what else { continue };
             let Some(ask) = seen.ground.asks.get(number) else { continue };
-            let run = served.told.and_then(|told| seen.ground.runs.get(&told.run));
+            let run = served.report.and_then(|report| seen.ground.runs.get(&report.run));
             if let Some(run) = run {
                 judge(fact, seen.ground, ask, run, served)?;
                 self.is_outage((fact, seen.ground), ask, run, served)?;
@@ -74,11 +76,11 @@ impl Check for Ages {
 
 impl Ages {
     fn learn(&mut self, fact: &Fact, ground: &Ground) {
-        for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= PATIENCE) {
+        for ask in self.open.values().filter(|ask| fact.at.since(ask.at) >= WAIT_MIN) {
             self.slow.insert(ask.subject, fact.at);
         }
         for run in self.running.values() {
-            if fact.at.since(run.since) >= PATIENCE {
+            if fact.at.since(run.since) >= WAIT_MIN {
                 self.slow.insert(run.subject, fact.at);
             }
         }
@@ -138,8 +140,8 @@ impl Ages {
             || since(&self.failed)
             || self.wordless.get(&text_of(ask.subject)).is_some_and(|at| *at >= began)
             || since(&self.slow)
-            || waited >= PATIENCE
-            || waited >= ask.patience;
+            || waited >= WAIT_MIN
+            || waited >= ask.wait_max;
         if is_out { Ok(()) } else { Err(format!("stale-if-error, and the origin was well: {fact}")) }
     }
 }

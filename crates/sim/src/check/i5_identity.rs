@@ -1,5 +1,5 @@
-//! I5: an answer is of the asked statement, as the asking principal, in the asked database; errors too. And what is
-//! asked twice has one key, in whatever order its parameters come (DESIGN "Key").
+//! I5: an answer or an error belongs to the requested statement, principal and database. And the same query always has the
+//! same key, in any order of its parameters (DESIGN "Key").
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ impl Check for Identities {
             }
             let What::Answered { ask, served } = &fact.what else { continue };
             let Some(ask) = seen.ground.asks.get(ask) else { continue };
-            if let Some(told) = served.told
-                && told.subject != ask.subject
+            if let Some(report) = served.report
+                && report.subject != ask.subject
             {
                 return Err(format!("asked {} and got another's: {fact}", ask.subject));
             }

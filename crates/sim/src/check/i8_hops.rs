@@ -1,11 +1,9 @@
-//! I8: a request makes one hop at the most, and a forwarded one waits for nothing that itself waits for
-//! another node.
+//! I8: a request makes at most one hop, and a forwarded request waits for nothing that waits for another node.
 //!
-//! Every forward carries the trace context of the ask that it is made for, so one that any node but that
-//! ask's entry node makes is a second hop. And a forwarded request that waits at its owner waits for a
-//! flight that leads there: one that is served while no such flight is under way waits for something else,
-//! unless it is one command to the store (a spare after a failure) or, on a node that has been stopped, the look at the
-//! invalidation log.
+//! Every forward carries the trace context of its request. So a forward by another node than the request's entry node is a
+//! second hop. A forwarded request that waits at its owner must wait for a flight that leads there. When it waits without
+//! such a flight, it must be for one command to the store (a stale fallback after a failure), or, on a node that was
+//! stopped, for reading the invalidation log.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +11,8 @@ use hopcache_core::limits::{PAUSE_LOOK_MS_MAX, STORE_COMMAND_MS_DEFAULT};
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
+use crate::process::Power;
 use crate::record::{Covers, KeyId, Life, What};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Hops {

@@ -1,5 +1,5 @@
-//! I9: every table of an engine is within its limit, everything under way has a task that owns it, and when
-//! nothing is asked any more nothing is left: no flight, no task, no lease.
+//! I9: every table of an engine is within its limit, and a task owns everything under way. When there are no more requests
+//! nothing is left: no flight, no task, no lease.
 
 use hopcache_core::learning::Bounds;
 use hopcache_core::limits::{
@@ -10,8 +10,8 @@ use hopcache_core::limits::{
 };
 
 use super::{Check, NodeSeen, Seen};
+use crate::process::Power;
 use crate::subject::{DATABASES, STATEMENTS};
-use crate::switch::Power;
 
 pub(super) struct SizesHold;
 

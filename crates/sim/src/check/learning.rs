@@ -1,11 +1,10 @@
-//! Convergence: some time after everything has healed and the last thing was learned all nodes know the same, whoever learned
-//! it, through whatever loss, repetition, overtaking, restarts and partitions (DESIGN "Prefetch"). Counts are absolute and
-//! merge by maximum, so equal sums over all of them are equal predictions.
+//! Convergence: some time after everything has healed and the last lesson, all nodes know the same, whatever was lost,
+//! repeated, overtaken, restarted or partitioned (DESIGN "Prefetch"). Counts are absolute and merge by maximum, so equal
+//! sums over all of them are equal predictions.
 //!
-//! And never does any of them know of more than there was: what patterns were seen is no more than what was observed, in
-//! all lives together.
+//! No node ever knows more than what happened: the counts of patterns are at most the observations of all lives.
 //!
-//! Convergence is not asked where patterns take each other's places: which ones stay is up to each node then.
+//! Convergence is not checked when patterns evict each other, because each node chooses its own patterns then.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +12,8 @@ use hopcache_core::limits::LIVES_PER_ORIGIN_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, NodeSeen, Seen};
+use crate::process::Power;
 use crate::record::{Life, What};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Convergence {

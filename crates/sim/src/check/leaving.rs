@@ -1,5 +1,5 @@
-//! F12: a node that drains owns nothing by its own ring at once and by others' within a probe's time, leads nothing once it
-//! has handed on its flights, and has given back its leases when it says goodbye.
+//! F12: a draining node owns nothing, at once by its own ring and within the time of a probe by the rings of other nodes. It
+//! leads nothing after it has handed on its flights, and has given back its leases when it says goodbye.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use hopcache_core::time::{Millis, MonoTime};
 use super::book::Book;
 use super::i12_rings::NOTICED_MS;
 use super::{Check, Seen};
+use crate::names::node_name;
+use crate::process::Power;
 use crate::record::{Life, What};
-use crate::switch::Power;
-use crate::world::node_name;
 
 #[derive(Default)]
 pub(super) struct Leaving {
@@ -80,5 +80,5 @@ impl Check for Leaving {
     }
 }
 
-/// Its task takes its word at once.
+/// Its gossip task handles its command at once.
 const OWN: Millis = Millis(100);

@@ -1,12 +1,12 @@
-//! Every ask ends by its deadline, whatever is broken; and after everything has healed it ends with an answer, and
-//! nobody is left waiting.
+//! Every request ends by its deadline, whatever is broken. After everything has healed it ends with an answer, and no
+//! request is left waiting.
 
 use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
 
 use super::{AskSeen, Check, Seen};
-use crate::profile::PATIENCE_MS_MAX;
+use crate::profile::WAIT_MS_MAX;
 use crate::record::{Fact, Want, What};
 use crate::subject::Subject;
 
@@ -27,7 +27,7 @@ const SETTLED_MS: u64 = 16_000;
 /// Who joins a forward of before, whose message was lost, waits as long as its leader would: until the leader's deadline, and
 /// for half a second that the answer's way may take (`engine/src/route.rs`). Only who has as much time itself is
 /// answered for sure.
-const LOST_MS: u64 = PATIENCE_MS_MAX + 500;
+const LOST_MS: u64 = WAIT_MS_MAX + 500;
 
 impl Check for Liveness {
     fn name(&self) -> &'static str {
@@ -69,20 +69,20 @@ impl Liveness {
     fn in_time(&self, now: MonoTime, ask: u32, asked: &AskSeen) -> Result<(), String> {
         // A stopped process answers nobody; its clients' time goes on when it does.
         let (touched, runs) = self.touched.get(&asked.node).copied().unwrap_or((asked.at, true));
-        if !runs || now.since(touched.max(asked.at)) <= Millis(asked.patience.0 + LATE_MS) {
+        if !runs || now.since(touched.max(asked.at)) <= Millis(asked.wait_max.0 + LATE_MS) {
             return Ok(());
         }
         Err(format!(
-            "ask {ask} has waited {} ms, its patience was {}",
+            "ask {ask} has waited {} ms, its wait_max was {}",
             now.since(asked.at).0,
-            asked.patience.0
+            asked.wait_max.0
         ))
     }
 
     fn with_answer(&self, fact: &Fact, asked: &AskSeen) -> Result<(), String> {
         let What::Answered { served, .. } = &fact.what else { return Ok(()) };
         let is_settled = self.healed.is_some_and(|healed| {
-            asked.at > healed + Millis(SETTLED_MS) && asked.at + asked.patience > healed + Millis(LOST_MS)
+            asked.at > healed + Millis(SETTLED_MS) && asked.at + asked.wait_max > healed + Millis(LOST_MS)
         });
         let may_fail = Subject::at(asked.subject).fails() || asked.want == Want::OnlyCached;
         if is_settled && !served.is_body && !may_fail {

@@ -1,7 +1,7 @@
-//! The checkers: one file for each promise, all asked after every simulated step.
+//! The checkers: one file for each promise. All run after every simulated step.
 //!
-//! They judge by what the record says, never by what the engine says of itself, but for sizes. What a
-//! checker lets pass says why beside it.
+//! They judge by the record and never by the engine's own reports, except for sizes. Each exception of a checker has its
+//! reason beside it.
 
 mod book;
 mod counters;
@@ -29,23 +29,23 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Policy;
 use hopcache_engine::sizes::Sizes;
 
+use crate::event_log::Noted;
+use crate::process::Power;
 use crate::record::{Fact, KeyId, Life, Want, What};
 use crate::subject::Subject;
-use crate::switch::Power;
-use crate::world::Noted;
 
 /// A promise that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which checker says so.
+    /// The checker that failed.
     pub check: &'static str,
-    /// What it says.
+    /// Its message.
     pub what: String,
 }
 
-/// What a checker may look at.
+/// What a checker may read.
 pub struct Seen<'a> {
-    /// What happened since it looked last.
+    /// Facts since its last look.
     pub facts: &'a [Fact],
     /// The nodes as they are now.
     pub nodes: &'a [NodeSeen],
@@ -55,7 +55,7 @@ pub struct Seen<'a> {
     pub ground: &'a Ground,
     /// Whether everything has healed, ended, and been given the time that it needs.
     pub is_quiet: bool,
-    /// Who has had the time to find each other and nobody else: their rings are to agree now.
+    /// The nodes that have had the time to find each other: their rings must agree now.
     pub members: Option<Vec<NodeName>>,
 }
 
@@ -117,7 +117,7 @@ pub struct AskSeen {
     /// How fresh.
     pub want: Want,
     /// For how long its client waits.
-    pub patience: Millis,
+    pub wait_max: Millis,
 }
 
 /// A run.
@@ -140,13 +140,13 @@ impl Ground {
     pub fn learn(&mut self, facts: &[Fact]) {
         for fact in facts {
             match &fact.what {
-                What::Asked { ask, node, subject, key, want, patience } => {
+                What::Asked { ask, node, subject, key, want, wait_max } => {
                     let seen = AskSeen {
                         at: fact.at,
                         node: *node,
                         subject: *subject,
                         want: *want,
-                        patience: *patience,
+                        wait_max: *wait_max,
                     };
                     self.asks.insert(*ask, seen);
                     self.subjects.entry(*key).or_insert(*subject);
@@ -162,7 +162,7 @@ impl Ground {
                     }
                 }
                 What::Committed { entry, .. } => {
-                    if let Some(seen) = entry.told.and_then(|told| self.runs.get_mut(&told.run)) {
+                    if let Some(seen) = entry.report.and_then(|report| self.runs.get_mut(&report.run)) {
                         seen.lives = Some((entry.soft, entry.physical, entry.total));
                         seen.late = seen.late.max(fact.at.since(entry.offered));
                     }

@@ -1,16 +1,17 @@
-//! Prefetch: never of a write, never for a principal and database that were not answered the same before, never more than the
-//! budget allows, never brought about by another; and launched = used + late + wasted + pending on each node (issue 7).
+//! Prefetch: never a write, never for a principal and database without an earlier answer to the same query, never more than
+//! the budget, and never caused by another prefetch. On each node launched = used + late + wasted + pending (issue 7).
 //!
-//! What ran is the origin's record, what was asked the clients'. A node's own counts are held against them and each other.
+//! The record of the origin shows what ran, and the record of the clients shows what was asked. A node's own counts are
+//! compared with them and with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hopcache_engine::outcome::Class;
 
 use super::{Check, NodeSeen, Seen};
+use crate::process::Power;
 use crate::record::{Fact, Life, RunEnd, What};
 use crate::subject::Subject;
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Prefetches {

@@ -1,12 +1,12 @@
-//! A purge that said it reached the store and every node: nobody who asks later gets what was read before.
+//! A purge that reports that it reached the store and every node: no later request gets a value that was read before.
 
 use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::time::MonoTime;
 
 use super::{Check, Seen};
+use crate::process::Power;
 use crate::profile::NET_DELAY_MS_MAX;
 use crate::record::{Covers, Fact, What};
-use crate::switch::Power;
 
 #[derive(Default)]
 pub(super) struct Purges {
@@ -65,7 +65,7 @@ impl Purges {
     fn judge(&self, fact: &Fact, seen: &Seen<'_>) -> Result<(), String> {
         let What::Answered { ask, served } = &fact.what else { return Ok(()) };
         let ground = seen.ground;
-        let run = served.told.and_then(|told| ground.runs.get(&told.run));
+        let run = served.report.and_then(|report| ground.runs.get(&report.run));
         let (Some(ask), Some(run)) = (ground.asks.get(ask), run) else { return Ok(()) };
         let key = ground.subjects.iter().find(|(_, subject)| **subject == ask.subject).map(|(key, _)| *key);
         let (Some(key), Some(tag)) = (key, ground.tag_of(ask.subject)) else { return Ok(()) };

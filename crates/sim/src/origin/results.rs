@@ -1,21 +1,21 @@
-//! What a simulated run gives: records that say of themselves which run, whose and how old, and how that is read out of an answer.
-//! Decides nothing of how a run goes.
+//! Results of the simulated origin: records that name their run, their query and their version, and reading that out of an
+//! answer. This file does not decide how a run ends.
 
 use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
 use hopcache_engine::ports::{OriginError, OriginFault, OriginRun};
 use hopcache_packstream::{Value, Writer};
 
-use super::Fate;
-use crate::record::Told;
+use super::behavior::Fate;
+use crate::record::ResultReport;
 use crate::subject::Subject;
 
-/// A `BIG` result is so much larger than others; what of it is stored is up to the policy.
+/// The extra size of a `BIG` result. The policy decides whether it is stored.
 pub const BIG_BYTES: usize = 8 << 10;
 
 const FIELDS: [&str; 3] = ["version", "principal", "told"];
 
-/// Version, principal and what [`told_in`] reads, so that an answer shows whose it is and how old; then a
+/// Version, principal and what [`report_in`] reads, so that an answer shows whose it is and how old; then a
 /// last record, so that a part of a result can be told from all of it.
 pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
     let stats = Value::Map(vec![("nodes-created".to_owned(), Value::Int(created))]);
@@ -38,16 +38,16 @@ pub(super) fn result(run: &OriginRun, fate: &Fate, created: i64) -> ResultSet {
 
 fn first_record(run: &OriginRun, fate: &Fate) -> Vec<u8> {
     let place = Subject::of_run(run).map_or(u32::MAX as usize, Subject::place);
-    let told = format!("run={};subject={place};version={};", fate.run, fate.version);
-    record(fate.version, run, &told)
+    let report = format!("run={};subject={place};version={};", fate.run, fate.version);
+    record(fate.version, run, &report)
 }
 
-fn record(version: i64, run: &OriginRun, told: &str) -> Vec<u8> {
+fn record(version: i64, run: &OriginRun, report: &str) -> Vec<u8> {
     let mut record = Writer::new();
     record.list(3);
     record.int(version);
     record.int(i64::from(run.identity.scope.0[0]));
-    record.string(told);
+    record.string(report);
     record.into_bytes()
 }
 
@@ -60,14 +60,14 @@ pub(super) fn cut(run: &OriginRun, fate: &Fate, why: String) -> OriginError {
     }
 }
 
-/// What a result says of itself, in whatever form.
+/// Reads the report out of a result in any format.
 #[must_use]
-pub fn told_in(text: &str) -> Option<Told> {
+pub fn report_in(text: &str) -> Option<ResultReport> {
     let number = |name: &str| {
         let rest = &text[text.find(name)? + name.len()..];
         rest[..rest.find(';')?].parse::<u32>().ok()
     };
-    Some(Told {
+    Some(ResultReport {
         run: number("run=")?,
         subject: number("subject=").and_then(|place| usize::try_from(place).ok())?,
         version: number("version=")?,

@@ -1,4 +1,4 @@
-//! What a node may send for learning in a second, from the limits alone. It measures nothing.
+//! The bytes that a node may send for learning in a second, computed from the limits alone. It measures nothing.
 
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, GOSSIP_FEED_MS, GOSSIP_PERIOD_MS,

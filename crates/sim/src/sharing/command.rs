@@ -1,4 +1,4 @@
-//! `hopcache-sim sharing`: settings from a command line, on some threads, a line of CSV for each. It decides no figure.
+//! `hopcache-sim sharing`: runs the settings of a command line on several threads, and prints a line of CSV for each.
 //!
 //! `hopcache-bench prefetch gossip --simulated` starts it, and reads the columns by their names.
 

@@ -18,7 +18,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Dice;
 use hopcache_packstream::{Value, encode_canonical};
 
-use super::Setting;
+use super::setting::Setting;
 use crate::dice::SimDice;
 
 /// Clicks of a session.

@@ -13,16 +13,16 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::Dice;
 use hopcache_gossip::Effect;
 
-use super::Setting;
 use super::load::Load;
 use super::peer::{Peer, Pull, Traffic};
+use super::setting::Setting;
 use super::trials::Trials;
 use crate::dice::SimDice;
 
 /// A datagram takes from 1 ms to this long.
 const DELAY_MS_MAX: u64 = 3;
 /// While it does not know all others a node asks the first one to be let in this often, as nodes ask their seeds.
-const KNOCK_EVERY_MS: u64 = 5_000;
+const ANNOUNCE_EVERY_MS: u64 = 5_000;
 const SEAL_BYTES: usize = GOSSIP_SEALED_BYTES_MAX - GOSSIP_DATAGRAM_BYTES_MAX;
 const PORT: u16 = 7_000;
 
@@ -141,9 +141,9 @@ impl Net {
     fn fire(&mut self, node: usize) {
         let Some(peer) = self.peers.get_mut(node) else { return };
         let mut out = Vec::new();
-        let knocks = node > 0 && self.load.is_none() && self.now.0.is_multiple_of(KNOCK_EVERY_MS);
-        if knocks && !peer.gossip.members().any(|card| card.peer_addr == address(0)) {
-            peer.knock(address(0), &mut out);
+        let announces = node > 0 && self.load.is_none() && self.now.0.is_multiple_of(ANNOUNCE_EVERY_MS);
+        if announces && !peer.gossip.members().any(|card| card.peer_addr == address(0)) {
+            peer.announce(address(0), &mut out);
         }
         while let Some((timer, late)) = peer.timers.pop(self.now) {
             peer.gossip.due(timer, late, &mut out);

@@ -102,7 +102,7 @@ impl Peer {
     }
 
     /// Where it gets in.
-    pub(super) fn knock(&mut self, at: SocketAddr, out: &mut Vec<Effect>) {
+    pub(super) fn announce(&mut self, at: SocketAddr, out: &mut Vec<Effect>) {
         self.gossip.announce(at, out);
     }
 

@@ -5,8 +5,8 @@ use hopcache_core::learning::{FormId, SourceId, Successors};
 use hopcache_core::limits::SESSION_SETTLE_MS;
 use hopcache_core::time::{Millis, MonoTime};
 
-use super::Setting;
 use super::load::Load;
+use super::setting::Setting;
 use crate::dice::SimDice;
 
 /// Between two trials.

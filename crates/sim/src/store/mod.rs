@@ -1,7 +1,7 @@
-//! A store made of core's reference slots, on a clock of its own, that can be cut off, refuse, lose all, lose
-//! answers, fall back to an earlier state and jump in time.
+//! A simulated store made of core's reference slots, on a clock of its own. It can be cut off, refuse, lose everything,
+//! fall back to an earlier state, and jump in time.
 //!
-//! Here is what the store *is*; how commands reach it, late, twice silent or not at all, is `port.rs`'.
+//! This file is the store itself. `port.rs` decides how commands reach it: late, without an answer, or not at all.
 
 mod port;
 mod seeded;
@@ -16,9 +16,9 @@ use hopcache_core::time::MonoTime;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 
+use crate::clock::sim_now;
 use crate::dice::SimDice;
 use crate::record::{Record, What};
-use crate::world::sim_now;
 
 pub use port::StorePort;
 

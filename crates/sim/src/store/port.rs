@@ -1,5 +1,5 @@
-//! One node's way to the store: commands that are late, lost on the way there or on the way back, and a
-//! store that carries out what its caller has given up on.
+//! One node's way to the store. Commands can be late, or lost on either way. The store may carry out a command after its
+//! caller has given up.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
 use tokio::sync::oneshot;
 
 use super::{Mode, SlotStore, State, concerns, seeded};
-use crate::origin::told_in;
+use crate::clock::sim_now;
+use crate::origin::report_in;
+use crate::process::Process;
 use crate::record::{Brought, Life, What};
-use crate::switch::Switch;
-use crate::world::sim_now;
 
 /// An invalidation may walk over everything.
 const INVALIDATE_MS: u64 = 1_000;
@@ -27,7 +27,7 @@ pub struct StorePort {
     /// The store.
     pub shared: Arc<SlotStore>,
     /// The node's process: a stopped one sends its command, and reads the answer, when it goes on.
-    pub switch: Switch,
+    pub process: Process,
     /// Whose connection it is.
     pub by: Life,
     /// What the node's clock shows beside the simulation's.
@@ -94,10 +94,10 @@ impl Command {
 
 impl StorePort {
     async fn send(&self, command: Command) -> Result<Reply, StoreError> {
-        self.switch.on().await;
+        self.process.on().await;
         let (word, key) = (command.word(), command.key().copied());
         let reply = self.on_its_way(command).await;
-        self.switch.on().await;
+        self.process.on().await;
         if let Err(error) = &reply {
             let record = &self.shared.record;
             let key = key.map(|key| record.key(&key));
@@ -360,7 +360,7 @@ impl StorePort {
         let decoded = Entry::decode(entry, &self.checksum_key, key).ok();
         let head = Head::read(entry);
         Brought {
-            told: decoded.as_ref().and_then(|entry| told_in(&String::from_utf8_lossy(&entry.body))),
+            report: decoded.as_ref().and_then(|entry| report_in(&String::from_utf8_lossy(&entry.body))),
             soft: head.map_or(Millis::ZERO, |head| head.soft),
             physical: head.map_or(Millis::ZERO, |head| head.physical),
             total: head.map_or(Millis::ZERO, |head| head.total),

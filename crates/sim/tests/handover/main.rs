@@ -10,11 +10,13 @@ use hopcache_engine::outcome::{Answer, Class, Detail, Event, HandoverWord, Outco
 use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::members::SimRouting;
+use hopcache_sim::names::node_name;
 use hopcache_sim::net::NetWeather;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::node_handle::{NodeHandle, Start};
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 use hopcache_sim::record::Life;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::{NodeHandle, Start, default_policy, node_name};
 
 mod leaving;
 
@@ -274,7 +276,7 @@ async fn a_purge_tells_a_former_owner_that_is_on_no_ring() {
     assert_eq!((purged.nodes, purged.unreached), (2, 1), "silent, and may still be asked by others");
 
     let scene = drains(23).await;
-    scene.node(scene.former).switch.set(Power::Off);
+    scene.node(scene.former).process.set(Power::Off);
     let purged = scene.node(scene.third).engine.purge(&key).await;
     assert_eq!((purged.nodes, purged.unreached), (2, 0), "it is gone");
 }
@@ -288,10 +290,10 @@ async fn a_refusal_is_logged_while_keys_move() {
     let young = Freshness { age_max_ms: Some(Millis::ZERO), ..Freshness::default() };
     let young = Ask { freshness: young, ..scene.ask.clone() };
     let refused = async || {
-        scene.world.origin.set_mood(Mood::Well);
+        scene.world.origin.set_behavior(OriginBehavior::Well);
         scene.answered(scene.new).await;
         let before = scene.world.store.logged();
-        scene.world.origin.set_mood(Mood::Fault(OriginFault::Failed(failure.clone())));
+        scene.world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(failure.clone())));
         assert!(matches!(scene.world.send(scene.new, &young).await.unwrap().answer, Answer::Failed(_)));
         scene.world.pass(1_000).await;
         assert!(!scene.has_copy(scene.new) && !scene.has_copy(scene.former));

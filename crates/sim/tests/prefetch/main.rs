@@ -20,7 +20,10 @@ use hopcache_engine::prefetch::{
 };
 use hopcache_packstream::Value;
 use hopcache_sim::World;
-use hopcache_sim::world::{NodeHandle, default_policy, node_name, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::names::node_name;
+use hopcache_sim::node_handle::NodeHandle;
+use hopcache_sim::policy::default_policy;
 use parking_lot::Mutex;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";

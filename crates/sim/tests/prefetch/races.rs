@@ -3,7 +3,7 @@
 use hopcache_core::lease::Commit;
 use hopcache_core::limits::LEASE_MS_DEFAULT;
 use hopcache_engine::ports::{OriginFault, Scope};
-use hopcache_sim::switch::Power;
+use hopcache_sim::process::Power;
 
 use super::*;
 
@@ -88,12 +88,12 @@ async fn a_node_that_was_stopped_past_its_lease_wastes_it() {
     let ask = scene.read_of(0);
     scene.launch(0, order(&ask));
     scene.world.pass(RUN_MS / 2).await;
-    scene.node(0).switch.set(Power::Paused);
+    scene.node(0).process.set(Power::Paused);
     scene.world.pass(40_000).await;
     scene.node(1).routing.set(&[node_name(1).unwrap()]);
     scene.world.origin.set_version(2);
     assert_eq!(version(&scene.ask(1, &ask).await), 2);
-    scene.node(0).switch.set(Power::On);
+    scene.node(0).process.set(Power::On);
     scene.world.pass(1_000).await;
     assert_eq!((scene.balanced(0), scene.has_copy(0, &ask)), ([1, 0, 0, 1], false));
 }

@@ -4,7 +4,7 @@
 use hopcache_core::limits::PREFETCH_TOKENS_MAX;
 use hopcache_engine::ports::{Dice as _, Memory as _, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::dice::SimDice;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::store::Mode;
 
 use super::*;
@@ -58,7 +58,7 @@ impl Schedule {
             83 => {
                 scene.node(node).engine.flush_waste().await;
             }
-            84..88 => world.origin.set_mood(self.a_mood()),
+            84..88 => world.origin.set_behavior(self.a_behavior()),
             88..90 => world.store.set_mode(if self.dice.chance(300) { Mode::Down } else { Mode::Up }),
             90..93 => self.change_ring(),
             93..98 => world.pass(self.dice.between(200, 20_000)).await,
@@ -68,15 +68,15 @@ impl Schedule {
         world.pass(self.dice.below(40)).await;
     }
 
-    fn a_mood(&self) -> Mood {
+    fn a_behavior(&self) -> OriginBehavior {
         let code = "Neo.ClientError.Statement.TypeError".to_owned();
         let said = Neo4jFailure { code, message: "seeded".to_owned() };
         match self.dice.below(8) {
-            0 => Mood::Fault(OriginFault::Failed(said)),
-            1 => Mood::Fault(OriginFault::Overloaded),
-            2 => Mood::Fault(OriginFault::Cut("seeded".to_owned())),
-            3 => Mood::Panic(1),
-            _ => Mood::Well,
+            0 => OriginBehavior::Fault(OriginFault::Failed(said)),
+            1 => OriginBehavior::Fault(OriginFault::Overloaded),
+            2 => OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())),
+            3 => OriginBehavior::Panic(1),
+            _ => OriginBehavior::Well,
         }
     }
 
@@ -114,7 +114,7 @@ async fn the_identity_of_launches_holds_in_every_schedule() {
             schedule.look();
         }
         let world = &schedule.scene.world;
-        world.origin.set_mood(Mood::Well);
+        world.origin.set_behavior(OriginBehavior::Well);
         world.store.set_mode(Mode::Up);
         world.pass(200_000).await;
         for node in 0..3 {

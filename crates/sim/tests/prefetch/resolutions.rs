@@ -4,7 +4,7 @@ use hopcache_core::limits::{HANDOVER_MS, INVALIDATION_POLL_MS, LEASE_MS_MIN};
 use hopcache_engine::ask::{Freshness, Hints};
 use hopcache_engine::outcome::{Detail, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
-use hopcache_sim::origin::Mood;
+use hopcache_sim::origin::OriginBehavior;
 
 use super::*;
 
@@ -146,32 +146,32 @@ async fn what_a_newer_prefetch_replaces_is_wasted() {
 async fn a_failed_run_is_shown_to_nobody() {
     let code = "Neo.ClientError.Statement.TypeError".to_owned();
     let type_error = OriginFault::Failed(Neo4jFailure { code, message: "of the prefetch".to_owned() });
-    let moods = [
-        (Mood::Fault(type_error), 1),
-        (Mood::Fault(OriginFault::Cut("seeded".to_owned())), 0),
-        (Mood::Panic(1), 0),
+    let behaviors = [
+        (OriginBehavior::Fault(type_error), 1),
+        (OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())), 0),
+        (OriginBehavior::Panic(1), 0),
     ];
-    for (mood, refused) in moods {
+    for (behavior, refused) in behaviors {
         let scene = Scene::alone(39, 1).await;
         let ask = scene.read(1);
-        scene.world.origin.set_mood(mood.clone());
+        scene.world.origin.set_behavior(behavior.clone());
         scene.launch(0, order(&ask));
         scene.world.pass(RUN_MS / 2).await;
-        scene.world.origin.set_mood(Mood::Well);
+        scene.world.origin.set_behavior(OriginBehavior::Well);
         let joined = scene.world.send(0, &ask);
         scene.world.pass(1).await;
-        assert_eq!(version(&joined.await.unwrap()), 1, "{mood:?}");
-        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "{mood:?}: somebody asked for it");
-        assert_eq!(scene.notes[0].refused.lock().len(), refused, "{mood:?}");
+        assert_eq!(version(&joined.await.unwrap()), 1, "{behavior:?}");
+        assert_eq!(scene.balanced(0), [1, 0, 1, 0], "{behavior:?}: somebody asked for it");
+        assert_eq!(scene.notes[0].refused.lock().len(), refused, "{behavior:?}");
 
         let alone = scene.read(2);
-        scene.world.origin.set_mood(mood.clone());
+        scene.world.origin.set_behavior(behavior.clone());
         assert_eq!(scene.launch(0, order(&alone)), Launch::Launched);
         scene.world.pass(2 * RUN_MS).await;
-        scene.world.origin.set_mood(Mood::Well);
-        assert_eq!(scene.balanced(0), [2, 0, 1, 1], "{mood:?}");
+        scene.world.origin.set_behavior(OriginBehavior::Well);
+        assert_eq!(scene.balanced(0), [2, 0, 1, 1], "{behavior:?}");
         assert_eq!(scene.node(0).engine.leases_held(), 0);
-        assert_eq!(version(&scene.ask(0, &alone).await), 1, "{mood:?}");
+        assert_eq!(version(&scene.ask(0, &alone).await), 1, "{behavior:?}");
     }
 }
 
@@ -186,7 +186,7 @@ async fn a_failed_run_is_never_felt() {
     for (seed, (fault, held_back_after)) in (70..).zip(faults) {
         let scene = Scene::alone(seed, 4).await;
         let ask = scene.read(1);
-        scene.world.origin.set_mood(Mood::Fault(fault));
+        scene.world.origin.set_behavior(OriginBehavior::Fault(fault));
         let failures = held_back_after.unwrap_or(2);
         for round in 1..=failures {
             assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
@@ -196,7 +196,7 @@ async fn a_failed_run_is_never_felt() {
         if held_back_after.is_some() {
             assert_eq!(scene.launch(0, order(&ask)), Launch::Skipped(Skip::HeldBack));
         }
-        scene.world.origin.set_mood(Mood::Well);
+        scene.world.origin.set_behavior(OriginBehavior::Well);
         let outcome = scene.ask(0, &ask).await;
         assert!(matches!(outcome.answer, Answer::Body(_)), "{:?}", outcome.answer);
         assert!(matches!(outcome.how.class, Class::Miss { role: Role::Led, .. }), "{:?}", outcome.how);
@@ -212,11 +212,11 @@ async fn a_failed_run_marks_no_stale_copy() {
     let ask = scene.read(1);
     scene.ask(0, &ask).await;
     scene.world.pass(TTL_MS * 12 / 10).await;
-    scene.world.origin.set_mood(Mood::Fault(OriginFault::Cut("reset".into())));
+    scene.world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Cut("reset".into())));
     assert_eq!(scene.launch(0, order(&ask)), Launch::Launched);
     scene.world.pass(2 * RUN_MS).await;
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
-    scene.world.origin.set_mood(Mood::Well);
+    scene.world.origin.set_behavior(OriginBehavior::Well);
     let outcome = scene.ask(0, &ask).await;
     assert_eq!(outcome.how.detail, Some(Detail::Stale), "{:?}", outcome.how);
 }
@@ -260,7 +260,7 @@ async fn a_refused_prefetch_takes_the_old_value_away() {
     scene.world.pass(TTL_MS - 10 * RUN_MS).await;
     let code = "Neo.ClientError.Security.Forbidden".to_owned();
     let fault = OriginFault::Failed(Neo4jFailure { code, message: "revoked".to_owned() });
-    scene.world.origin.set_mood(Mood::Fault(fault));
+    scene.world.origin.set_behavior(OriginBehavior::Fault(fault));
     scene.launch(0, order_of(&ask, CandidateKind::Overlap));
     scene.world.pass(3 * RUN_MS).await;
     assert!(!scene.has_copy(0, &ask));

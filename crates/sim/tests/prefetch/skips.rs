@@ -1,7 +1,7 @@
 //! Why an order is not carried out: each reason, and that nothing was run for it.
 
 use hopcache_engine::ports::OriginFault;
-use hopcache_sim::origin::Mood;
+use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::store::Mode;
 
 use super::*;
@@ -155,10 +155,10 @@ async fn a_run_that_finds_no_slot_is_wasted_and_shown_to_nobody() {
     let scene = Scene::alone(7, 2).await;
     let ask = scene.read(1);
     scene.world.origin.set_delay_ms(0);
-    scene.world.origin.set_mood(Mood::Fault(OriginFault::Overloaded));
+    scene.world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Overloaded));
     scene.launch(0, order(&ask));
     scene.world.pass(5).await;
-    scene.world.origin.set_mood(Mood::Well);
+    scene.world.origin.set_behavior(OriginBehavior::Well);
     assert_eq!(scene.balanced(0), [1, 0, 0, 1]);
     assert!(!scene.node(0).engine.is_shedding(), "that predictions give way is meant");
     assert_eq!(version(&scene.ask(0, &ask).await), 1);
@@ -173,9 +173,9 @@ async fn nothing_is_launched_in_a_degraded_state() {
     scene.refuses(0, order(&scene.read(2)), Skip::Degraded);
     scene.world.store.set_mode(Mode::Up);
     scene.ask(0, &scene.read(3)).await;
-    scene.world.origin.set_mood(Mood::Fault(OriginFault::Overloaded));
+    scene.world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Overloaded));
     scene.ask(0, &scene.read(4)).await;
-    scene.world.origin.set_mood(Mood::Well);
+    scene.world.origin.set_behavior(OriginBehavior::Well);
     scene.refuses(0, order(&scene.read(2)), Skip::Degraded);
 }
 
@@ -229,9 +229,9 @@ async fn what_failed_or_cannot_be_kept_is_not_prefetched() {
     let scene = Scene::with(1, 12, &small);
     scene.earn(0, 2).await;
     let ask = scene.read(1);
-    scene.world.origin.set_mood(Mood::Fault(OriginFault::TimedOut));
+    scene.world.origin.set_behavior(OriginBehavior::Fault(OriginFault::TimedOut));
     scene.ask(0, &ask).await;
-    scene.world.origin.set_mood(Mood::Well);
+    scene.world.origin.set_behavior(OriginBehavior::Well);
     scene.refuses(0, order(&ask), Skip::HeldBack);
     let big = scene.world.ask("MATCH (h:BIG) RETURN h");
     scene.ask(0, &big).await;

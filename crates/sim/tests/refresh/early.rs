@@ -6,8 +6,8 @@ use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::outcome::{Class, Detail, Event, RefreshWord};
 use hopcache_engine::ports::Memory;
 use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
 use hopcache_sim::store::Weather;
-use hopcache_sim::world::sim_now;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, version, words};
 

@@ -9,9 +9,10 @@ use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::{Answer, Class, Detail, RefreshWord};
 use hopcache_engine::ports::{Memory, Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
-use hopcache_sim::switch::Power;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
+use hopcache_sim::process::Power;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, other, stale_world, version, with, words};
 
@@ -50,7 +51,7 @@ async fn a_node_killed_in_a_refresh_is_followed_by_another() {
     ask(&world, owner, &read).await;
     world.pass(500).await;
     assert_eq!((world.origin.runs(), world.nodes[owner].engine.leases_held()), (2, 1), "in mid-refresh");
-    world.nodes[owner].switch.set(Power::Off);
+    world.nodes[owner].process.set(Power::Off);
     let entry = (owner + 1) % 3;
     let outcome = ask(&world, entry, &read).await;
     assert_eq!(
@@ -102,12 +103,12 @@ async fn a_purge_ends_a_refresh_that_waits_or_sleeps() {
     assert_eq!((world.origin.runs(), words(&world.nodes[0])), (3, [2, 1, 1, 0, 0]), "only the first ran");
 
     world.pass(TTL_MS).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
     assert_eq!((world.origin.runs(), engine.refreshes_asleep()), (4, 1));
     engine.purge(&Scope::All).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.pass(20_000).await;
     assert_eq!(world.origin.runs(), 4, "the one that slept did not run");
     assert_eq!(world.nodes[0].engine.sizes().copies, 0);
@@ -121,7 +122,7 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
     let said = |code: &str| Neo4jFailure { code: code.to_owned(), message: "no".to_owned() };
     let forbidden = said("Neo.ClientError.Security.Forbidden");
     let world = stale_world(13, &default_policy(), &[READ.to_owned()]).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden.clone())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden.clone())));
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
     world.pass(2 * RUN_MS).await;
     assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0], "not tried again");
@@ -144,7 +145,7 @@ async fn a_statement_error_ends_the_old_value_everywhere() {
         OriginFault::Failed(said("Neo.ClientError.General.ForbiddenOnReadOnlyDatabase")),
     ] {
         let world = stale_world(14, &default_policy(), &[READ.to_owned()]).await;
-        world.origin.set_mood(Mood::Fault(fault));
+        world.origin.set_behavior(OriginBehavior::Fault(fault));
         ask(&world, 0, &world.ask(READ)).await;
         world.pass(2 * RUN_MS).await;
         assert_eq!(words(&world.nodes[0]), [1, 0, 1, 0, 0]);
@@ -174,7 +175,7 @@ async fn a_revoked_role_does_not_overflow_the_log() {
     }
     let said = "Neo.ClientError.Security.Forbidden".to_owned();
     let forbidden = Neo4jFailure { code: said, message: "no".to_owned() };
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(forbidden)));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(forbidden)));
     for each in &asks {
         assert!(matches!(
             world.nodes[world.owner_of(each)].engine.answer(each).await.answer,
@@ -218,14 +219,14 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
     world.pass(TTL_MS + 1_000).await;
     let said = "Neo.ClientError.Schema.IndexNotFound".to_owned();
     let refused = Neo4jFailure { code: said, message: "no".to_owned() };
-    world.origin.set_mood(Mood::Fault(OriginFault::Failed(refused)));
-    world.nodes[other].switch.set(Power::Paused);
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Failed(refused)));
+    world.nodes[other].process.set(Power::Paused);
     ask(&world, owner, &stale).await;
     world.pass(5_000).await;
     assert_eq!(world.nodes[owner].engine.sizes().copies, 0);
     assert_eq!(world.store.logged(), 1);
     assert_eq!(world.nodes[other].engine.sizes().copies, 2, "it was not told");
-    world.nodes[other].switch.set(Power::On);
+    world.nodes[other].process.set(Power::On);
     world.pass(1_000).await;
     assert!(world.nodes[other].memory.get(&stale.query.key).is_none());
     assert_eq!(world.nodes[other].engine.sizes().copies, 1, "it read of this one and forgot no other");
@@ -236,7 +237,7 @@ async fn a_refusal_reaches_a_node_that_was_not_told() {
 async fn a_refresh_that_panics_has_failed() {
     let policy = with(|refresh| refresh.workers = 1);
     let world = stale_world(17, &policy, &[READ.to_owned()]).await;
-    world.origin.set_mood(Mood::Panic(1));
+    world.origin.set_behavior(OriginBehavior::Panic(1));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(2 * RUN_MS).await;
     assert_eq!((world.origin.runs(), words(&world.nodes[0])), (2, [1, 0, 1, 0, 0]), "the panic occurred");

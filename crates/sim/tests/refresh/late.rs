@@ -1,5 +1,5 @@
 //! Refreshes that come too late, and whom that is told: copies that expire unserved, values that are none, tries
-//! that are none, and runs that outlast everybody's patience.
+//! that are none, and runs that outlast everybody's wait_max.
 
 use hopcache_core::limits::{LATE_MISS_MS_MAX, REFRESH_CUT_MS};
 use hopcache_core::time::Millis;
@@ -9,8 +9,9 @@ use hopcache_engine::outcome::{Cause, Class, Detail, Event, FaultWord, RefreshWo
 use hopcache_engine::outlook::Timing;
 use hopcache_engine::ports::OriginFault;
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
-use hopcache_sim::world::{NodeHandle, default_policy};
+use hopcache_sim::node_handle::NodeHandle;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, count, early, other, stale_world, version, with, words};
 
@@ -116,7 +117,7 @@ async fn a_refresh_with_a_runs_whole_time_is_a_setback() {
 async fn a_run_that_is_cut_is_counted() {
     let policy = with(|refresh| (refresh.timeout_ms, refresh.retries_max) = (Millis(2_000), 0));
     let world = stale_world(35, &policy, &[READ.to_owned()]).await;
-    world.origin.set_mood(Mood::Deaf);
+    world.origin.set_behavior(OriginBehavior::Deaf);
     world.origin.set_delay_ms(20_000);
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(2_000 + REFRESH_CUT_MS + 1).await;
@@ -175,7 +176,7 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
     let engine = &world.nodes[0].engine;
     assert_eq!((engine.refreshes_under_way(), engine.refreshes_waiting()), (1, 1));
     // While it waits in line, a request's own runs of its key bring nothing.
-    world.origin.set_mood(Mood::Fault(OriginFault::Cut("seeded".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Cut("seeded".to_owned())));
     let mut anew = world.ask(&other(1));
     anew.freshness = Freshness { no_cache: true, ..Freshness::default() };
     world.origin.set_delay_ms(10);
@@ -197,7 +198,7 @@ async fn a_wait_for_a_key_that_is_held_back_is_no_try() {
     }
     world.pass(50).await;
     assert_eq!(count(&world.nodes[0], RefreshWord::Retried), 0, "a first try is none");
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.pass(60_000).await;
     assert_eq!(words(&world.nodes[0]), [2, 2, 0, 1, 0]);
     at_rest(&world);

@@ -13,7 +13,9 @@ use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, Event, Outcome, RefreshWord};
 use hopcache_engine::{Policy, RefreshPolicy};
 use hopcache_sim::World;
-use hopcache_sim::world::{NodeHandle, default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::node_handle::NodeHandle;
+use hopcache_sim::policy::default_policy;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// How long a run takes in a world nobody has changed.

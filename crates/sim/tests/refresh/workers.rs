@@ -7,8 +7,9 @@ use hopcache_core::time::Millis;
 use hopcache_engine::outcome::{Detail, Event, RefreshWord};
 use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::World;
-use hopcache_sim::origin::Mood;
-use hopcache_sim::world::{default_policy, sim_now};
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::origin::OriginBehavior;
+use hopcache_sim::policy::default_policy;
 
 use super::{READ, RUN_MS, TTL_MS, ask, at_rest, balance, count, other, stale_world, version, with, words};
 
@@ -64,18 +65,18 @@ async fn a_hundred_stale_hits_bring_about_one_run() {
 async fn a_failed_refresh_is_tried_again_with_back_off() {
     let policy = with(|refresh| (refresh.workers, refresh.queue_max) = (1, 0));
     let world = stale_world(7, &policy, &[READ.to_owned(), other(1)]).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
     let triggered = sim_now();
     assert_eq!(version(&ask(&world, 0, &world.ask(READ)).await), 1);
     world.pass(RUN_MS + 1).await;
     let node = &world.nodes[0];
     assert_eq!((words(node), node.engine.refreshes_asleep()), ([1, 0, 0, 0, 0], 1));
     assert_eq!((node.engine.refreshes_under_way(), node.engine.leases_held()), (0, 0));
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     ask(&world, 0, &world.ask(&other(1))).await;
     world.pass(RUN_MS + 1).await;
     assert_eq!(count(node, RefreshWord::Completed), 1, "its worker was free for another key");
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
     world.pass(12_000).await;
     assert_eq!(words(node), [2, 1, 1, 3, 0]);
     let seen = world.origin.runs_seen();
@@ -88,7 +89,7 @@ async fn a_failed_refresh_is_tried_again_with_back_off() {
     }
     let outcome = ask(&world, 0, &world.ask(READ)).await;
     assert_eq!((version(&outcome), outcome.how.detail), (1, Some(Detail::StaleIfError)));
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     world.pass(12_000).await;
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(2 * RUN_MS).await;
@@ -150,10 +151,10 @@ async fn flights_that_find_stale_values_are_bounded_by_the_workers() {
 async fn a_shutdown_waits_for_no_refresh_that_does_not_run() {
     let policy = with(|refresh| (refresh.workers, refresh.retry_factor) = (1, 50.0));
     let world = stale_world(16, &policy, &[READ.to_owned(), other(1), other(2), other(3)]).await;
-    world.origin.set_mood(Mood::Fault(OriginFault::Unreachable("down".to_owned())));
+    world.origin.set_behavior(OriginBehavior::Fault(OriginFault::Unreachable("down".to_owned())));
     ask(&world, 0, &world.ask(READ)).await;
     world.pass(RUN_MS + 1).await;
-    world.origin.set_mood(Mood::Well);
+    world.origin.set_behavior(OriginBehavior::Well);
     ask(&world, 0, &world.ask(&other(1))).await;
     ask(&world, 0, &world.ask(&other(2))).await;
     let engine = Arc::clone(&world.nodes[0].engine);

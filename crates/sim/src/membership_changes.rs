@@ -1,37 +1,23 @@
-//! Nodes that come and go under a seed's schedule: join under a new name, drain and leave for ever, and what is healed
-//! for a majority only. What a node does when it joins or leaves is `node_tasks.rs`' and `talk.rs`'.
+//! Joins and leaves under a seed's schedule: nodes join under a new name, and drain and leave for ever. Also healing for a
+//! majority only. The steps of a node that joins or leaves are in `node_tasks.rs` and `gossip_task.rs`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hopcache_core::membership::Phase;
 use hopcache_core::node::{Holder, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::Dice;
-use parking_lot::Mutex;
 
-use crate::cluster::{Cluster, addr_of};
+use crate::cluster::Cluster;
 use crate::dice::SimDice;
+use crate::gossip_task::GossipTask;
 use crate::members::SimRouting;
+use crate::names::{NAMES_MAX, addr_of, node_name};
+use crate::node_handle::{NodeHandle, Start};
 use crate::node_tasks::{be_taken_in, leave};
-use crate::profile::{NAMES_MAX, NODES_MAX};
+use crate::process::Power;
+use crate::profile::NODES_MAX;
 use crate::record::{Life, What};
-use crate::switch::Power;
-use crate::talk::Talk;
-use crate::world::{NodeHandle, Start, node_name};
-
-/// Who has come and gone.
-#[derive(Default)]
-pub(crate) struct Comings {
-    /// They have left for ever.
-    gone: BTreeSet<usize>,
-    /// They are about to.
-    draining: BTreeSet<Life>,
-    /// The majority that was healed; before and after that, everybody may be well.
-    pub(crate) whole: Option<Vec<usize>>,
-    /// They have ended what they had, and say so to the schedule.
-    emptied: Arc<Mutex<Vec<Life>>>,
-}
 
 /// What the seeds' name resolves to: two of the nodes that run and do not leave, as a DNS name of what is healthy would.
 /// The others are found by gossip.
@@ -40,12 +26,12 @@ const SEEDS: usize = 2;
 impl Cluster {
     /// Nodes that have not left for ever, dead ones among them.
     pub(crate) fn nodes(&self) -> Vec<usize> {
-        (0..self.world.nodes.len()).filter(|node| !self.comings.gone.contains(node)).collect()
+        (0..self.world.nodes.len()).filter(|node| !self.changes.gone.contains(node)).collect()
     }
 
     /// Nodes that are to be in every ring once all is well.
     pub(crate) fn staying(&self) -> Vec<usize> {
-        let leaves = |node: &usize| self.comings.draining.contains(&self.world.nodes[*node].life);
+        let leaves = |node: &usize| self.changes.draining.contains(&self.world.nodes[*node].life);
         self.nodes().into_iter().filter(|node| !leaves(node)).collect()
     }
 
@@ -66,12 +52,12 @@ impl Cluster {
         self.start_engines_tasks(&handle);
         self.world.net.show_card(life, &handle.routing);
         let (seeds, dice) = (self.seeds_for(life.node), SimDice::new(self.dice.u64()));
-        let (talk, words) = Talk::new(&handle, &self.world.net, &seeds, dice);
+        let (gossip_task, commands) = GossipTask::new(&handle, &self.world.net, &seeds, dice);
         // The first that there is, of this life.
-        let _ = handle.spread.talk.set(words.clone());
-        handle.words = Some(words);
+        let _ = handle.spread.gossip_task.set(commands.clone());
+        handle.gossip_commands = Some(commands);
         let joins = be_taken_in(handle.clone(), Arc::clone(&self.world.record));
-        for task in [tokio::spawn(talk.run()), tokio::spawn(joins)] {
+        for task in [tokio::spawn(gossip_task.run()), tokio::spawn(joins)] {
             self.tasks.push((life, task.abort_handle()));
         }
         Some(handle)
@@ -87,10 +73,10 @@ impl Cluster {
 
     /// Whom the seeds' name names now.
     pub(crate) fn name_seeds(&self) {
-        let runs = |node: &usize| self.world.nodes[*node].switch.power() == Power::On;
+        let runs = |node: &usize| self.world.nodes[*node].process.power() == Power::On;
         let healthy = self.staying().into_iter().filter(runs);
         let seeds =
-            healthy.filter(|node| self.comings.whole.as_ref().is_none_or(|whole| whole.contains(node)));
+            healthy.filter(|node| self.changes.whole.as_ref().is_none_or(|whole| whole.contains(node)));
         self.world.net.set_seeds(seeds.take(SEEDS).collect());
     }
 
@@ -99,7 +85,7 @@ impl Cluster {
         if node >= NAMES_MAX || self.nodes().len() >= NODES_MAX {
             return;
         }
-        self.join_anyhow();
+        self.join_unconditionally();
     }
 
     /// Three or four nodes that find each other by gossip, and no faults.
@@ -107,13 +93,13 @@ impl Cluster {
         // The first quiet world of the living ones (`profile.rs`), whatever it is asked for.
         let mut cluster = Self::new(seed * 320 + 96);
         while cluster.world.nodes.len() < 3 {
-            cluster.join_anyhow();
+            cluster.join_unconditionally();
         }
         cluster
     }
 
     /// One more node, however many there are or were.
-    pub(crate) fn join_anyhow(&mut self) {
+    pub(crate) fn join_unconditionally(&mut self) {
         let node = self.world.nodes.len();
         self.world.record.note(What::Power { node, power: "joined" });
         if let Some(handle) = self.started(Life { node, life: 0 }) {
@@ -130,12 +116,12 @@ impl Cluster {
     /// Leaves in good order (`node_tasks.rs`).
     pub(crate) fn drain(&mut self, node: usize) {
         let handle = self.world.nodes[node].clone();
-        let is_up = handle.switch.power() == Power::On && handle.routing.phase() == Some(Phase::Ready);
+        let is_up = handle.process.power() == Power::On && handle.routing.phase() == Some(Phase::Ready);
         // The last two stay: whom would the asks go to?
-        if !is_up || self.staying().len() <= 2 || !self.comings.draining.insert(handle.life) {
+        if !is_up || self.staying().len() <= 2 || !self.changes.draining.insert(handle.life) {
             return;
         }
-        let (record, emptied) = (Arc::clone(&self.world.record), Arc::clone(&self.comings.emptied));
+        let (record, emptied) = (Arc::clone(&self.world.record), Arc::clone(&self.changes.emptied));
         let life = handle.life;
         let leaves = async move {
             leave(handle, record).await;
@@ -146,14 +132,14 @@ impl Cluster {
 
     /// Those that have ended are gone.
     pub(crate) fn see_off(&mut self) {
-        let emptied = std::mem::take(&mut *self.comings.emptied.lock());
+        let emptied = std::mem::take(&mut *self.changes.emptied.lock());
         for life in emptied {
             if self.world.nodes[life.node].life != life {
                 continue;
             }
             self.power(life.node, Power::Off, "left");
             self.bury(life.node);
-            self.comings.gone.insert(life.node);
+            self.changes.gone.insert(life.node);
         }
     }
 
@@ -167,7 +153,7 @@ impl Cluster {
         }
         for _ in 0..minority {
             // The dead and the stopped first: nothing is done for them.
-            let is_down = |node: &usize| self.world.nodes[*node].switch.power() != Power::On;
+            let is_down = |node: &usize| self.world.nodes[*node].process.power() != Power::On;
             let down = majority.iter().position(is_down);
             let place = down.unwrap_or_else(|| self.dice.index(majority.len()));
             majority.remove(place);
@@ -180,7 +166,7 @@ impl Cluster {
         for node in majority.clone() {
             self.heal_process(node);
         }
-        self.comings.whole = Some(majority.clone());
+        self.changes.whole = Some(majority.clone());
         self.world.record.note(What::MajorityHealed { nodes: majority.clone() });
         Some(majority)
     }

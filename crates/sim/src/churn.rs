@@ -1,5 +1,5 @@
-//! Many joins and leaves in a short time, with gossip as bad as one likes and nobody who asks: how far keys move, how
-//! large the tables become, and how soon all agree. For tests; what a seed does is `simulate.rs`'.
+//! Many joins and leaves in a short time, with gossip of any quality and without requests. It measures how far keys move,
+//! how large the tables become, and how soon all rings agree. For tests; `simulate.rs` runs seeds.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::cluster::Cluster;
 use crate::members::ring_of;
 use crate::udp::UdpWeather;
 
-/// What a storm came to, as the first node saw it.
+/// The result of a churn test, as the first node saw it.
 #[derive(Debug, Clone, Default)]
-pub struct Storm {
-    /// Nodes that joined, and that left.
+pub struct Churn {
+    /// Nodes that joined.
     pub joined: usize,
     /// Nodes that left.
     pub left: usize,
@@ -23,9 +23,9 @@ pub struct Storm {
     pub rings: usize,
     /// Keys that changed their owner, as shares of all, added up.
     pub moved: f64,
-    /// What the changes were due to move: a join 1/n of the new ring, a leave 1/n of the old one.
+    /// The ideal sum of moved shares: 1/n of the new ring for a join, 1/n of the old ring for a leave.
     pub due: f64,
-    /// Most members that any node knew, dead ones included.
+    /// Most members that any node knew, including dead ones.
     pub members_max: usize,
     /// When all rings agreed for good, after the last change was asked for.
     pub agreed_after: Option<Millis>,
@@ -44,16 +44,16 @@ const LOOK_MS: u64 = 10;
 /// Rings have to agree by then.
 const AGREE_MS: u64 = 18_000;
 
-/// `changes` joins and leaves in turn, evenly over `span`, among some four nodes.
-pub async fn storm(seed: u64, (changes, span): (u64, Millis), weather: UdpWeather) -> Storm {
+/// Runs `changes` joins and leaves in turn, evenly over `span`, among about four nodes.
+pub async fn churn(seed: u64, (changes, span): (u64, Millis), weather: UdpWeather) -> Churn {
     let mut cluster = Cluster::of_few(seed);
-    let mut seen = Storm::default();
+    let mut seen = Churn::default();
     let mut before = None;
     watch(&mut cluster, &mut seen, &mut before, 4_000).await;
     cluster.world.net.udp.set_weather(weather);
     for change in 0..changes {
         if change % 2 == 0 {
-            cluster.join_anyhow();
+            cluster.join_unconditionally();
             seen.joined += 1;
         } else if let Some(oldest) = cluster.ready_after_first() {
             cluster.drain(oldest);
@@ -84,7 +84,7 @@ pub async fn storm(seed: u64, (changes, span): (u64, Millis), weather: UdpWeathe
     seen
 }
 
-async fn watch(cluster: &mut Cluster, seen: &mut Storm, before: &mut Option<Vec<NodeName>>, span_ms: u64) {
+async fn watch(cluster: &mut Cluster, seen: &mut Churn, before: &mut Option<Vec<NodeName>>, span_ms: u64) {
     for _ in 0..span_ms / LOOK_MS {
         tokio::time::sleep(Millis(LOOK_MS).duration()).await;
         cluster.see_off();

@@ -1,15 +1,14 @@
-//! One node's gossip and probes: a task that owns its part in the gossip, probes whom it heard of, and says what phase
-//! the node is in. It does what the node's own adapters do, over simulated datagrams.
+//! One node's gossip and probes: a task that runs the node's part in the gossip, probes nodes that it hears of, and
+//! announces the node's phase. It does what the adapters of a real node do, over simulated datagrams.
 //!
-//! Gossip introduces, the probe admits: a card that was heard is probed before anybody is routed to it. What is probed
-//! for ever are seeds, whose name is resolved again and again; what was only heard of is given up after a while and has
-//! to be heard of again.
+//! Gossip introduces, and the probe admits: a node whose card was heard is probed before it is routed to. Seeds are probed
+//! for ever, and their name is resolved again and again. A node that only gossip named is given up after a while, until
+//! gossip names it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use hopcache_core::limits::{PROBE_TIMEOUT_MS, SEED_RESOLVE_MS};
 use hopcache_core::membership::{Phase, Report, probe_pause};
 use hopcache_core::node::NodeName;
@@ -20,62 +19,47 @@ use hopcache_gossip::{Effect, Gossip, Settings, Timers};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::cluster::addr_of;
+use crate::clock::sim_now;
 use crate::dice::SimDice;
+use crate::gossip_command::GossipCommand;
 use crate::members::SimRouting;
+use crate::names::{addr_of, node_at, node_name};
 use crate::net::{Net, PeersPort};
+use crate::node_handle::NodeHandle;
+use crate::process::Process;
 use crate::record::Life;
-use crate::switch::Switch;
 use crate::udp::Datagram;
-use crate::world::{NodeHandle, node_name, sim_now};
 
-/// What the task is told.
-#[derive(Debug)]
-pub(crate) enum Word {
-    /// A probe of a node's address ended for the first time.
-    Tried(usize),
-    /// A node that was only heard of did not answer, and is given up.
-    GivenUp(usize),
-    /// A node answered whom gossip may not know.
-    Answered(usize),
-    /// This node drains from now on.
-    Drain,
-    /// This node says goodbye.
-    Leave,
-    /// This is for all others.
-    Spread(Bytes),
-}
-
-/// Who waits for the first word of gossip waits so long.
-const FIRST_WORD_MS: u64 = 1_000;
-/// Failures in a row after which a node that was only heard of is given up.
+/// How long a node waits for the first news of gossip.
+const FIRST_NEWS_MS: u64 = 1_000;
+/// Failures in a row after which a node that only gossip named is given up.
 const FAILURES_MAX: u32 = 12;
-/// How often seeds are announced to, and the long dead forgotten.
-const HOUSE_MS: u64 = 2_000;
-/// Words to the task that wait.
-const WORDS_MAX: usize = 64;
+/// How often the node announces itself to seeds, and forgets members that have been dead for long.
+const MAINTENANCE_MS: u64 = 2_000;
+/// Most commands that wait for the task.
+const COMMANDS_MAX: usize = 64;
 
-pub(crate) struct Talk {
+pub(crate) struct GossipTask {
     life: Life,
-    /// Who is told of what others spread.
+    /// The engine that gets pieces of other nodes.
     engine: Weak<Engine>,
     routing: Arc<SimRouting>,
     port: PeersPort,
-    switch: Switch,
+    process: Process,
     net: Arc<Net>,
     gossip: Gossip,
     timers: Timers,
     datagrams: mpsc::Receiver<Datagram>,
-    words: mpsc::Receiver<Word>,
-    tell: mpsc::Sender<Word>,
+    commands: mpsc::Receiver<GossipCommand>,
+    commander: mpsc::Sender<GossipCommand>,
     dice: Arc<SimDice>,
     seeds: BTreeSet<usize>,
     untried: BTreeSet<usize>,
     probed: BTreeMap<usize, tokio::task::AbortHandle>,
     probes: JoinSet<()>,
-    house_at: Millis,
+    maintain_at: Millis,
     resolve_at: Millis,
-    /// When the node is ready at the latest, and no longer waits for gossip's first word.
+    /// When the node becomes ready even without news of gossip.
     ready_at: Option<Millis>,
     has_heard: bool,
 }
@@ -84,44 +68,39 @@ fn now() -> Millis {
     Millis(sim_now().0 / 1_000)
 }
 
-/// The node at an address.
-pub(crate) fn node_at(addr: SocketAddr) -> Option<usize> {
-    (0..crate::profile::NAMES_MAX.max(64)).find(|node| addr_of(*node) == addr)
-}
-
-impl Talk {
-    /// The task of a node's life, and where it is told things.
+impl GossipTask {
+    /// The task of a node's life, and the sender of its commands.
     pub(crate) fn new(
         node: &NodeHandle,
         net: &Arc<Net>,
         seeds: &[usize],
         dice: SimDice,
-    ) -> (Self, mpsc::Sender<Word>) {
-        let (tell, words) = mpsc::channel(WORDS_MAX);
+    ) -> (Self, mpsc::Sender<GossipCommand>) {
+        let (commander, commands) = mpsc::channel(COMMANDS_MAX);
         let me = node.routing.card().unwrap_or_else(|| unreachable_card(node));
-        let talk = Self {
+        let task = Self {
             life: node.life,
             engine: Arc::downgrade(&node.engine),
             routing: Arc::clone(&node.routing),
             port: node.peers.clone(),
-            switch: node.switch.clone(),
+            process: node.process.clone(),
             net: Arc::clone(net),
             gossip: Gossip::new(me, Settings::default(), dice.u64()),
             timers: Timers::default(),
             datagrams: net.udp.open(node.life),
-            words,
-            tell: tell.clone(),
+            commands,
+            commander: commander.clone(),
             dice: Arc::new(dice),
             seeds: seeds.iter().copied().collect(),
             untried: seeds.iter().copied().collect(),
             probed: BTreeMap::new(),
             probes: JoinSet::new(),
-            house_at: now(),
+            maintain_at: now(),
             resolve_at: Millis(now().0 + SEED_RESOLVE_MS),
             ready_at: None,
             has_heard: false,
         };
-        (talk, tell)
+        (task, commander)
     }
 
     pub(crate) async fn run(mut self) {
@@ -129,24 +108,24 @@ impl Talk {
             self.probe(seed);
         }
         loop {
-            self.keep_house();
+            self.maintain();
             self.become_ready();
             let timer_at = self.timers.next().unwrap_or(Millis(u64::MAX));
-            let wake_at = timer_at.min(self.house_at).min(self.ready_at.unwrap_or(Millis(u64::MAX)));
+            let wake_at = timer_at.min(self.maintain_at).min(self.ready_at.unwrap_or(Millis(u64::MAX)));
             let mut effects = Vec::new();
             tokio::select! {
                 biased;
-                Some(word) = self.words.recv() => {
-                    self.switch.on().await;
-                    self.take_word(&word, &mut effects);
+                Some(command) = self.commands.recv() => {
+                    self.process.on().await;
+                    self.execute(&command, &mut effects);
                 }
                 // The socket before the timers: what waits in it may be the answer that is missed.
                 Some(datagram) = self.datagrams.recv() => {
-                    self.switch.on().await;
+                    self.process.on().await;
                     let _ = self.gossip.heard(&datagram.bytes, &mut effects);
                 }
                 () = tokio::time::sleep(wake_at.saturating_sub(now()).duration()) => {
-                    self.switch.on().await;
+                    self.process.on().await;
                     let time = now();
                     while let Some((timer, late)) = self.timers.pop(time) {
                         self.gossip.due(timer, late, &mut effects);
@@ -186,15 +165,15 @@ impl Talk {
         }
     }
 
-    fn take_word(&mut self, word: &Word, effects: &mut Vec<Effect>) {
-        match word {
-            Word::Tried(node) => {
+    fn execute(&mut self, command: &GossipCommand, effects: &mut Vec<Effect>) {
+        match command {
+            GossipCommand::Tried(node) => {
                 self.untried.remove(node);
                 if self.untried.is_empty() && self.ready_at.is_none() {
-                    self.ready_at = Some(Millis(now().0 + FIRST_WORD_MS));
+                    self.ready_at = Some(Millis(now().0 + FIRST_NEWS_MS));
                 }
             }
-            Word::GivenUp(node) => {
+            GossipCommand::GivenUp(node) => {
                 self.probed.remove(node);
                 self.routing.dismiss(addr_of(*node));
                 // Gossip may have brought it back while the last probe was under way, and does not say so twice.
@@ -203,15 +182,15 @@ impl Talk {
                     self.probe(*node);
                 }
             }
-            Word::Answered(node) => {
+            GossipCommand::Answered(node) => {
                 let addr = addr_of(*node);
                 if !self.gossip.members().any(|card| card.peer_addr == addr) {
                     self.gossip.announce(addr, effects);
                 }
             }
-            Word::Drain => self.say(Phase::Draining, effects),
-            Word::Leave => self.gossip.leave(effects),
-            Word::Spread(piece) => {
+            GossipCommand::Drain => self.say(Phase::Draining, effects),
+            GossipCommand::Leave => self.gossip.leave(effects),
+            GossipCommand::Spread(piece) => {
                 let _ = self.gossip.spread(piece, effects);
             }
         }
@@ -223,7 +202,7 @@ impl Talk {
         }
     }
 
-    /// Every seed was tried, and gossip has had its first word or its time: this node owns its share.
+    /// When every seed was tried, and news of gossip have come or the wait is over, this node owns its share.
     fn become_ready(&mut self) {
         if self.seeds.is_empty() && self.ready_at.is_none() {
             self.ready_at = Some(now());
@@ -240,11 +219,11 @@ impl Talk {
         }
     }
 
-    fn keep_house(&mut self) {
-        if now() < self.house_at {
+    fn maintain(&mut self) {
+        if now() < self.maintain_at {
             return;
         }
-        self.house_at = Millis(now().0 + HOUSE_MS);
+        self.maintain_at = Millis(now().0 + MAINTENANCE_MS);
         if now() >= self.resolve_at {
             self.resolve_at = Millis(now().0 + SEED_RESOLVE_MS);
             self.seeds = self.net.seeds().into_iter().filter(|node| *node != self.life.node).collect();
@@ -268,7 +247,7 @@ impl Talk {
             routing: Arc::clone(&self.routing),
             port: self.port.clone(),
             dice: Arc::clone(&self.dice),
-            tell: self.tell.clone(),
+            commander: self.commander.clone(),
         };
         let task = self.probes.spawn(prober.run(node, name));
         self.probed.insert(node, task);
@@ -280,7 +259,7 @@ struct Prober {
     routing: Arc<SimRouting>,
     port: PeersPort,
     dice: Arc<SimDice>,
-    tell: mpsc::Sender<Word>,
+    commander: mpsc::Sender<GossipCommand>,
 }
 
 impl Prober {
@@ -291,7 +270,7 @@ impl Prober {
             let report = match self.port.identify(node, Millis(PROBE_TIMEOUT_MS)).await {
                 Ok(shown) => {
                     self.routing.answered(addr, &shown.card);
-                    let _ = self.tell.send(Word::Answered(node)).await;
+                    let _ = self.commander.send(GossipCommand::Answered(node)).await;
                     None
                 }
                 // Who has never answered is no member.
@@ -304,10 +283,10 @@ impl Prober {
                 self.routing.failed(&name, report);
             }
             if !std::mem::replace(&mut is_tried, true) {
-                let _ = self.tell.send(Word::Tried(node)).await;
+                let _ = self.commander.send(GossipCommand::Tried(node)).await;
             }
             if failures >= FAILURES_MAX {
-                let _ = self.tell.send(Word::GivenUp(node)).await;
+                let _ = self.commander.send(GossipCommand::GivenUp(node)).await;
                 return;
             }
             tokio::select! {
@@ -319,7 +298,7 @@ impl Prober {
     }
 }
 
-/// Never asked for: every node that talks has a card.
+/// Never needed: every node with a gossip task has a card.
 fn unreachable_card(node: &NodeHandle) -> hopcache_core::membership::Card {
     let me = node.engine.me();
     hopcache_core::membership::Card::new(

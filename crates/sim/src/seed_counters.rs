@@ -1,4 +1,4 @@
-//! What the facts of a seed come to: answers, runs, and the faults that really occurred.
+//! Counts over the facts of a seed: answers, runs, and the faults that really occurred.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::record::{Fact, Record, RunEnd, What};
 
 /// Sums over one seed.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct SeedCounters {
     pub(crate) answers: u64,
     pub(crate) near: u64,
     pub(crate) runs: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Tally {
     hops: BTreeMap<usize, u32>,
 }
 
-impl Tally {
+impl SeedCounters {
     /// Counts facts, for the summary and for the coverage.
     pub(crate) fn count(&mut self, facts: &[Fact], record: &Record) {
         for fact in facts {

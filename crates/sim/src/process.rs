@@ -1,34 +1,34 @@
-//! Whether a simulated process runs, is stopped, or is gone.
+//! The state of a simulated process: it runs, is stopped, or is gone.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// What a process can do.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
     /// It runs.
     On,
-    /// It is stopped (SIGSTOP): whatever it waits for comes only after it goes on.
+    /// It is stopped (SIGSTOP): events that it waits for reach it only after it goes on.
     Paused,
-    /// It is killed: nothing it waits for ever comes.
+    /// It is killed: events that it waits for never reach it.
     Off,
 }
 
-/// The power of one process.
+/// One simulated process.
 #[derive(Debug, Clone)]
-pub struct Switch {
+pub struct Process {
     power: Arc<Watched<Power>>,
 }
 
-impl Default for Switch {
+impl Default for Process {
     fn default() -> Self {
         Self { power: Arc::new(Watched::new(Power::On)) }
     }
 }
 
-impl Switch {
+impl Process {
     /// Sets it.
     pub fn set(&self, power: Power) {
         self.power.set(power);
@@ -40,12 +40,12 @@ impl Switch {
         self.power.get()
     }
 
-    /// Passes when the process runs.
+    /// Waits until the process runs.
     pub async fn on(&self) {
         self.power.until(|power| power == Power::On).await;
     }
 
-    /// Passes when the process is gone.
+    /// Waits until the process is gone.
     pub async fn off(&self) {
         self.power.until(|power| power == Power::Off).await;
     }
