@@ -19,12 +19,12 @@ use axum::routing::post;
 use axum::serve::ListenerExt;
 use bytes::Bytes;
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
+use hopcache::connection_timeouts::ConnectionTimeouts;
 use hopcache::listener::{ListenerBounds, Refusals, serve as listen};
-use hopcache::patience::Patience;
 use hopcache::peer::PeerPath;
 use hopcache::peer::auth::{ClusterKey, PeerIdentity, SealedRequest, SessionId, SessionKeys};
 use hopcache::peer::link::PeerLink;
-use hopcache::peer::server::{PeerRefusal, PeerService, service};
+use hopcache::peer::server::{PeerHandler, PeerRefusal, service};
 use hopcache_core::membership::{Card, Phase};
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::RingEpoch;
@@ -44,7 +44,7 @@ const ANSWER: [u8; 1024] = [b'r'; 1024];
 struct Fixed(PeerIdentity);
 
 #[async_trait]
-impl PeerService for Fixed {
+impl PeerHandler for Fixed {
     async fn ask(&self, _: &NodeName, _: Bytes) -> Result<Bytes, PeerRefusal> {
         Ok(Bytes::from_static(&ANSWER))
     }
@@ -90,7 +90,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     let bounds = ListenerBounds {
         connections_max: 2 * WORKERS,
-        patience: Patience {
+        timeouts: ConnectionTimeouts {
             first_byte: MINUTE,
             head: MINUTE,
             reader: MINUTE,
@@ -101,7 +101,7 @@ async fn serve_peer(peer: Fixed, key: Arc<ClusterKey>) -> SocketAddr {
         head_bytes_max: 16 << 10,
         says_addresses: false,
     };
-    let refusals = Refusals { words: |_| None, noted: Arc::new(|_| {}) };
+    let refusals = Refusals { response: |_| None, noted: Arc::new(|_| {}) };
     let (connections, stop) = (TaskTracker::new(), CancellationToken::new());
     tokio::spawn(listen(listener, service(Arc::new(peer), key), (bounds, refusals), connections, stop));
     addr

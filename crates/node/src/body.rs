@@ -1,5 +1,5 @@
-//! Reading request and response bodies that are small and here at once as cheaply as that deserves.
-//! Limits of size are the caller's, around the body; what a broken body means is the caller's too.
+//! Reads bodies of requests and responses, and is cheap for small bodies that have arrived already. The caller limits the
+//! size of the body and decides what a broken body means.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
-/// Bytes that hold something for as long as anybody has them: a permit, or what else their room was taken for.
+/// Bytes that keep something else alive as long as they are held, for example a permit of a budget.
 pub(crate) fn tied<T: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, held: T) -> Bytes {
     Bytes::from_owner(Tied { bytes, _held: held })
 }
@@ -26,10 +26,10 @@ impl<B: AsRef<[u8]>, T> AsRef<[u8]> for Tied<B, T> {
     }
 }
 
-/// All of a body. One that came in one piece, as small ones do, is that piece and no copy of it.
+/// The whole body. A body that came in one piece, as small ones do, is not copied.
 ///
 /// # Errors
-/// The body's own.
+/// The error of the body.
 pub async fn whole<B>(body: B) -> Result<Bytes, B::Error>
 where
     B: Body<Data = Bytes>,
@@ -42,7 +42,7 @@ where
     }
     let mut pieces = BytesMut::from(first);
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing here.
+        // Trailers are ignored.
         if let Ok(piece) = frame?.into_data() {
             pieces.extend_from_slice(&piece);
         }
@@ -50,11 +50,11 @@ where
     Ok(pieces.freeze())
 }
 
-/// What `work` gives, if it does within `limit`.
+/// The result of `work`, or `None` after `limit`.
 ///
-/// The timer is armed at the second wait. hyper hands a body over only after somebody has waited for
-/// it, so every body waits once, though its bytes are here; a timer for that would be the dearest part
-/// of reading it. The task wakes itself after the first wait, so that the second look surely comes.
+/// The timer is armed at the second poll. hyper hands a body over only after it was polled once, so every body waits
+/// once, even when its bytes have arrived. A timer for that would cost more than reading the body. The task wakes itself
+/// after the first poll, so that the second poll always comes.
 pub async fn within<W: Future>(limit: Duration, work: W) -> Option<W::Output> {
     let mut work = pin!(work);
     let mut looked = false;

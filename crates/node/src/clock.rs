@@ -7,9 +7,9 @@ use hopcache_engine::ports::{Clock, Dice};
 use rand::RngCore;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The operating system's monotonic clock that goes on while the machine is suspended (`CLOCK_BOOTTIME`), counted
-/// from this process' start: by the one that stands still (`Instant`) a copy would be as young after a night as
-/// before it. Both are read through the vDSO at the same cost.
+/// The operating system's monotonic clock (`CLOCK_BOOTTIME`), counted from the start of this process. It goes on while the
+/// machine is suspended. `Instant` stops then: a copy would be as young after a night of suspension as before. Both clocks
+/// are read through the vDSO at the same cost.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     started_us: u64,
@@ -22,16 +22,16 @@ fn boot_time_us() -> u64 {
 }
 
 impl SystemClock {
-    /// Starts counting now.
+    /// A clock that counts from now on.
     #[must_use]
     pub fn start() -> Self {
         Self { started_us: boot_time_us() }
     }
 }
 
-/// How far from zero it starts, in microseconds, so that "before now" is representable: a node that has just started
-/// reads entries as old as they can be. With an hour, one that was two hours old counted as one hour old, and fresh
-/// for an hour too long (I4).
+/// The start value in microseconds. It leaves room for times before the start, because a new node reads entries of any
+/// age. With a start value of one hour, an entry of two hours counted as one hour old, and was fresh for an hour too long
+/// (I4).
 const AHEAD_US: u64 = 2 * ENTRY_LIFE_MS_MAX * 1_000;
 
 impl Clock for SystemClock {

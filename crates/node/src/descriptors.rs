@@ -1,13 +1,13 @@
-//! How many files this process may have open, and how many of them its clients may take. Each connection is
-//! one: whoever takes the last takes it from the health probe, from Neo4j and from Redis too, and needs no
-//! credentials for it. Opens and closes nothing itself.
+//! How many files this process may have open, and how many of them clients may use. Each connection is an open file. A
+//! client without credentials could use the last one, and then health probes, Neo4j and Redis have none. This file opens
+//! and closes nothing itself.
 
 use hopcache_core::limits::{DESCRIPTORS_RESERVED_MAX, SHEDS_MAX};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, which needs no privilege. Shells and service managers
-/// start with a soft limit of 1,024, for programs that use `select`.
+/// Raises the soft limit of open files to the hard limit, which needs no privilege. Shells and service managers start
+/// with a soft limit of 1,024, for programs that use `select`.
 pub fn raise() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -18,7 +18,8 @@ pub fn raise() {
     }
 }
 
-/// What of the configured connections of clients the limit of open files allows; says so where it is less.
+/// The number of client connections: the configured one, or less when the limit of open files requires it. Logs a warning
+/// when it is less.
 #[must_use]
 pub fn clients_max(configured: u32) -> u32 {
     let limit = limit();
@@ -35,7 +36,7 @@ pub fn clients_max(configured: u32) -> u32 {
     allowed
 }
 
-/// Connections over a listener's limit that are being told so at a time. They come out of the reserve.
+/// Connections over a listener's limit that get a refusal at the same time. They use descriptors of the reserve.
 #[must_use]
 pub fn sheds_max() -> usize {
     sheds_within(limit())
@@ -45,7 +46,7 @@ fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// A small limit is shared by halves.
+/// Of a small limit, clients get half.
 fn clients_within(limit: u64) -> u64 {
     (limit - DESCRIPTORS_RESERVED_MAX.min(limit / 2)).max(1)
 }
@@ -55,7 +56,7 @@ fn sheds_within(limit: u64) -> usize {
     usize::try_from(limit / 8).unwrap_or(SHEDS_MAX).clamp(1, SHEDS_MAX)
 }
 
-/// Whether this process, or the machine, has no descriptor left (EMFILE, ENFILE): std has no kind for them.
+/// Whether this process or the machine has no descriptor left (EMFILE, ENFILE). `std` has no error kind for them.
 pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

@@ -1,5 +1,5 @@
-//! `hopcache dev`: a whole cluster in this process, on the embedded store and sample graph (or whatever
-//! the configuration names), with something to try.
+//! `hopcache dev`: a whole cluster in one process, on the embedded store and sample graph or on the configured ones, with
+//! example commands to try.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let mut nodes = Vec::new();
     for settings in &all {
         nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
-        // Each node counts for itself; the shared store's and origin's breakers count with the first.
+        // Each node counts for itself. The first node counts the breakers of the shared store and origin.
         backends.meters = Arc::new(Meters::with(&options.base.refresh));
     }
     wait_for_rings(&nodes).await?;
@@ -48,21 +48,21 @@ pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
     let told = CancellationToken::new();
     let mut running: JoinSet<()> = nodes.into_iter().map(|node| until_left(node, told.clone())).collect();
     tokio::select! {
-        () = stop.told() => {}
+        () = stop.signalled() => {}
         () = all_end(&mut running) => return Ok(()),
     }
     say("\nending");
     told.cancel();
     tokio::select! {
         () = all_end(&mut running) => {}
-        () = stop.told() => {}
+        () = stop.signalled() => {}
     }
     Ok(())
 }
 
-/// A node leaves when all are told to, or when it alone is (`hopcache drain`): then the others go on.
+/// Makes a node leave when all nodes have to, or when only this node has to (`hopcache drain`) and the others go on.
 async fn until_left(node: Node, told: CancellationToken) {
-    let leaving = node.standing().leaving.clone();
+    let leaving = node.state().leaving.clone();
     tokio::select! {
         () = told.cancelled() => {}
         () = leaving.cancelled() => {}
@@ -80,11 +80,11 @@ fn random_key() -> Secret {
     Secret::new(&base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
-/// Every node's ring has every node.
+/// Waits until every node's ring has every node.
 async fn wait_for_rings(nodes: &[Node]) -> anyhow::Result<()> {
     let whole = async {
         for node in nodes {
-            let mut views = node.standing().members.subscribe();
+            let mut views = node.state().members.subscribe();
             let _ = views.wait_for(|view| view.routable.len() == nodes.len()).await;
         }
     };

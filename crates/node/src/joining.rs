@@ -1,11 +1,17 @@
-//! Coming into a cluster: when this node says that it is ready for keys, and when it tells its balancer so.
+//! Joining a cluster: when this node announces that it is ready for keys, and when `readyz` says so.
 //!
-//! Joining (it owns nothing; what its clients ask it asks the owners) · a member was met, or no seed is left that may
-//! only be slow, and the view came to rest · nobody has its name, and not everybody refuses it · Ready (said by its card, so that the others give it its share) · every other member's probe answer shows this
-//! node's ring, or `cluster.join_timeout` is over · `readyz` 200. So no balancer sends requests to a node that would
-//! forward what the others forward to it, and a cluster whose nodes start all at once is not built up one by one.
+//! 1. Joining. The node owns no key, and forwards requests of its clients to the owners. This ends when a member has
+//!    answered, or when no seed is left that may only be slow, and the members have stopped changing.
+//! 2. A node stays `joining` when every seed refuses it (wrong key, cluster name or protocol), or when another live node
+//!    already has its name.
+//! 3. Ready. The node's card says so, and the other nodes give it its share of the keys.
+//! 4. `readyz` answers 200 when the probe answer of every other member shows this node's ring, or when
+//!    `cluster.join_timeout` is over.
 //!
-//! It never decides who is a member, or routed to: the members' views do.
+//! So no balancer sends requests to a node that would forward what other nodes forward to it. And when all nodes start at
+//! once, the cluster forms at once and not node by node.
+//!
+//! This file never decides which nodes are members or routed to: the members' views do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,24 +28,24 @@ use tokio_util::sync::CancellationToken;
 use crate::peer::link::PeerLink;
 use crate::routing::Members;
 
-/// How far a node has come.
+/// The stage that a node has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
-    /// Seeds are resolved and probed until one is a member, or none is left that may only be slow.
+    /// Seeds are resolved and probed until one answers as a member, or none is left that may only be slow.
     Seeds,
-    /// Members still come and go.
+    /// The set of members still changes.
     Settling,
-    /// The cluster does not let it in.
+    /// The cluster does not admit this node.
     ShutOut(Arc<str>),
     /// These have not shown this node's ring yet.
     Waiting(Vec<NodeName>),
-    /// In.
+    /// The node has joined.
     Joined,
-    /// Told to leave, from wherever it was.
+    /// The node has to leave. Any stage can go to this one.
     Leaving,
 }
 
-/// What others want to know of a node's joining.
+/// The progress of joining, as `readyz` shows it.
 #[derive(Debug)]
 pub struct Joining {
     stage: Mutex<Stage>,
@@ -52,7 +58,7 @@ impl Default for Joining {
 }
 
 impl Joining {
-    /// Why the node is not in yet; nothing when it is.
+    /// Why the node has not joined yet. `None` when it has.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         Some(match &*self.stage.lock() {
@@ -83,8 +89,8 @@ impl Joining {
         }
     }
 
-    /// Joins; the caller owns the task. A node that is told to leave before it is in goes no further: it never says that
-    /// it is ready after it has said that it is leaving.
+    /// Joins the cluster. The caller owns the task. A node that has to leave before it has joined stops here: it never
+    /// announces that it is ready after it has announced that it leaves.
     pub async fn run(
         &self,
         members: Arc<Members>,
@@ -122,9 +128,9 @@ impl Joining {
         tracing::info!(after_ms = millis(begun), "joined");
     }
 
-    /// Says that this node owns its share from now on, unless it has said that it leaves. The two are one step each under the
-    /// lock:
-    ///   joining looks, nobody has told it to leave · leaving says Draining · joining says Ready, and it owns keys when it ends.
+    /// Announces that this node owns its share from now on, unless it has announced that it leaves. Check and announcement
+    /// are one step under the lock. Otherwise a node could own keys when it ends:
+    ///   joining sees no order to leave · leaving announces Draining · joining announces Ready.
     fn say_ready(&self, members: &Members) -> bool {
         let stage = self.stage.lock();
         let may = *stage != Stage::Leaving;
@@ -134,7 +140,7 @@ impl Joining {
         may
     }
 
-    /// Says that this node owns nothing from now on, whether it was in or not.
+    /// Announces that this node owns nothing from now on, whether it had joined or not.
     pub fn say_draining(&self, members: &Members) {
         let mut stage = self.stage.lock();
         *stage = Stage::Leaving;
@@ -143,7 +149,7 @@ impl Joining {
 
     async fn settle(&self, members: &Members, deadline: Instant) {
         let mut views = members.subscribe();
-        // An error inside means that the node ends.
+        // An error means that the node ends.
         if timeout_at(deadline, views.wait_for(|view| view.settled)).await.is_err() {
             tracing::warn!(
                 "not every seed is known to be free; not waiting any longer (cluster.join_timeout)"
@@ -160,12 +166,12 @@ impl Joining {
         let _ = timeout_at(latest, at_rest).await;
     }
 
-    /// Waits, without a deadline, while another living node has this one's name, or every node that is there refuses it: a
-    /// balancer that sent it requests would split the cluster. It owns nothing meanwhile, and what is asked of it all the
-    /// same goes to the owners that it knows, else runs here under the store's lease.
+    /// Waits, without a deadline, while another live node has this node's name, or while every node that answers refuses
+    /// this one. A balancer that sent it requests would split the cluster. Meanwhile the node owns nothing. It forwards
+    /// requests to the owners that it knows, or runs them under the store's lease.
     ///
-    /// A node that has joined is not unseated by such a word: whoever came with its name, or with another key, is the one
-    /// that is not let in.
+    /// A node that has joined stays joined when another node comes with its name or with another key: the other node is
+    /// the one that is not admitted.
     async fn be_let_in(&self, members: &Members) {
         let mut views = members.subscribe();
         loop {
@@ -193,8 +199,8 @@ impl Joining {
     }
 }
 
-/// Members that do not have this node's ring. One that does not answer is not waited for longer than it is a member that
-/// can be asked: its own probes take it out of the view.
+/// Members that do not show this node's ring. A member that does not answer is waited for only as long as it counts as
+/// reachable: the prober takes it out of the view.
 async fn missing(members: &Members, link: &PeerLink) -> Vec<NodeName> {
     let view = members.view();
     let me = members.me().name;

@@ -1,36 +1,40 @@
-//! A hopcache node: the engine's ports on real parts (axum, reqwest, redis, Bolt, the embedded store and
-//! graph), and the program around them.
+//! A hopcache node: adapters for the ports of the engine (axum, redis, Bolt, the embedded store and graph), and the
+//! program around them.
 //!
-//! Data comes in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators), goes through
-//! `hopcache-engine`, and leaves through [`store`], [`origin`] and [`peer`] again. [`node`] puts the parts
-//! together. Nothing here decides what is cached, for how long or by whom.
+//! Requests come in at [`front`] (clients), [`peer`] (other nodes) and [`admin`] (operators). They go through
+//! `hopcache-engine` and leave through [`store`], [`origin`] and [`peer`]. [`node`] puts the parts together. This crate
+//! does not decide what is cached, for how long, or by which node.
 
 pub mod admin;
 pub mod body;
-mod body_room;
+mod body_budget;
 pub mod cli;
+pub mod client_addr;
 pub mod clock;
 pub mod config;
+mod connection_slots;
+pub mod connection_timeouts;
 pub mod descriptors;
 pub mod dev;
-pub mod farewell;
 pub mod front;
 pub mod gossip;
 pub mod joining;
+pub mod labels;
 pub mod listener;
 mod listeners;
 pub mod logging;
 pub mod membership;
 pub mod memory;
+pub mod memory_split;
 pub mod meters;
 pub mod node;
+pub mod node_state;
 pub mod origin;
-pub mod patience;
 pub mod peer;
-pub mod peer_desk;
+pub mod peer_service;
+pub mod refusal_response;
+pub mod replay_window;
 pub mod routing;
 pub mod serve;
 pub mod stop;
 pub mod store;
-pub mod window;
-pub mod words;

@@ -1,22 +1,20 @@
-//! Accepting connections and speaking HTTP/1.1 on them, with a bound on everything a client can do
-//! slowly or often (F31, F32). What is answered is the service's business, not this module's.
+//! Accepts connections and serves HTTP/1.1 on them, with a bound on everything that a client can do slowly or often
+//! (F31, F32). The service, and not this module, decides what is answered.
 //!
-//! A connection over the limit is accepted, told so and closed, never left in the kernel's queue: whoever
-//! waits there sees a node that hangs, and a balancer goes on sending. There is no limit for each source:
-//! clients come through a few balancers or pools, so that a small limit cuts them off, and a large one stops
-//! nobody. Where strangers reach a node directly, the limit for each address belongs to the firewall.
+//! A connection over the limit is accepted, refused with a response, and closed. It never waits in the kernel's queue:
+//! a client there sees a node that hangs, and a balancer keeps sending. There is no limit for each source address.
+//! Clients come through a few balancers or pools, so a small limit cuts them off and a large limit stops nobody. When
+//! unknown clients reach a node directly, the firewall should limit each address.
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hopcache_core::limits::{LAST_CALL_MS, SEND_BUFFER_BYTES};
-use hopcache_engine::ask::SessionTag;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request, Response};
 use hyper::body::{Body, Incoming};
@@ -25,59 +23,35 @@ use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::client_addr::{ClientAddr, SESSION};
+use crate::connection_slots::ConnectionSlots;
+use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStream};
 use crate::descriptors::{is_shortage, sheds_max};
-use crate::farewell::{Unserved, asked, linger, say};
-use crate::front::ask::SESSION;
-use crate::patience::{Patience, Patient, Turn};
+use crate::refusal_response::{Unserved, asked, linger, send};
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerBounds {
-    /// Connections at a time; the next one is refused.
+    /// Connections at a time. The listener refuses the next one.
     pub connections_max: usize,
-    /// How long a connection may keep this node waiting.
-    pub patience: Patience,
-    /// Bytes of a request's head at the most.
+    /// How long the node waits for a connection.
+    pub timeouts: ConnectionTimeouts,
+    /// Largest head of a request, in bytes.
     pub head_bytes_max: usize,
-    /// Whether each request that names no session says on whose connection it came ([`ClientAddr`]).
+    /// Whether a request that names no session carries the address of its connection ([`ClientAddr`]).
     pub says_addresses: bool,
 }
 
-/// The address at the other end of a request's connection: the client's, or that of whatever stands before us. No header
-/// changes it. One for all requests of a connection, so that what it stands for is digested once.
-#[derive(Debug, Clone)]
-pub struct ClientAddr(Arc<Connected>);
-
-#[derive(Debug)]
-struct Connected {
-    addr: IpAddr,
-    session: OnceLock<SessionTag>,
-}
-
-impl ClientAddr {
-    /// Of a connection that was just made.
-    #[must_use]
-    pub fn new(addr: IpAddr) -> Self {
-        Self(Arc::new(Connected { addr, session: OnceLock::new() }))
-    }
-
-    /// The session that it stands for, which `digest` makes of it the first time.
-    pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
-        *self.0.session.get_or_init(|| digest(self.0.addr))
-    }
-}
-
-/// What a listener says to those whom no service answers, and who hears of them.
+/// The responses of a listener to connections that no service answers, and how they are counted.
 #[derive(Clone)]
 pub struct Refusals {
-    /// The words, in the shape of the listener's other errors; none where nothing is to be said.
-    pub words: fn(Unserved) -> Option<Response<Bytes>>,
-    /// Told of each, for the metrics.
+    /// The response, in the form of the listener's other errors. `None` when nothing is sent.
+    pub response: fn(Unserved) -> Option<Response<Bytes>>,
+    /// Called for each refusal, for the metrics.
     pub noted: Arc<dyn Fn(Unserved) + Send + Sync>,
 }
 
@@ -87,7 +61,7 @@ impl fmt::Debug for Refusals {
     }
 }
 
-/// A service that answers every request, whatever is wrong with it, with a body of type `B`.
+/// A service that answers every request, also a wrong one, with a body of type `B`.
 pub trait Answers<B>:
     Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
@@ -101,48 +75,26 @@ impl<S, B> Answers<B> for S where
 {
 }
 
-/// The places of one listener's connections.
+/// What all connections of one listener share.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
-    free: Arc<Semaphore>,
-    places: usize,
-}
-
-impl Room {
-    pub(crate) fn new(places: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(places)), places }
-    }
-
-    pub(crate) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.free).try_acquire_owned().ok()
-    }
-
-    /// Whether less than an eighth of the places is free.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.free.available_permits() < self.places.div_ceil(8)
-    }
-}
-
-/// What the connections of one listener have in common.
-#[derive(Debug, Clone)]
-pub(crate) struct House {
+pub(crate) struct ListenerShared {
     pub(crate) bounds: ListenerBounds,
     pub(crate) refusals: Refusals,
-    pub(crate) room: Room,
+    pub(crate) slots: ConnectionSlots,
     pub(crate) stop: CancellationToken,
 }
 
-/// Connections accepted at the end: as many as tokio lets the kernel queue.
+/// Connections that are accepted at the end: as many as tokio lets the kernel queue.
 const LAST_ACCEPTS_MAX: usize = 1_024;
-/// Pause after an accept that failed.
+/// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
-/// Without an accept that failed for so long, being out of descriptors is over: each connection that ends lets
-/// one accept succeed meanwhile.
+/// A shortage of descriptors is over when no accept failed for this long. During a shortage each connection that ends
+/// lets one accept succeed.
 const SHORTAGE_OVER: Duration = Duration::from_secs(10);
 
-/// Serves until `stop`, then lets requests under way end.
+/// Serves until `stop`. Requests under way then end.
 ///
-/// The caller owns listener, tracker and token: this module starts nothing that they do not end.
+/// The caller owns the listener, the tracker and the token. They end everything that this function starts.
 pub async fn serve<S, B>(
     listener: TcpListener,
     service: S,
@@ -153,50 +105,51 @@ pub async fn serve<S, B>(
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    // Connections inherit it. Where the system refuses, they have what it gives.
+    // Connections inherit the size. When the system refuses it, they keep the default.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "the kernel's send buffers keep their size");
     }
-    let house = House { bounds, refusals, room: Room::new(bounds.connections_max), stop };
-    let sheds = Room::new(sheds_max());
+    let shared =
+        ListenerShared { bounds, refusals, slots: ConnectionSlots::new(bounds.connections_max), stop };
+    let sheds = ConnectionSlots::new(sheds_max());
     let mut is_full = false;
     let mut shortage = Shortage::default();
     loop {
         let accepted = tokio::select! {
             biased;
-            () = house.stop.cancelled() => break,
+            () = shared.stop.cancelled() => break,
             accepted = accept(&listener, &mut shortage) => accepted,
         };
         let Some(stream) = accepted else { continue };
-        let (house, service) = (house.clone(), service.clone());
-        let service = of_client(service, house.bounds, &stream);
-        if let Some(place) = house.room.enter() {
-            is_full &= house.room.is_crowded();
+        let (shared, service) = (shared.clone(), service.clone());
+        let service = of_client(service, shared.bounds, &stream);
+        if let Some(place) = shared.slots.enter() {
+            is_full &= shared.slots.is_crowded();
             connections.spawn(async move {
                 let _place = place;
-                converse(stream, service, house).await;
+                serve_connection(stream, service, shared).await;
             });
         } else {
             if !is_full {
-                is_full = true; // Said once for each time that it fills.
+                is_full = true; // One log line each time the listener fills up.
                 let places = bounds.connections_max;
                 tracing::warn!(places, "as many connections as there may be: more are refused");
             }
-            (house.refusals.noted)(Unserved::Crowded);
+            (shared.refusals.noted)(Unserved::Crowded);
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
                 let _place = place;
-                shed(stream, house).await;
+                refuse(stream, shared).await;
             });
         }
     }
     for stream in connected(listener) {
-        let service = of_client(service.clone(), house.bounds, &stream);
-        connections.spawn(converse(stream, service, house.clone()));
+        let service = of_client(service.clone(), shared.bounds, &stream);
+        connections.spawn(serve_connection(stream, service, shared.clone()));
     }
 }
 
-/// The service as one connection's requests meet it.
+/// The service for the requests of one connection.
 fn of_client<S, B>(service: S, bounds: ListenerBounds, stream: &TcpStream) -> impl Answers<B> + use<S, B>
 where
     S: Answers<B>,
@@ -205,7 +158,7 @@ where
     let addr = bounds.says_addresses.then(|| stream.peer_addr().ok()).flatten();
     let addr = addr.map(|addr| ClientAddr::new(addr.ip()));
     service_fn(move |mut request: Request<Incoming>| {
-        // Three allocations: not for who says its session.
+        // This costs three allocations, so a request that names its session skips it.
         if let Some(addr) = &addr
             && request.headers().get(&SESSION).is_none_or(http::HeaderValue::is_empty)
         {
@@ -215,8 +168,8 @@ where
     })
 }
 
-/// Connections that the kernel made and nobody has accepted: closing the listener would reset them, and
-/// their clients hold them for served.
+/// Connections that the kernel has made and nobody has accepted. Closing the listener would reset them, and their
+/// clients believe that they are connected.
 fn connected(listener: TcpListener) -> Vec<TcpStream> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let accepted = std::iter::from_fn(|| listener.accept().ok()).take(LAST_ACCEPTS_MAX);
@@ -228,12 +181,12 @@ fn connected(listener: TcpListener) -> Vec<TcpStream> {
         .collect()
 }
 
-/// When an accept last failed for want of a descriptor.
+/// When an accept last failed because no descriptor was free.
 #[derive(Debug, Default)]
 struct Shortage(Option<Instant>);
 
 impl Shortage {
-    /// Whether it begins with this failure.
+    /// Whether a shortage begins with this failure.
     fn begins(&mut self, error: &std::io::Error) -> bool {
         if !is_shortage(error) {
             return false;
@@ -251,8 +204,8 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
             Some(stream)
         }
         Err(error) => {
-            // A client that left before it was accepted, or out of descriptors: that error comes back at
-            // once until some connection ends, and a loop without a pause would take a whole core.
+            // Either the client left before it was accepted, or no descriptor is free. The second error repeats at once
+            // until a connection ends, so a loop without a pause would use a whole core.
             if shortage.begins(&error) {
                 tracing::warn!(%error, "no connection can be accepted: raise the limit of open files");
             } else {
@@ -264,37 +217,37 @@ async fn accept(listener: &TcpListener, shortage: &mut Shortage) -> Option<TcpSt
     }
 }
 
-/// Tells a connection over the limit so, as soon as it asks.
-async fn shed<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, house: House) {
+/// Sends a refusal to a connection over the limit, as soon as its request begins.
+async fn refuse<T: AsyncRead + AsyncWrite + Unpin>(mut stream: T, shared: ListenerShared) {
     let told = async {
         if asked(&mut stream).await
-            && let Some(words) = (house.refusals.words)(Unserved::Crowded)
-            && say(&mut stream, &words).await.is_ok()
+            && let Some(response) = (shared.refusals.response)(Unserved::Crowded)
+            && send(&mut stream, &response).await.is_ok()
         {
             linger(&mut stream).await;
         }
     };
     tokio::select! {
-        () = house.stop.cancelled() => {}
+        () = shared.stop.cancelled() => {}
         () = told => {}
     }
 }
 
-/// Speaks HTTP on one connection until it ends, or until the house stops and its request under way has ended.
-pub(crate) async fn converse<T, S, B>(stream: T, service: S, house: House)
+/// Serves HTTP on one connection until it ends, or until the listener stops and the request under way has ended.
+pub(crate) async fn serve_connection<T, S, B>(stream: T, service: S, shared: ListenerShared)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send,
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let turn = Turn::default();
-    let mut patient = Patient::new(stream, turn.clone(), house.bounds.patience, house.room.clone());
+    let phase = ConnectionPhase::default();
+    let mut timed = TimedStream::new(stream, phase.clone(), shared.bounds.timeouts, shared.slots.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        turn.handled();
-        let turn = turn.clone();
+        phase.handled();
+        let phase = phase.clone();
         let is_chunked = request.body().size_hint().exact().is_none();
         service.call(request).map(move |mut answered| {
-            turn.answered();
+            phase.answered();
             if is_chunked && let Ok(response) = &mut answered {
                 end_after(response);
             }
@@ -302,19 +255,19 @@ where
         })
     });
     let connection = hyper::server::conn::http1::Builder::new()
-        .header_read_timeout(None) // Its timer would close idle connections: see `patience`.
-        .max_buf_size(house.bounds.head_bytes_max)
-        .max_header_size(house.bounds.head_bytes_max)
-        .serve_connection(TokioIo::new(&mut patient), service);
+        .header_read_timeout(None) // hyper's timer would close idle connections: see `connection_timeouts`.
+        .max_buf_size(shared.bounds.head_bytes_max)
+        .max_header_size(shared.bounds.head_bytes_max)
+        .serve_connection(TokioIo::new(&mut timed), service);
     let is_unreadable = {
         tokio::pin!(connection);
         let ended = tokio::select! {
-            // A connection that waits for a request is closed by hyper without a look at the socket. So first what
-            // is there to be read is read; and what its client sent before it could know, just connected or just
-            // answered, has a last call's time to come in. Each answer to a client says `close` by then.
+            // On shutdown hyper closes a connection that waits for a request without reading the socket. So bytes that
+            // wait are read first. A client that has just connected, or just got an answer, may have sent a request
+            // already: it has `LAST_CALL_MS` to arrive. By then each answer to a client says `close`.
             biased;
             ended = connection.as_mut() => ended,
-            () = house.stop.cancelled() => {
+            () = shared.stop.cancelled() => {
                 match tokio::time::timeout(Duration::from_millis(LAST_CALL_MS), connection.as_mut()).await {
                     Ok(ended) => ended,
                     Err(_) => {
@@ -330,36 +283,36 @@ where
         ended.is_err_and(|error| error.is_parse())
     };
     if is_unreadable {
-        patient.found_unreadable();
+        timed.found_unreadable();
     }
-    if !patient.is_over() || patient.unserved().is_some() {
-        Box::pin(part(patient, house)).await;
+    if !timed.is_over() || timed.unserved().is_some() {
+        Box::pin(close(timed, shared)).await;
     }
 }
 
-/// Says why, where there is something to be said, and closes so that it can be read.
-async fn part<T: AsyncRead + AsyncWrite + Unpin>(patient: Patient<T>, house: House) {
-    let unserved = patient.unserved();
-    let mut stream = patient.into_inner();
+/// Sends the refusal, if there is one, and closes the connection so that the client can read it.
+async fn close<T: AsyncRead + AsyncWrite + Unpin>(timed: TimedStream<T>, shared: ListenerShared) {
+    let unserved = timed.unserved();
+    let mut stream = timed.into_inner();
     if let Some(why) = unserved {
-        (house.refusals.noted)(why);
-        let Some(words) = (house.refusals.words)(why) else { return };
-        if say(&mut stream, &words).await.is_err() {
+        (shared.refusals.noted)(why);
+        let Some(response) = (shared.refusals.response)(why) else { return };
+        if send(&mut stream, &response).await.is_err() {
             return;
         }
     } else if stream.shutdown().await.is_err() {
         return;
     }
     tokio::select! {
-        () = house.stop.cancelled() => {}
+        () = shared.stop.cancelled() => {}
         () = linger(&mut stream) => {}
     }
 }
 
-/// A request with `Transfer-Encoding` is the last of its connection (F34). hyper sees to that itself where a
-/// `Content-Length` stands beside it (RFC 9112, 6.3), but keeps the connection when `chunked` is said twice, or
-/// behind a bare line feed. A proxy before us may have read such a head otherwise, and then what comes behind
-/// is no request of its client's. Clients of a query API know their bodies' lengths, so few pay for it.
+/// Makes a request with `Transfer-Encoding` the last of its connection (F34). hyper does so itself when there is also a
+/// `Content-Length` (RFC 9112, 6.3). It keeps the connection when `chunked` comes twice, or after a bare line feed. A
+/// proxy before this node may read such a head in another way, and then the bytes after it are no request of its client.
+/// Clients of a query API know the lengths of their bodies, so this affects few.
 fn end_after<B>(response: &mut Response<B>) {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
 }

@@ -1,4 +1,4 @@
-//! The ports a node listens on: bound before anything else is started, or said why not. Serves nobody.
+//! Binds the ports of a node before anything else starts. It serves no request.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::{Address, Settings};
 
-/// What a node listens on, bound before anything else is started.
+/// The bound listeners of a node.
 pub(crate) struct Listeners {
     pub(crate) client: TcpListener,
     pub(crate) peer: TcpListener,
@@ -33,8 +33,8 @@ async fn bind(key: &str, address: &Address) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("{key}: cannot listen on {address}; is something else running there?"))
 }
 
-/// TCP and UDP on one port. A port of the system's choice (0) is free for TCP and may be taken for UDP; then
-/// another one is tried, while the ones before are still held, so that it is another one.
+/// Binds TCP and UDP on the same port. With port 0 the system chooses a port that is free for TCP and may be taken for
+/// UDP. Then this function tries another port. It holds the earlier ones meanwhile, so that the system chooses a new one.
 async fn bind_peer(address: &Address) -> anyhow::Result<(TcpListener, UdpSocket)> {
     const TRIES_MAX: usize = 16;
     let tries = if address.port == 0 { TRIES_MAX } else { 1 };
@@ -54,16 +54,16 @@ async fn bind_peer(address: &Address) -> anyhow::Result<(TcpListener, UdpSocket)
     Err(why.map_or_else(|| anyhow::anyhow!(text.clone()), anyhow::Error::from).context(text))
 }
 
-/// Where peers find this node, as an address: a configured name is looked up, for a while again and again.
+/// The address at which peers find this node. A configured name is resolved, with retries for a while.
 ///
 /// # Errors
-/// A node of a cluster whose own name means nothing, or an address that nobody can connect to: it would be told of by
-/// nobody, for its whole life. One without a cluster key is alone anyway; there what was bound stands in.
+/// When a node with a cluster key has a name that cannot be resolved, or an address that no other node can connect to:
+/// no other node would ever route to it. A node without a cluster key is alone and uses the bound address.
 pub(crate) async fn advertised(settings: &Settings, bound: SocketAddr) -> anyhow::Result<SocketAddr> {
     let address = &settings.node.peer_advertise;
     let port = if address.port == 0 { bound.port() } else { address.port };
     let deadline = Instant::now() + Duration::from_millis(ADVERTISE_RESOLVE_MS);
-    let mut said = String::new();
+    let mut last_error = String::new();
     loop {
         let looked_up = timeout_at(deadline, tokio::net::lookup_host((address.host.as_str(), port))).await;
         let why = match looked_up {
@@ -82,15 +82,16 @@ pub(crate) async fn advertised(settings: &Settings, bound: SocketAddr) -> anyhow
                 "node.peer_advertise: others cannot find this node at {address}: {why}; set it to where they can"
             );
         }
-        if why != said {
+        if why != last_error {
             tracing::warn!(%address, why, "node.peer_advertise cannot be resolved; trying again");
-            said = why;
+            last_error = why;
         }
         sleep(Duration::from_millis(SEED_RETRY_MS)).await;
     }
 }
 
-/// The first of the kind that the listener is bound to (a listener of IPv4 is not reached by IPv6), else the first.
+/// The first address of the family that the listener is bound to (IPv6 does not reach an IPv4 listener), else the first
+/// address.
 fn best(found: impl Iterator<Item = SocketAddr>, bound: SocketAddr) -> Option<SocketAddr> {
     let mut usable: Vec<SocketAddr> = found.filter(|addr| !addr.ip().is_unspecified()).collect();
     usable.sort_by_key(|addr| addr.is_ipv4() != bound.is_ipv4());

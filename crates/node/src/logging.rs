@@ -1,37 +1,36 @@
-//! What the process says: lines on stderr, text or JSON, through a bounded queue. A blocked log pipe
-//! or a full disk never holds up a request (fault F38): lines are dropped and counted. Decides
-//! nothing about what is logged, except that query texts stay out unless asked for.
+//! Logging: lines on stderr, as text or JSON, through a bounded queue. A blocked log pipe or a full disk never delays a
+//! request (fault F38): lines are dropped and counted. This file does not decide what is logged, except that query texts
+//! are hidden unless `log.queries` is on.
 
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use serde::{Deserialize, Deserializer};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{LogFormat, LogSection};
 
-/// Lines that wait for a slow reader of the log; about 2 MB of them. More are dropped and counted.
+/// Lines that may wait for a slow reader of the log, about 2 MB. More lines are dropped and counted.
 pub const QUEUED_LINES_MAX: usize = 8_192;
 
 /// Whether `log.queries` is on. One flag for the process, like the subscriber itself.
 static QUERIES: AtomicBool = AtomicBool::new(false);
 
-/// Lines that were written and failed (a full disk). One count for the process, like the subscriber itself.
+/// Lines that could not be written (a full disk). One count for the process, like the subscriber itself.
 static FAILED: AtomicU64 = AtomicU64::new(0);
 /// Lines that found the queue full.
 static UNQUEUED: OnceLock<ErrorCounter> = OnceLock::new();
 
-/// Lines of this process that nobody can read: there was no place in the queue, or writing failed.
+/// Lost log lines of this process: the queue was full, or writing failed.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     let unqueued = UNQUEUED.get().map_or(0, ErrorCounter::dropped_lines);
     FAILED.load(Ordering::Relaxed).saturating_add(unqueued as u64)
 }
 
-/// Counts what could not be written, and says that it was: nobody would try again.
+/// Counts lines that could not be written, and reports success, because nothing would try again.
 struct Counting<W>(W);
 
 impl<W: Write> Write for Counting<W> {
@@ -47,7 +46,7 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// Keep it for as long as the process logs: its drop writes what is queued.
+/// Keep it as long as the process logs. Its drop writes queued lines.
 #[must_use = "dropping it ends logging"]
 pub struct Logging {
     dropped: ErrorCounter,
@@ -94,21 +93,11 @@ fn queue(out: impl std::io::Write + Send + 'static) -> (NonBlocking, Logging) {
     (writer, Logging { dropped, _guard: guard })
 }
 
-/// A statement or parameters as a log line may show them: `<hidden>` unless `log.queries` is on.
-/// Every log line that has a query in it writes it through this.
+/// A statement or parameters as a log line may show them: `<hidden>` unless `log.queries` is on. Every log line with a
+/// query uses this function.
 #[must_use]
 pub fn query_text(text: &str) -> &str {
     if QUERIES.load(Ordering::Relaxed) { text } else { "<hidden>" }
-}
-
-/// Reads `log.level`, refusing what the filter would not understand.
-pub(crate) fn deserialize_level<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    let text = String::deserialize(input)?;
-    let known = ["error", "warn", "info", "debug", "trace", "off"];
-    // A word alone that is no level would be taken as a module's name, and silence everything else.
-    let named = |part: &str| part.contains('=') || known.contains(&part.trim().to_lowercase().as_str());
-    let sound = !text.trim().is_empty() && text.split(',').all(named) && EnvFilter::try_new(&text).is_ok();
-    if sound { Ok(text) } else { Err(serde::de::Error::custom("not a level")) }
 }
 
 #[cfg(test)]

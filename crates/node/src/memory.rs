@@ -1,11 +1,10 @@
-//! The memory layer: moka, weighed in bytes, each copy with its own end of life.
+//! The memory layer: moka, weighed in bytes. Each copy has its own end of life.
 //!
-//! moka decides what to evict (W-TinyLFU; `shares` sees to it that one principal's flood of new keys pushes
-//! out its own copies and nobody else's, F37, which moka alone does not: a working set that is asked for
-//! less often than its victims' turn comes is lost to it) and when a copy has outlived itself on its own clock; what
-//! is fresh or stale is decided by the engine from the copy's times.
+//! moka decides which copies to evict (W-TinyLFU), and when a copy has expired on moka's clock. moka alone lets one
+//! principal's flood of new keys evict the working set of other principals. So `principal_shares` makes such a flood
+//! evict the principal's own copies (F37). The engine decides from a copy's times whether it is fresh or stale.
 
-mod shares;
+mod principal_shares;
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -20,34 +19,34 @@ use moka::ops::compute::{CompResult, Op};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 
-use shares::{Serial, Shares};
+use principal_shares::{PrincipalShares, Serial};
 
 /// Copies in moka.
 pub struct MokaMemory {
     copies: Cache<QueryKey, Kept, KeyBits>,
-    shares: Arc<Mutex<Shares>>,
+    shares: Arc<Mutex<PrincipalShares>>,
 }
 
 #[derive(Clone)]
 struct Kept {
     copy: SharedCopy,
     life_ms: Millis,
-    /// What it weighed when it was put here: a rendering made since is counted when it is put again.
+    /// Its weight when it was put here. A rendering that was made since counts when the copy is put again.
     bytes: u32,
     serial: Serial,
 }
 
 impl MokaMemory {
-    /// Room for `bytes_max` of copies, renderings and overhead included.
+    /// A memory for `bytes_max` of copies, including renderings and overhead.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
-        let shares = Arc::new(Mutex::new(Shares::new(bytes_max)));
+        let shares = Arc::new(Mutex::new(PrincipalShares::new(bytes_max)));
         let counted = Arc::clone(&shares);
         let copies = Cache::builder()
             .max_capacity(bytes_max)
             .weigher(|_: &QueryKey, kept: &Kept| kept.bytes)
             .expire_after(EndOfLife)
-            // Called once for every copy that was put here: replaced, expired, removed, or not admitted.
+            // moka calls this once for every copy: when it is replaced, expired, removed, or not admitted.
             .eviction_listener(move |_, kept: Kept, _| {
                 counted.lock().remove(kept.copy.owner(), kept.serial, kept.bytes.into());
             })
@@ -64,7 +63,7 @@ impl Memory for MokaMemory {
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis) {
         let bytes = u32::try_from(copy.weight_bytes()).unwrap_or(u32::MAX);
         let (serial, gives_way) = self.shares.lock().add(copy.owner(), key, bytes.into());
-        // Outside the lock: moka may call the listener from here.
+        // Outside the lock, because moka may call the listener from here.
         if let Some(oldest) = gives_way {
             self.copies.invalidate(&oldest);
         }
@@ -87,7 +86,7 @@ impl Memory for MokaMemory {
         if !matches!(replaced, CompResult::ReplacedWith(_) | CompResult::Inserted(_)) {
             self.shares.lock().remove(copy.owner(), serial, bytes.into());
         }
-        // Only now: within the computation moka holds a lock that another key may share.
+        // Only now, because during the computation moka holds a lock that another key may share.
         if let Some(oldest) = gives_way {
             self.copies.invalidate(&oldest);
         }
@@ -131,12 +130,12 @@ impl Expiry<QueryKey, Kept> for EndOfLife {
     }
 }
 
-/// moka refuses lives of more than 1,000 years; a century is for ever here.
+/// moka refuses lifetimes of more than 1,000 years. A century is long enough.
 const LIFE_MAX: Millis = Millis(100 * 365 * 24 * 3_600 * 1_000);
 
-/// A query key is a digest, so its first bytes need no more than one multiplication with a secret of this
-/// process. Without the secret, a node that has no cluster key could be sent keys whose digests were computed
-/// beforehand to share a bucket (F35).
+/// Hashes a query key. The key is a digest, so one multiplication of its first bytes with a secret of this process is
+/// enough. Without the secret, a client could send a node without a cluster key many queries whose digests were chosen to
+/// share a bucket (F35).
 #[derive(Debug, Clone, Copy)]
 struct KeyBits {
     secret: [u64; 2],
@@ -169,7 +168,7 @@ impl Hasher for FirstBytes {
         {
             self.bits ^= u64::from_ne_bytes(*head);
         } else {
-            // The array's length prefix, and whatever else a future `Hash` of the key may add.
+            // The length prefix of the array, and anything that a future `Hash` of the key may add.
             for byte in bytes {
                 self.bits = self.bits.rotate_left(5) ^ u64::from(*byte);
             }

@@ -19,61 +19,63 @@ use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use crate::config::RefreshSection;
-use crate::farewell::Unserved;
 use crate::gossip::refused::Refused;
-use crate::words;
+use crate::labels;
+use crate::refusal_response::Unserved;
 
+mod counters;
 mod definitions;
+mod family;
 mod gauges;
 mod prefetches;
-mod tally;
 #[cfg(test)]
 mod tests;
 
+use counters::{BusyCounter, Histogram, LIVED, TAKEN};
 use definitions as defined;
 pub use definitions::{ALL, Metric};
+use family::Family;
 use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
-use tally::{BusyCounter, LIVED, TAKEN, Tally};
 
 /// A node's metrics and their exporter.
 pub struct Meters {
     exporter: PrometheusHandle,
     hits: BusyCounter,
     misses: Counter,
-    bypasses: Family<{ words::REASONS.len() }>,
-    requests: [[BusyCounter; words::STATUSES.len()]; 3],
+    bypasses: Family<{ labels::REASONS.len() }>,
+    requests: [[BusyCounter; labels::STATUSES.len()]; 3],
     joined: Counter,
     stampedes: Counter,
     stampede_followers: u32,
     near_hits: BusyCounter,
     by_error: BusyCounter,
-    degrees: Family<{ words::DEGREES.len() }>,
+    degrees: Family<{ labels::DEGREES.len() }>,
     observations: Family<{ ObservationWord::NAMES.len() }>,
     shared: Family<{ ShareWord::NAMES.len() }>,
-    runs: Family<{ words::CAUSES.len() }>,
-    run_faults: Family<{ words::FAULTS.len() }>,
-    forwards: Family<{ words::FORWARDS.len() }>,
-    handovers: Family<{ words::HANDOVERS.len() }>,
-    commits: Family<{ words::KEPT.len() }>,
-    grants: Family<{ words::GRANTS.len() }>,
+    runs: Family<{ labels::CAUSES.len() }>,
+    run_faults: Family<{ labels::FAULTS.len() }>,
+    forwards: Family<{ labels::FORWARDS.len() }>,
+    handovers: Family<{ labels::HANDOVERS.len() }>,
+    commits: Family<{ labels::KEPT.len() }>,
+    grants: Family<{ labels::GRANTS.len() }>,
     contention: Counter,
     refresh: Refreshes,
     prefetch: Prefetches,
-    breaker: Family<{ words::BREAKER_STATES.len() }>,
-    origin_breaker: Family<{ words::BREAKER_STATES.len() }>,
-    peer_breaker: Family<{ words::BREAKER_STATES.len() }>,
+    breaker: Family<{ labels::BREAKER_STATES.len() }>,
+    origin_breaker: Family<{ labels::BREAKER_STATES.len() }>,
+    peer_breaker: Family<{ labels::BREAKER_STATES.len() }>,
     retries_refused: Counter,
-    shed: Family<{ words::SHED.len() }>,
+    shed: Family<{ labels::SHED.len() }>,
     held_back: Counter,
-    strangers: Family<{ words::STRANGERS.len() }>,
-    gossip_refused: Family<{ words::GOSSIP_REFUSALS.len() }>,
-    gossip_bytes: Family<{ words::GOSSIP_DIRECTIONS.len() }>,
+    unauthenticated: Family<{ labels::UNAUTHENTICATED.len() }>,
+    gossip_refused: Family<{ labels::GOSSIP_REFUSALS.len() }>,
+    gossip_bytes: Family<{ labels::GOSSIP_DIRECTIONS.len() }>,
     gossip_unsent: Counter,
     gossip_downs: Counter,
     gossip_rejoins: Counter,
-    unserved: [Family<{ words::UNSERVED.len() }>; words::LISTENERS.len()],
+    unserved: [Family<{ labels::UNSERVED.len() }>; labels::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
 }
@@ -89,36 +91,11 @@ struct Refreshes {
 }
 
 struct Times {
-    requests: [Tally; 3],
-    runs: Tally,
-    refreshes: Tally,
-    age: Tally,
-    ttl_left: Tally,
-}
-
-/// One counter for each word of a closed list.
-struct Family<const N: usize> {
-    counters: [Counter; N],
-}
-
-impl<const N: usize> Family<N> {
-    fn new(metric: Metric, label: &'static str, words: &[&'static str; N]) -> Self {
-        Self::made(words, |word| metric.counter_of(label, word))
-    }
-
-    fn made(words: &[&'static str; N], make: impl Fn(&'static str) -> Counter) -> Self {
-        Self { counters: std::array::from_fn(|place| make(words[place])) }
-    }
-
-    fn add(&self, place: usize) {
-        self.add_many(place, 1);
-    }
-
-    fn add_many(&self, place: usize, more: u64) {
-        if let Some(counter) = self.counters.get(place) {
-            counter.increment(more);
-        }
-    }
+    requests: [Histogram; 3],
+    runs: Histogram,
+    refreshes: Histogram,
+    age: Histogram,
+    ttl_left: Histogram,
 }
 
 impl Meters {
@@ -140,35 +117,35 @@ impl Meters {
             times: Times::register(),
             hits: BusyCounter::new(defined::HITS.counter()),
             misses: defined::MISSES.counter(),
-            bypasses: Family::new(defined::BYPASSES, "reason", &words::REASONS),
+            bypasses: Family::new(defined::BYPASSES, "reason", &labels::REASONS),
             requests: std::array::from_fn(|class| std::array::from_fn(|status| requests_of(class, status))),
             joined: defined::JOINED.counter(),
             stampedes: defined::STAMPEDES.counter(),
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
-            degrees: Family::new(defined::DEGREES, "outcome", &words::DEGREES),
+            degrees: Family::new(defined::DEGREES, "outcome", &labels::DEGREES),
             observations: Family::new(defined::OBSERVATIONS, "outcome", &ObservationWord::NAMES),
             shared: Family::new(defined::SHARED, "outcome", &ShareWord::NAMES),
-            runs: Family::new(defined::RUNS, "cause", &words::CAUSES),
-            run_faults: Family::new(defined::RUN_FAULTS, "kind", &words::FAULTS),
-            forwards: Family::new(defined::FORWARDS, "outcome", &words::FORWARDS),
-            handovers: Family::new(defined::HANDOVERS, "outcome", &words::HANDOVERS),
-            commits: Family::new(defined::COMMITS, "outcome", &words::KEPT),
-            grants: Family::new(defined::GRANTS, "kind", &words::GRANTS),
+            runs: Family::new(defined::RUNS, "cause", &labels::CAUSES),
+            run_faults: Family::new(defined::RUN_FAULTS, "kind", &labels::FAULTS),
+            forwards: Family::new(defined::FORWARDS, "outcome", &labels::FORWARDS),
+            handovers: Family::new(defined::HANDOVERS, "outcome", &labels::HANDOVERS),
+            commits: Family::new(defined::COMMITS, "outcome", &labels::KEPT),
+            grants: Family::new(defined::GRANTS, "kind", &labels::GRANTS),
             contention: defined::CONTENTION.counter(),
             breaker: breaker_moves("store"),
             origin_breaker: breaker_moves("origin"),
             peer_breaker: breaker_moves("peer"),
             retries_refused: defined::RETRIES_REFUSED.counter(),
-            shed: Family::new(defined::SHED, "class", &words::SHED),
+            shed: Family::new(defined::SHED, "class", &labels::SHED),
             held_back: defined::HELD_BACK.counter(),
-            strangers: Family::new(defined::STRANGERS, "reason", &words::STRANGERS),
-            gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &words::GOSSIP_REFUSALS),
-            gossip_bytes: Family::new(defined::GOSSIP_BYTES, "direction", &words::GOSSIP_DIRECTIONS),
+            unauthenticated: Family::new(defined::UNAUTHENTICATED, "reason", &labels::UNAUTHENTICATED),
+            gossip_refused: Family::new(defined::GOSSIP_REFUSED, "reason", &labels::GOSSIP_REFUSALS),
+            gossip_bytes: Family::new(defined::GOSSIP_BYTES, "direction", &labels::GOSSIP_DIRECTIONS),
             gossip_unsent: defined::GOSSIP_UNSENT.counter(),
             gossip_downs: defined::GOSSIP_DOWNS.counter(),
             gossip_rejoins: defined::GOSSIP_REJOINS.counter(),
-            unserved: std::array::from_fn(|place| unserved_on(words::LISTENERS[place])),
+            unserved: std::array::from_fn(|place| unserved_on(labels::LISTENERS[place])),
         }
     }
 
@@ -181,12 +158,12 @@ impl Meters {
 
     /// Counts a request that was refused before it became a query.
     pub fn count_rejected(&self, status: u16) {
-        self.bypasses.add(words::reason_place(Reason::Rejected));
+        self.bypasses.add(labels::reason_place(Reason::Rejected));
         self.count_status(2, status);
     }
 
     fn count_status(&self, class: usize, status: u16) {
-        if let Some(counter) = self.requests[class].get(words::status_place(status)) {
+        if let Some(counter) = self.requests[class].get(labels::status_place(status)) {
             counter.add();
         }
     }
@@ -214,7 +191,7 @@ impl Meters {
                 1
             }
             Class::Bypass(reason) => {
-                self.bypasses.add(words::reason_place(reason));
+                self.bypasses.add(labels::reason_place(reason));
                 2
             }
         }
@@ -230,9 +207,10 @@ impl Meters {
         self.origin_breaker.add(breaker_place(to));
     }
 
-    /// A message that did not prove the cluster key; `reason` is one of [`words::STRANGERS`].
-    pub fn refused_stranger(&self, reason: &str) {
-        self.strangers.add(words::STRANGERS.iter().position(|word| *word == reason).unwrap_or(0));
+    /// A message that did not prove the cluster key; `reason` is one of [`labels::UNAUTHENTICATED`].
+    pub fn refused_unauthenticated(&self, reason: &str) {
+        self.unauthenticated
+            .add(labels::UNAUTHENTICATED.iter().position(|word| *word == reason).unwrap_or(0));
     }
 
     /// Gossip declared a member dead.
@@ -264,10 +242,10 @@ impl Meters {
         }
     }
 
-    /// A connection of the listener at this place of [`words::LISTENERS`] was ended unserved.
+    /// A connection of the listener at this place of [`labels::LISTENERS`] was ended unserved.
     pub fn refused_connection(&self, listener: usize, why: Unserved) {
         if let Some(family) = self.unserved.get(listener) {
-            family.add(words::unserved_place(why));
+            family.add(labels::unserved_place(why));
         }
     }
 
@@ -296,18 +274,18 @@ fn left_of(ttl_ms: i64) -> Duration {
 }
 
 fn requests_of(class: usize, status: usize) -> BusyCounter {
-    let labels = [("class", words::CLASSES[class]), ("status", words::STATUSES[status])];
+    let labels = [("class", labels::CLASSES[class]), ("status", labels::STATUSES[status])];
     BusyCounter::new(defined::REQUESTS.counter_of_two(labels))
 }
 
-fn breaker_moves(of: &'static str) -> Family<{ words::BREAKER_STATES.len() }> {
-    Family::made(&words::BREAKER_STATES, |to| {
+fn breaker_moves(of: &'static str) -> Family<{ labels::BREAKER_STATES.len() }> {
+    Family::made(&labels::BREAKER_STATES, |to| {
         defined::BREAKER.counter_of_two([("peer_kind", of), ("to", to)])
     })
 }
 
-fn unserved_on(listener: &'static str) -> Family<{ words::UNSERVED.len() }> {
-    Family::made(&words::UNSERVED, |reason| {
+fn unserved_on(listener: &'static str) -> Family<{ labels::UNSERVED.len() }> {
+    Family::made(&labels::UNSERVED, |reason| {
         defined::UNSERVED.counter_of_two([("listener", listener), ("reason", reason)])
     })
 }
@@ -338,7 +316,7 @@ impl Refreshes {
 
 impl Times {
     fn register() -> Self {
-        let taken = |metric: Metric, labels| Tally::new(metric.name, labels, &TAKEN);
+        let taken = |metric: Metric, labels| Histogram::new(metric.name, labels, &TAKEN);
         Self {
             requests: [
                 taken(defined::REQUEST_TIMES, r#"class="read",result="hit""#),
@@ -347,14 +325,14 @@ impl Times {
             ],
             runs: taken(defined::RUN_TIMES, ""),
             refreshes: taken(defined::REFRESH_TIMES, ""),
-            age: Tally::new(defined::AGES.name, "", &LIVED),
-            ttl_left: Tally::new(defined::TTLS_LEFT.name, "", &LIVED),
+            age: Histogram::new(defined::AGES.name, "", &LIVED),
+            ttl_left: Histogram::new(defined::TTLS_LEFT.name, "", &LIVED),
         }
     }
 
     fn write(&self, out: &mut String) {
-        for (class, tally) in self.requests.iter().enumerate() {
-            tally.write(out, (class == 0).then_some(defined::REQUEST_TIMES.help));
+        for (class, histogram) in self.requests.iter().enumerate() {
+            histogram.write(out, (class == 0).then_some(defined::REQUEST_TIMES.help));
         }
         self.runs.write(out, Some(defined::RUN_TIMES.help));
         self.refreshes.write(out, Some(defined::REFRESH_TIMES.help));

@@ -1,7 +1,7 @@
-//! One node: its parts put together, started, and ended in good order.
+//! One node: puts its parts together, starts them, and stops them in order.
 //!
-//! Nothing is decided here but the order in which things start and stop. Every task belongs to one
-//! of the trackers of [`Node`], and none outlives it.
+//! This file decides only the order in which parts start and stop. Every task belongs to one of the trackers of
+//! [`Node`], and no task outlives it.
 
 mod background;
 mod leaving;
@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Report, Secret, Settings};
-use crate::farewell::Unserved;
+use crate::connection_timeouts::ConnectionTimeouts;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
@@ -41,93 +41,32 @@ use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
+use crate::memory_split::copies_bytes;
 use crate::meters::Meters;
+use crate::node_state::NodeState;
 use crate::origin::own_login;
-use crate::patience::Patience;
 use crate::peer::auth::{ClusterKey, Keyring};
 use crate::peer::client::PeerClient;
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
-use crate::peer_desk::PeerDesk;
-use crate::routing::{MemberRouting, Members, listed, ring_of};
-use crate::store::trouble::Trouble;
+use crate::peer_service::PeerService;
+use crate::refusal_response::Unserved;
+use crate::routing::{MemberRouting, Members, ring_of};
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
 pub struct Backends {
-    /// What nodes share.
+    /// The store that the nodes share.
     pub store: Arc<dyn Store>,
     /// The graph database.
     pub origin: Arc<dyn Origin>,
-    /// Where the node's events, and the store's breaker, are counted.
+    /// Counts the node's events and the changes of the store's breaker.
     pub meters: Arc<Meters>,
-}
-
-/// What the admin listener and the CLI want to know of a running node.
-pub struct Standing {
-    /// The engine.
-    pub engine: Arc<Engine>,
-    /// The members.
-    pub members: Arc<Members>,
-    /// Copies in memory.
-    pub memory: Arc<MokaMemory>,
-    /// The origin, for its gauges.
-    pub origin: Arc<dyn Origin>,
-    /// Metrics.
-    pub meters: Arc<Meters>,
-    /// The configuration in force.
-    pub report: Report,
-    /// Places of each node on the ring.
-    pub virtual_nodes: u32,
-    /// How far it has come into the cluster.
-    pub joining: Joining,
-    /// Told to leave.
-    pub leaving: CancellationToken,
-    /// A task that the node cannot do without and that has ended by a defect: the node leaves because of it.
-    pub broken: OnceLock<&'static str>,
-}
-
-impl Standing {
-    /// Why this node is not ready; nothing when it is.
-    #[must_use]
-    pub fn reasons_not_ready(&self) -> Vec<String> {
-        let leaving = self.leaving.is_cancelled().then(|| "leaving".to_owned());
-        leaving.into_iter().chain(self.joining.reason()).collect()
-    }
-
-    /// What works less well than it should, and why; the node serves all the same.
-    #[must_use]
-    pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
-        let mut parts = Vec::new();
-        if let Some(error) = self.engine.store_trouble() {
-            parts.push(("store", Trouble::of(&error).advice().into()));
-        }
-        if let Some(advice) = own_login::trouble(&*self.origin) {
-            parts.push(("origin", advice.into()));
-        }
-        if let Some(why) = self.members.trouble() {
-            parts.push(("members", why.into()));
-        }
-        let left_out = self.engine.peers_left_out();
-        if !left_out.is_empty() {
-            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
-        }
-        if self.engine.is_shedding() {
-            parts.push((
-                "load",
-                "runs are refused: more is asked of Neo4j than origin.max_concurrent does".into(),
-            ));
-        }
-        if self.engine.is_short_of_retries() {
-            parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
-        }
-        parts
-    }
 }
 
 /// A running node.
 pub struct Node {
-    standing: Arc<Standing>,
+    state: Arc<NodeState>,
     gossip: GossipHandle,
     stop_clients: CancellationToken,
     stop_peers: CancellationToken,
@@ -135,7 +74,7 @@ pub struct Node {
     clients: TaskTracker,
     peers: TaskTracker,
     background: TaskTracker,
-    /// Read for every answer, so no lock guards it as it does [`Standing::leaving`].
+    /// Every answer reads it, so it is an atomic: reading [`NodeState::leaving`] takes a lock.
     is_leaving: Arc<AtomicBool>,
     drain: Duration,
     serve_on: Duration,
@@ -146,7 +85,7 @@ impl Node {
     /// Binds, puts together and starts a node.
     ///
     /// # Errors
-    /// When an address cannot be bound, or the configuration turns out not to work on this machine.
+    /// When an address cannot be bound, or when the configuration does not work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
         let (listeners, socket) = Listeners::bind(settings).await?;
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
@@ -161,8 +100,8 @@ impl Node {
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
-        let memory = Arc::new(MokaMemory::new(crate::serve::copies_bytes(settings)));
-        let (gossip, talk) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
+        let memory = Arc::new(MokaMemory::new(copies_bytes(settings)));
+        let (gossip, gossip_task) = gossip(socket, keys.clone(), Arc::clone(&members), Arc::clone(&meters));
         let ports = Ports {
             clock: Arc::new(clock),
             dice: Arc::new(SystemDice),
@@ -175,7 +114,7 @@ impl Node {
             observer: Arc::clone(&meters) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, secrets(settings), policy::policy(settings), ports);
-        let standing = Arc::new(Standing {
+        let state = Arc::new(NodeState {
             engine,
             members: Arc::clone(&members),
             memory,
@@ -192,7 +131,7 @@ impl Node {
         let prober = Prober::new(Arc::clone(&members), Arc::clone(&link), &seeds);
         let node = Self {
             client_addr: listeners.client.local_addr()?,
-            standing,
+            state,
             gossip,
             stop_clients: CancellationToken::new(),
             stop_peers: CancellationToken::new(),
@@ -205,48 +144,48 @@ impl Node {
             serve_on: settings.node.serve_on_ms.duration(),
         };
         node.start_background(prober);
-        let engine = Arc::clone(&node.standing.engine);
-        node.spawn("gossip", talk.telling(Box::new(move |piece| engine.heard_spread(piece))).run());
+        let engine = Arc::clone(&node.state.engine);
+        node.spawn("gossip", gossip_task.on_spread(Box::new(move |piece| engine.heard_spread(piece))).run());
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
     }
 
-    /// Where clients reach this node.
+    /// The address of the client listener.
     #[must_use]
     pub fn client_addr(&self) -> SocketAddr {
         self.client_addr
     }
 
-    /// What others want to know of this node.
+    /// The state that listeners read.
     #[must_use]
-    pub fn standing(&self) -> &Arc<Standing> {
-        &self.standing
+    pub fn state(&self) -> &Arc<NodeState> {
+        &self.state
     }
 
     fn start_background(&self, prober: Prober<hopcache_core::ring::Ring>) {
         self.spawn("probes", async move { prober.run().await });
-        let engine = Arc::clone(&self.standing.engine);
+        let engine = Arc::clone(&self.state.engine);
         self.spawn("invalidations", async move { match engine.follow_invalidations().await {} });
-        let engine = Arc::clone(&self.standing.engine);
+        let engine = Arc::clone(&self.state.engine);
         self.spawn("peers", async move { match engine.look_after_peers().await {} });
-        let engine = Arc::clone(&self.standing.engine);
+        let engine = Arc::clone(&self.state.engine);
         self.spawn("observations", async move { match engine.tell_observations().await {} });
-        let engine = Arc::clone(&self.standing.engine);
+        let engine = Arc::clone(&self.state.engine);
         self.spawn("lessons", async move { match engine.learn_lessons().await {} });
-        let engine = Arc::clone(&self.standing.engine);
+        let engine = Arc::clone(&self.state.engine);
         self.spawn("sharing", async move { match engine.share_lessons().await {} });
-        let standing = Arc::clone(&self.standing);
-        self.spawn("the ring", async move { watch_ring(&standing).await });
-        let standing = Arc::clone(&self.standing);
-        self.spawn("its own login", async move { match own_login::watch(&*standing.origin).await {} });
+        let state = Arc::clone(&self.state);
+        self.spawn("the ring", async move { watch_ring(&state).await });
+        let state = Arc::clone(&self.state);
+        self.spawn("its own login", async move { match own_login::watch(&*state.origin).await {} });
     }
 
     fn start_joining(&self, link: Arc<PeerLink>, timeout: Duration) {
-        let standing = Arc::clone(&self.standing);
+        let state = Arc::clone(&self.state);
         self.spawn("joining", async move {
-            let (members, leaving) = (Arc::clone(&standing.members), standing.leaving.clone());
-            standing.joining.run(members, link, leaving, timeout).await;
+            let (members, leaving) = (Arc::clone(&state.members), state.leaving.clone());
+            state.joining.run(members, link, leaving, timeout).await;
         });
     }
 
@@ -254,7 +193,7 @@ impl Node {
         let clients_max =
             usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
         let says_addresses = settings.prefetch.enabled && settings.prefetch.fallback_sessions;
-        let front = Front::new(Arc::clone(&self.standing), settings, Arc::new(clock));
+        let front = Front::new(Arc::clone(&self.state), settings, Arc::new(clock));
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
@@ -268,18 +207,19 @@ impl Node {
         );
         self.clients.spawn(self.guarded("the client listener", served));
 
-        let desk = PeerDesk {
-            meters: Arc::clone(&self.standing.meters),
-            members: Arc::clone(&self.standing.members),
-            engine: Arc::clone(&self.standing.engine),
+        let peer_service = PeerService {
+            meters: Arc::clone(&self.state.meters),
+            members: Arc::clone(&self.state.members),
+            engine: Arc::clone(&self.state.engine),
         };
-        let peers = crate::peer::server::service(Arc::new(desk), keys);
+        let peers = crate::peer::server::service(Arc::new(peer_service), keys);
         let stop = self.stop_peers.clone();
-        let door = (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
-        let served = serve(listeners.peer, peers, door, self.peers.clone(), stop);
+        let bounds_and_refusals =
+            (bounds(limits::PEER_CONNECTIONS_MAX), self.refusals(1, crate::peer::server::unserved));
+        let served = serve(listeners.peer, peers, bounds_and_refusals, self.peers.clone(), stop);
         self.peers.spawn(self.guarded("the peer listener", served));
 
-        let admin = Admin::new(Arc::clone(&self.standing), settings).router();
+        let admin = Admin::new(Arc::clone(&self.state), settings).router();
         let stop = self.stop_rest.clone();
         let served = serve(
             listeners.admin,
@@ -291,14 +231,14 @@ impl Node {
         self.background.spawn(self.guarded("the admin listener", served));
     }
 
-    /// What the listener at this place of [`crate::words::LISTENERS`] says and counts.
-    fn refusals(&self, listener: usize, words: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
-        let meters = Arc::clone(&self.standing.meters);
-        Refusals { words, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
+    /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.
+    fn refusals(&self, listener: usize, response: fn(Unserved) -> Option<Response<Bytes>>) -> Refusals {
+        let meters = Arc::clone(&self.state.meters);
+        Refusals { response, noted: Arc::new(move |why| meters.refused_connection(listener, why)) }
     }
 }
 
-/// The keys that peers prove: none that anybody knows, for a node without one.
+/// The keys that peers have to prove. A node without a configured key gets a random key that no other node knows.
 fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
     let cluster = &settings.cluster;
     let of = |key: &Secret| ClusterKey::of(&cluster.name, key.expose().as_bytes()).map(Arc::new);
@@ -309,9 +249,10 @@ fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
     Ok(Keyring::new(own, cluster.previous_key.as_ref().map(of).transpose()?))
 }
 
-/// Query keys and entry seals come from the cluster's key, or from one of their own that stays when that is changed, so that all nodes agree and nobody else can
-/// forge an entry; and from the cluster's name, so that two clusters with one key and one store have nothing in common. Without a key (a cluster of one) they are
-/// the same on every start, so that a store that outlives the process stays useful.
+/// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes
+/// agree, and only holders of the key can make an entry. They also come from the cluster's name: two clusters with the
+/// same key and the same store share no entry. Without a key (a cluster of one node) they are the same on every start,
+/// so entries in the store stay readable.
 fn secrets(settings: &Settings) -> Secrets {
     let cluster = &settings.cluster;
     let secret = cluster.data_key.as_ref().or(cluster.key.as_ref()).map_or("", |key| key.expose());
@@ -322,18 +263,20 @@ fn secrets(settings: &Settings) -> Secrets {
     }
 }
 
-/// A cluster that was given no name keeps the key as it is: entries of releases that did not look at the name stay readable.
+/// The key as it is for a cluster with the default name, so that entries of releases that ignored the name stay
+/// readable; else a key derived from both.
 fn data_secret<'a>(cluster: &str, secret: &'a [u8]) -> Cow<'a, [u8]> {
     if cluster == CLUSTER_NAME_DEFAULT {
         return Cow::Borrowed(secret);
     }
-    // The name's length before it, so that no two pairs of name and key give one text.
+    // The length comes first, so that two pairs of name and key never give the same text.
     let text = [&(cluster.len() as u64).to_be_bytes(), cluster.as_bytes(), secret].concat();
     Cow::Owned(blake3::derive_key("hopcache 2026-11-21 data of a named cluster", &text).to_vec())
 }
 
-/// The service; once the node leaves, each answer is its connection's last. Who keeps connections open
-/// goes elsewhere then, before idle ones are closed: a request could cross that closing on its way.
+/// The service, which adds `Connection: close` to every answer once the node leaves. A client with an open connection
+/// then goes to another node before this node closes idle connections. Otherwise a request could arrive while its
+/// connection is being closed.
 fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> impl Answers<FrontBody> {
     service_fn(move |request| {
         let is_leaving = Arc::clone(&is_leaving);
@@ -349,7 +292,7 @@ fn parting(service: impl Answers<FrontBody>, is_leaving: Arc<AtomicBool>) -> imp
 fn bounds(connections_max: usize) -> ListenerBounds {
     ListenerBounds {
         connections_max,
-        patience: Patience {
+        timeouts: ConnectionTimeouts {
             first_byte: Duration::from_millis(limits::FIRST_BYTE_TIMEOUT_MS),
             head: Duration::from_millis(limits::HEAD_TIMEOUT_MS),
             reader: Duration::from_millis(limits::READER_TIMEOUT_MS),
@@ -362,11 +305,11 @@ fn bounds(connections_max: usize) -> ListenerBounds {
     }
 }
 
-/// When the ring changes, copies of keys that others own now are left to them for a while, with what is known of the
-/// hottest.
-async fn watch_ring(standing: &Standing) {
-    let engine = &standing.engine;
-    let mut views = standing.members.subscribe();
+/// Follows ring changes. Copies of keys that another node owns now are kept for that node for a while. The new owners
+/// are told the plans of the hottest keys.
+async fn watch_ring(state: &NodeState) {
+    let engine = &state.engine;
+    let mut views = state.members.subscribe();
     let mut epoch = engine.view().epoch();
     let mut over_at = None;
     loop {
@@ -392,8 +335,8 @@ async fn watch_ring(standing: &Standing) {
         let RingChange { dropped, left } = engine.ring_changed();
         let names: Vec<String> = views.borrow().routable.iter().map(ToString::to_string).collect();
         tracing::info!(epoch = epoch.0, members = names.join(" "), dropped, left, "the ring has changed");
-        // A node that leaves has told them before it said so.
-        if left > 0 && !standing.leaving.is_cancelled() {
+        // A leaving node has told the plans before it announced that it leaves.
+        if left > 0 && !state.leaving.is_cancelled() {
             engine.tell_plans(&view).await;
         }
         over_at = Some(Instant::now() + Duration::from_millis(limits::HANDOVER_MS));
@@ -417,8 +360,8 @@ mod tests {
         policy::policy(&settings_of(sets))
     }
 
-    /// Clusters of different names that share a key and a store have no entry in common (I10); one without a name has the
-    /// entries that it always had.
+    /// Clusters of different names that share a key and a store have no entry in common (I10). A cluster without a name
+    /// keeps the entries that it always had.
     #[test]
     fn a_name_separates_the_data_of_clusters_with_one_key() {
         let checksum = |sets: &[&str]| secrets(&settings_of(sets)).checksum_key.0;
@@ -436,7 +379,7 @@ mod tests {
         );
     }
 
-    /// `refresh.min_ttl` is taken as it is said, whatever the jitter and the TTL: the engine compares, once.
+    /// The engine gets `refresh.min_ttl` as configured, whatever the jitter and the TTL: only the engine compares them.
     #[test]
     fn the_least_ttl_comes_to_the_engine_as_configured() {
         for sets in [

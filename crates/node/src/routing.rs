@@ -1,4 +1,4 @@
-//! The engine's routing port over the members that answer: a ring of them, and who has just left it.
+//! The engine's routing port: the ring of the members that answer, and the nodes that have just left it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use hopcache_engine::ports::{PeerError, Routing};
 
 use crate::membership::{Cluster, View};
 
-/// The members with the ring that is made of them.
+/// The members and their ring.
 pub type Members = Cluster<Ring>;
 
 /// A ring of these members. Nodes that see the same members and weights have the same ring and the same epoch.
@@ -22,8 +22,8 @@ pub fn ring_of(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Ring {
 }
 
 impl Members {
-    /// Members that are down and have not said that they leave; they are forgotten after
-    /// [`hopcache_core::limits::MEMBER_FORGET_DOWN_MS`], unless a seed names them.
+    /// Members that are down and have not announced that they leave. They are forgotten after
+    /// [`hopcache_core::limits::MEMBER_FORGET_DOWN_MS`], unless they are seeds.
     #[must_use]
     pub fn missing(&self) -> Vec<NodeName> {
         let view = self.view();
@@ -31,7 +31,7 @@ impl Members {
         missing.map(|member| member.name.clone()).collect()
     }
 
-    /// Members that answer, and have shown another ring than this node's for [`RINGS_DIFFER_MS`] in which neither changed.
+    /// Members that answer and have shown another ring than this node's for [`RINGS_DIFFER_MS`], while neither ring changed.
     #[must_use]
     pub fn disagreeing(&self) -> Vec<NodeName> {
         let view = self.view();
@@ -47,7 +47,7 @@ impl Members {
         view.members.iter().filter(differs).map(|member| member.name.clone()).collect()
     }
 
-    /// Who should be there and is not, or sees another cluster than this node does, in words for the operator.
+    /// A message for the operator: which members are missing, and which have another ring than this node.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         let (missing, disagreeing) = (self.missing(), self.disagreeing());
@@ -57,12 +57,12 @@ impl Members {
         });
         let disagreeing = (!disagreeing.is_empty())
             .then(|| format!("{} has another ring: see who misses whom in its status", listed(&disagreeing)));
-        let said: Vec<String> = missing.into_iter().chain(disagreeing).collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        let troubles: Vec<String> = missing.into_iter().chain(disagreeing).collect();
+        (!troubles.is_empty()).then(|| troubles.join("; "))
     }
 }
 
-/// Names as they stand in a sentence.
+/// Names for a sentence, with commas.
 pub(crate) fn listed(names: &[NodeName]) -> String {
     let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
     names.join(", ")
@@ -81,7 +81,7 @@ impl Routing for MemberRouting {
     }
 
     fn report(&self, node: &NodeName, life: Option<Incarnation>, error: &PeerError) {
-        // Who was no member then was not asked.
+        // A node that was no member then was not asked.
         if let Some(life) = life {
             self.0.report(node, life, error);
         }
@@ -90,11 +90,11 @@ impl Routing for MemberRouting {
     fn lost(&self, node: &NodeName) -> BoxFuture<'static, ()> {
         let (mut views, node) = (self.0.subscribe(), node.clone());
         Box::pin(async move {
-            // Not only out of the ring: one that is draining answers what it was asked, and so may one of which gossip says
-            // that it is dead. Its next probes tell.
+            // Leaving the ring is not enough: a draining node still answers earlier requests, and so may a node that gossip
+            // calls dead. The next probes decide.
             let can_be_asked =
                 |view: &View<Ring>| view.members.iter().any(|member| member.name == node && !member.is_lost);
-            // An error means that the node is shutting down: nobody can be asked any more.
+            // An error means that the node is shutting down, and no other node can be asked any more.
             let _ = views.wait_for(|view| !can_be_asked(view)).await;
         })
     }

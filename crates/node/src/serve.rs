@@ -1,4 +1,4 @@
-//! `hopcache serve`: one node on its configured parts, until it is told to stop.
+//! `hopcache serve`: runs one node with its configured store and origin until a signal stops it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
 use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
+use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
@@ -21,7 +22,7 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 /// Runs one node.
 ///
 /// # Errors
-/// When it cannot start. A store or an origin that cannot be reached is no reason not to.
+/// When the node cannot start. A store or an origin that cannot be reached does not prevent the start.
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
@@ -43,60 +44,43 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
         admin = %settings.node.admin_addr,
         "serving"
     );
-    let standing = Arc::clone(node.standing());
+    let state = Arc::clone(node.state());
     tokio::select! {
-        () = stop.told() => {}
-        () = standing.leaving.cancelled() => {}
+        () = stop.signalled() => {}
+        () = state.leaving.cancelled() => {}
     }
-    // A second signal means now.
+    // A second signal ends the node at once.
     tokio::select! {
         () = node.leave() => {}
-        () = stop.told() => anyhow::bail!("stopped before everything had ended"),
+        () = stop.signalled() => anyhow::bail!("stopped before everything had ended"),
     }
-    match standing.broken.get() {
+    match state.broken.get() {
         Some(task) => anyhow::bail!("left because a task broke: {task}"),
         None => Ok(()),
     }
 }
 
-/// Says what of the configuration is hardly meant for a node that serves.
+/// Logs a warning for each setting that is unlikely to be intended for a node that serves clients.
 pub fn warn(settings: &Settings) {
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
 }
 
-/// The configured store; connecting is its own business, and may succeed later.
+/// The configured store. The store connects by itself, also later.
 ///
 /// # Errors
-/// When the URI is none that is understood.
+/// When the URI cannot be read.
 pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<Arc<dyn Store>> {
     let meters = Arc::clone(meters);
     Ok(match &settings.store {
-        StoreUri::Memory => memory_store(settings),
+        StoreUri::Memory => Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), store_bytes(settings))),
         StoreUri::Redis(uri) => {
             let on_breaker: BreakerHook = Arc::new(move |state| meters.breaker_moved(state));
             let redis = RedisSettings { on_breaker: Some(on_breaker), ..RedisSettings::default() };
             Arc::new(RedisStore::open(uri.expose(), redis)?)
         }
     })
-}
-
-/// A store in this process' memory: what of `node.memory` the copies leave it.
-#[must_use]
-pub fn memory_store(settings: &Settings) -> Arc<dyn Store> {
-    let bytes = usize::try_from(settings.node.memory_bytes - copies_bytes(settings)).unwrap_or(usize::MAX);
-    Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), bytes))
-}
-
-/// What of `node.memory` is for copies: all of it, or half where the store is in this process too, so that
-/// both together keep to it (I9).
-#[must_use]
-pub fn copies_bytes(settings: &Settings) -> u64 {
-    match settings.store {
-        StoreUri::Memory => settings.node.memory_bytes / 2,
-        StoreUri::Redis(_) => settings.node.memory_bytes,
-    }
 }
 
 /// The configured graph database.
@@ -121,7 +105,7 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
             };
             let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login);
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
-            // One principal alone may use every slot: in service mode there is only one.
+            // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
             bolt.timeout = Duration::from_millis(origin.timeout_ms.0);
             let meters = Arc::clone(meters);

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT, heard from the moment this is made: a container's first process has no default
-//! action for them, so one that came before anybody listened would be lost.
+//! SIGTERM and SIGINT. [`Stop`] receives them from its creation on. The first process of a container has no default
+//! action for these signals, so a signal before that would be lost.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -10,7 +10,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens from now on.
+    /// Receives signals from now on.
     ///
     /// # Errors
     /// When the operating system refuses a handler.
@@ -18,8 +18,8 @@ impl Stop {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Done at the next signal; one that came since the last call counts.
-    pub async fn told(&mut self) {
+    /// Returns at the next signal. A signal since the last call counts.
+    pub async fn signalled(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use hopcache::config::{self, RefreshSection};
+use hopcache::labels;
 use hopcache::meters::{ALL, Meters, Readings};
-use hopcache::words;
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_engine::outcome::{Detail as Answered, Reason};
 use hopcache_queryapi::headers::cache_status::Detail;
@@ -55,8 +55,8 @@ fn every_detail_that_a_node_sends_has_a_row() {
         Reason::Text(BypassReason::VolatileFunction),
         Reason::Text(BypassReason::Schema),
     ];
-    let sent = answers.into_iter().filter_map(words::answer_detail);
-    for detail in sent.chain(reasons.map(words::bypass_detail)).chain([Detail::Owner]) {
+    let sent = answers.into_iter().filter_map(labels::answer_detail);
+    for detail in sent.chain(reasons.map(labels::bypass_detail)).chain([Detail::Owner]) {
         assert!(has_row(detail.as_str()), "{}: no row in docs/OPERATING.md", detail.as_str());
     }
 }

@@ -199,10 +199,10 @@ async fn runs_dropped_anywhere_leave_the_pool_sound() {
     for turn in 0..200_u64 {
         let run = numbered(-1);
         // From before the first write to after the last read: a run takes about a millisecond.
-        let patience = Duration::from_micros(turn * 37 % 3_000);
+        let spin_for = Duration::from_micros(turn * 37 % 3_000);
         let cut = tokio::select! {
             biased;
-            () = spin(patience) => true,
+            () = spin(spin_for) => true,
             outcome = origin.run(&run) => { outcome.unwrap(); false }
         };
         dropped += u32::from(cut);

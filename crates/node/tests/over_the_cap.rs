@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use bytes::Bytes;
-use hopcache::front::answer::{Refusal, Reply, of_outcome};
+use hopcache::front::answer::{Reply, of_outcome};
+use hopcache::front::refusal::Refusal;
 use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_engine::identity::Credentials;

@@ -11,9 +11,9 @@
 mod contract;
 #[path = "store_contract/faults.rs"]
 mod faults;
+#[path = "store_contract/fixtures.rs"]
+mod fixtures;
 #[path = "store_contract/model.rs"]
 mod model;
 #[path = "store_contract/server.rs"]
 mod server;
-#[path = "store_contract/words.rs"]
-mod words;

@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
 use crate::front::ask::hints_in;
-use crate::words;
+use crate::labels;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,8 +55,8 @@ pub(super) async fn explain(State(admin): State<Arc<Admin>>, body: Body) -> Resp
         Ok(asked) => asked,
         Err(problem) => return problem.into_response(),
     };
-    let explanation = admin.standing.engine.explain(&query, hints).await;
-    let is_off = admin.standing.engine.policy().ttl_ms == Millis::ZERO;
+    let explanation = admin.state.engine.explain(&query, hints).await;
+    let is_off = admin.state.engine.policy().ttl_ms == Millis::ZERO;
     answer(StatusCode::OK, &report(&query, &explanation, is_off))
 }
 
@@ -68,7 +68,7 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
     let body = json!({"statement": question.statement, "parameters": question.parameters}).to_string();
     let request =
         request::parse(body.as_bytes(), Encoding::Plain).map_err(|error| Problem::bad(error.to_string()))?;
-    let hasher = admin.standing.engine.hasher();
+    let hasher = admin.state.engine.hasher();
     let principal = admin.service_user.clone().or(question.principal);
     let (scheme, user) = principal.as_deref().map_or(("none", ""), |user| ("basic", user));
     let scope = PrincipalScope::of(hasher, scheme, user, None);
@@ -80,7 +80,7 @@ fn query(admin: &Admin, question: Question) -> Result<Query, Problem> {
         impersonated: None,
         identity: Arc::new(identity),
     };
-    Ok(Query::read(parts, hasher, &admin.standing.engine.policy().procedures))
+    Ok(Query::read(parts, hasher, &admin.state.engine.policy().procedures))
 }
 
 fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
@@ -121,7 +121,7 @@ fn report(query: &Query, explanation: &Explanation, is_off: bool) -> Value {
     })
 }
 
-/// Why an entry was read before anybody asked for it.
+/// Why an entry was prefetched.
 fn prefetched(view: &PrefetchedView) -> Value {
     json!({
         "because": format!("{} was asked", view.because),
@@ -136,13 +136,13 @@ fn refresh(view: &RefreshView) -> Value {
     let plan = view.copy.map(|copy| copy.plan);
     let facts = view.copy.map(|copy| copy.facts);
     json!({
-        "mode": words::refresh_mode(view.mode),
-        "timing": words::refresh_timing(view.timing),
+        "mode": labels::refresh_mode(view.mode),
+        "timing": labels::refresh_timing(view.timing),
         "scale_ms": plan.map(|plan| plan.scale_ms),
         "ahead_ms": plan.map(|plan| plan.ahead_ms),
         "cost_ms": facts.map(|facts| json!({"mean": facts.cost.mean_ms, "tail": facts.cost.tail_ms})),
         "rate_per_s": facts.and_then(|facts| facts.rate_per_s),
-        "degree": {"value": view.degree.value, "source": words::degree_source(view.degree.source)},
+        "degree": {"value": view.degree.value, "source": labels::degree_source(view.degree.source)},
         "anchor": view.anchor.as_ref().map(|anchor| json!({
             "label": anchor.label.as_str(),
             "key": anchor.key.as_str(),
@@ -161,7 +161,7 @@ fn class(explanation: &Explanation) -> (&'static str, String) {
             "nothing in the text speaks against a read; the server has not been asked yet".to_owned(),
         ),
         Verdict::Bypass(Reason::Write) => ("write", "the text or the server says that it writes".to_owned()),
-        Verdict::Bypass(reason) => ("bypass", words::reason_word(reason).to_owned()),
+        Verdict::Bypass(reason) => ("bypass", labels::reason_label(reason).to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `POST /admin/v1/prefetch/flush-waste`: drop what was prefetched and not used, in the memories of all nodes.
+//! `POST /admin/v1/prefetch/flush-waste`: drops unused prefetched copies from the memories of all nodes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::problem::Problem;
 use super::{Admin, json as answer};
 
 pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
-    let engine = Arc::clone(&admin.standing.engine);
+    let engine = Arc::clone(&admin.state.engine);
     // A task of its own, as for a purge: an operator who hangs up does not leave half of the nodes untold.
     let Ok(flushed) = tokio::spawn(async move { engine.flush_waste().await }).await else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the flush broke off; run it again")

@@ -1,7 +1,7 @@
-//! The admin listener: probes, metrics, and every answer to "why was this (not) cached?".
+//! The admin listener: health probes, metrics, and answers to "why was this (not) cached?".
 //!
-//! JSON; errors as `application/problem+json` (RFC 9457). Beyond loopback a bearer token is required,
-//! except for the two probes, which say nothing but yes, no and why.
+//! Answers are JSON, errors are `application/problem+json` (RFC 9457). An address other than loopback requires a bearer
+//! token. The two health probes do not, because they show only yes or no and the reason.
 
 mod explain;
 mod flush;
@@ -23,30 +23,30 @@ use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
-use crate::node::Standing;
+use crate::node_state::NodeState;
 use problem::Problem;
 pub use problem::unserved;
 
 /// The admin listener's state.
 pub struct Admin {
-    standing: Arc<Standing>,
+    state: Arc<NodeState>,
     token: Option<Secret>,
     service_user: Option<String>,
-    /// Held by the one that looks through what was learned.
+    /// The permit of the one request at a time that searches what was learned.
     seeking: Semaphore,
 }
 
 impl Admin {
-    /// An admin listener of a node.
+    /// The admin listener of a node.
     #[must_use]
-    pub fn new(standing: Arc<Standing>, settings: &Settings) -> Arc<Self> {
+    pub fn new(state: Arc<NodeState>, settings: &Settings) -> Arc<Self> {
         // The embedded graph has no users: there each request keeps its own sender (see `front::ask`).
         let service_user = match (&settings.origin.auth, &settings.origin.uri) {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
             _ => None,
         };
         Arc::new(Self {
-            standing,
+            state,
             token: settings.node.admin_token.clone(),
             service_user,
             seeking: Semaphore::new(1),
@@ -94,8 +94,8 @@ async fn check_token(State(admin): State<Arc<Admin>>, request: Request, next: Ne
     response
 }
 
-/// A browser that an operator uses must not be made to purge or drain by a page that it shows: browsers
-/// name the page's origin on every such request, and no tool of ours has one.
+/// Refuses requests that a web page makes in an operator's browser: a page must not purge or drain. A browser names the
+/// page's origin on every such request, and no tool of hopcache does.
 async fn refuse_web_pages(request: Request, next: Next) -> Response {
     if request.method() != Method::GET && request.headers().contains_key(header::ORIGIN) {
         return Problem::new(StatusCode::FORBIDDEN, "requests of web pages are refused").into_response();

@@ -10,9 +10,9 @@ use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use crate::body::within;
-use crate::farewell::Unserved;
+use crate::refusal_response::Unserved;
 
-/// What went wrong, and what to do.
+/// The error, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -47,7 +47,7 @@ impl Problem {
     }
 }
 
-/// What this listener says where no request was read; nothing where nobody has asked or reads.
+/// This listener's response when no request was read. `None` when the client has asked nothing, or does not read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, detail) = match why {
@@ -62,7 +62,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     Some(Problem::new(status, detail).into_bytes())
 }
 
-/// Reads a JSON body; serde's message names the field that is wrong.
+/// Reads a JSON body. The error message of serde names the wrong field.
 pub(super) async fn read<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
     let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
     let limit = Duration::from_millis(BODY_TIMEOUT_MS);

@@ -1,4 +1,4 @@
-//! `POST /admin/v1/purge`: forget, in the store and on every node.
+//! `POST /admin/v1/purge`: removes entries from the store and from every node.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Respon
         Ok(scope) => scope,
         Err(problem) => return problem.into_response(),
     };
-    let engine = Arc::clone(&admin.standing.engine);
+    let engine = Arc::clone(&admin.state.engine);
     // A task of its own: an operator who hangs up leaves no half-told cluster behind.
     let Ok(purged) = tokio::spawn(async move { engine.purge(&scope).await }).await else {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the purge broke off; run it again")
@@ -51,7 +51,7 @@ fn scope(admin: &Admin, order: Order) -> Result<Scope, Problem> {
             .map(Scope::Key)
             .ok_or_else(|| Problem::bad("query_key: has to be 64 hexadecimal digits, as explain prints it")),
         Order { query_key: None, database: Some(name), all: None } => {
-            Ok(Scope::Database(DatabaseTag::of(admin.standing.engine.hasher(), &name)))
+            Ok(Scope::Database(DatabaseTag::of(admin.state.engine.hasher(), &name)))
         }
         Order { query_key: None, database: None, all: Some(true) } => Ok(Scope::All),
         _ => Err(Problem::bad("send exactly one of query_key, database, all (true)")),

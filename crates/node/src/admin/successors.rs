@@ -1,5 +1,5 @@
-//! `GET /admin/v1/successors`: what was learned to follow what, as this node knows it. It shows no value of a parameter and
-//! no literal: those are personal data, and whoever may look at learning need not see them.
+//! `GET /admin/v1/successors`: which queries follow which, as this node has learned it. It shows no value of a parameter
+//! and no literal. They may be personal data, and an operator who looks at learning does not need them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
         Ok(turn) => turn,
         Err(problem) => return problem.into_response(),
     };
-    let engine = &admin.standing.engine;
+    let engine = &admin.state.engine;
     let sizes = engine.learning_sizes();
     let views = engine.successors_sought(&pattern, limit).await;
     let mut sources = Vec::with_capacity(views.len());
@@ -67,7 +67,7 @@ pub(super) async fn successors(State(admin): State<Arc<Admin>>, uri: Uri) -> Res
     answer(StatusCode::OK, &body)
 }
 
-/// Whoever asks waits for those who asked before: looking for it takes a core for a moment, and serving goes first.
+/// Runs one search at a time: a search takes a core for a moment, and serving clients is more important.
 async fn turn(seeking: &Semaphore) -> Result<SemaphorePermit<'_>, Problem> {
     let turn = timeout(Duration::from_millis(SUCCESSORS_TURN_MS), seeking.acquire()).await;
     turn.ok().and_then(Result::ok).ok_or_else(|| {
@@ -110,8 +110,8 @@ fn source(view: &PatternView) -> Value {
     })
 }
 
-/// Which of the launches were used; nothing where nothing was launched. Both are counted by several nodes, and one may be
-/// heard of before the other.
+/// The share of launches that were used. `None` when nothing was launched. Several nodes count both, and the news of one
+/// may arrive before the news of the other.
 fn precision(outcome: &Decayed) -> Option<f64> {
     (outcome.launched > 0.0).then(|| rounded((outcome.used / outcome.launched).min(1.0)))
 }
@@ -143,14 +143,14 @@ fn successor(view: &SuccessorView) -> Value {
     })
 }
 
-/// As patterns are kept, so that it is the text of the pattern that follows.
+/// Normalises the text as patterns are stored, so that it equals the text of the pattern that follows.
 fn literal_free(statement: &str) -> String {
     let mut text = pattern(statement);
     text.truncate(text.floor_char_boundary(PATTERN_TEXT_BYTES_MAX));
     text
 }
 
-/// Where each parameter comes from: of an exact one only its name and type.
+/// Where each parameter comes from. An exact parameter shows only its name and type.
 fn bindings(form: &Form) -> Vec<String> {
     match form {
         Form::Exact { params, .. } => exact(params),
@@ -203,7 +203,7 @@ fn hex(tag: u64) -> String {
     format!("{tag:016x}")
 }
 
-/// To four places: decayed counts are no exact numbers.
+/// Rounds to four places, because decayed counts are not exact.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

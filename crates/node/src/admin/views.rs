@@ -1,4 +1,4 @@
-//! What a node says of itself, and how it is told to leave.
+//! Health, metrics, ring and configuration of a node, and the order to leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,43 +11,43 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
 use super::{Admin, json as answer};
+use crate::labels;
 use crate::meters::Readings;
-use crate::words;
 
-/// Lives as long as it answers; never looks at other systems.
+/// Alive as long as it answers. It does not check other systems.
 pub(super) async fn livez() -> Response {
     answer(StatusCode::OK, &json!({"status": "live"}))
 }
 
-/// Ready: in the ring, able to serve. What is degraded is named and leaves it ready.
+/// Ready: in the ring and able to serve. Degraded parts are named, and the node stays ready.
 pub(super) async fn readyz(State(admin): State<Arc<Admin>>) -> Response {
-    let reasons = admin.standing.reasons_not_ready();
+    let reasons = admin.state.reasons_not_ready();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let word = if reasons.is_empty() { "ready" } else { "not ready" };
-    let degraded = admin.standing.degraded();
+    let degraded = admin.state.degraded();
     let parts: Vec<&str> = degraded.iter().map(|(part, _)| *part).collect();
     let why: BTreeMap<&str, &str> = degraded.iter().map(|(part, why)| (*part, why.as_ref())).collect();
     answer(status, &json!({"status": word, "reasons": reasons, "degraded": parts, "why": why}))
 }
 
 pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
-    let standing = &admin.standing;
-    let degraded = standing.degraded();
+    let state = &admin.state;
+    let degraded = state.degraded();
     let is_degraded = |name: &str| degraded.iter().any(|(part, _)| *part == name);
-    let (entries, entry_bytes) = standing.memory.size();
-    let ring = standing.engine.view();
-    let learned = standing.engine.learning_sizes();
-    let text = standing.meters.render(Readings {
+    let (entries, entry_bytes) = state.memory.size();
+    let ring = state.engine.view();
+    let learned = state.engine.learning_sizes();
+    let text = state.meters.render(Readings {
         ring_members: ring.members().len(),
         ring_epoch: ring.epoch().0,
         entries,
         entry_bytes,
-        flights: standing.engine.flights_under_way(),
-        origin_in_flight: standing.origin.in_flight(),
-        refreshes: standing.engine.refreshes_begun(),
-        refreshes_waiting: standing.engine.refreshes_waiting(),
-        prefetches_pending: standing.engine.prefetches_pending(),
-        leases: standing.engine.leases_held(),
+        flights: state.engine.flights_under_way(),
+        origin_in_flight: state.origin.in_flight(),
+        refreshes: state.engine.refreshes_begun(),
+        refreshes_waiting: state.engine.refreshes_waiting(),
+        prefetches_pending: state.engine.prefetches_pending(),
+        leases: state.engine.leases_held(),
         tasks: tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         learned_patterns: learned.patterns,
         learned_forms: learned.forms,
@@ -55,7 +55,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         learning_bytes: learned.bytes + learned.session_bytes,
         observations_waiting: learned.waiting,
         log_lines_dropped: crate::logging::lines_dropped(),
-        degraded: words::PARTS.map(is_degraded),
+        degraded: labels::PARTS.map(is_degraded),
     });
     let mut response = Response::new(Body::from(text));
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4");
@@ -64,9 +64,9 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
-    let ring = admin.standing.engine.view();
+    let ring = admin.state.engine.view();
     let members: Vec<_> = admin
-        .standing
+        .state
         .members
         .members()
         .iter()
@@ -82,7 +82,7 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
             })
         })
         .collect();
-    let virtual_nodes = admin.standing.virtual_nodes;
+    let virtual_nodes = admin.state.virtual_nodes;
     answer(
         StatusCode::OK,
         &json!({"epoch": ring.epoch().0, "virtual_nodes": virtual_nodes, "members": members}),
@@ -90,10 +90,10 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Response {
-    answer(StatusCode::OK, &admin.standing.report.to_json())
+    answer(StatusCode::OK, &admin.state.report.to_json())
 }
 
 pub(super) async fn drain(State(admin): State<Arc<Admin>>) -> Response {
-    admin.standing.leaving.cancel();
+    admin.state.leaving.cancel();
     answer(StatusCode::ACCEPTED, &json!({"status": "leaving"}))
 }

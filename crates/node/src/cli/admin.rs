@@ -66,14 +66,14 @@ pub(super) async fn explain(args: &ExplainArgs, output: Output) -> anyhow::Resul
     }
     let answer = Admin::new(&args.admin)?.demand(Method::POST, "/admin/v1/explain", Some(&body)).await?;
     show(&answer, output)?;
-    match said_of_prefetch(&answer).filter(|_| output != Output::Json) {
-        Some(said) => print(&table::clean(&said)),
+    match prefetch_line(&answer).filter(|_| output != Output::Json) {
+        Some(line) => print(&table::clean(&line)),
         None => Ok(()),
     }
 }
 
 /// That an entry was prefetched, in one sentence.
-fn said_of_prefetch(answer: &Value) -> Option<String> {
+fn prefetch_line(answer: &Value) -> Option<String> {
     let prefetched = answer.get("entry")?.get("prefetched")?.as_object()?;
     let text = |name: &str| prefetched.get(name).map(table::cell).unwrap_or_default();
     let use_so_far =
@@ -175,18 +175,18 @@ mod tests {
             "because": "MATCH (p:Person {id: $id}) RETURN p was asked",
             "by": "node-b", "kind": "template", "p": 0.62, "used": false,
         });
-        let said = said_of_prefetch(&json!({"entry": {"prefetched": prefetched}})).unwrap();
+        let line = prefetch_line(&json!({"entry": {"prefetched": prefetched}})).unwrap();
         assert!(
-            said.starts_with(
+            line.starts_with(
                 "prefetched because MATCH (p:Person {id: $id}) RETURN p was asked by node node-b"
             )
         );
         assert!(
-            said.contains("template") && said.contains("0.62") && said.contains("not used yet"),
-            "{said}"
+            line.contains("template") && line.contains("0.62") && line.contains("not used yet"),
+            "{line}"
         );
         for none in [json!({"entry": null}), json!({"entry": {"prefetched": null}}), json!({})] {
-            assert_eq!(said_of_prefetch(&none), None);
+            assert_eq!(prefetch_line(&none), None);
         }
     }
 }

@@ -4,6 +4,7 @@
 mod admin;
 mod client;
 mod configuration;
+mod fields;
 mod graph;
 mod query;
 pub mod run;
@@ -149,7 +150,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// Talk, on stderr. A closed stderr is nobody's failure.
+/// Prints a message on stderr. A closed stderr is not an error.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

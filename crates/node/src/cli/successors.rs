@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use super::client::{Admin, AdminArgs};
+use super::fields::{items, number, readable, text};
 use super::graph::Graph;
 use super::{Output, USAGE, print, print_json, say, table};
 
@@ -68,46 +69,6 @@ async fn draw(graph: &Graph, file: &Path) -> anyhow::Result<()> {
     tokio::fs::write(file, svg).await.with_context(|| format!("{} cannot be written", file.display()))?;
     say(&format!("{}: {} patterns, {} edges", file.display(), graph.nodes(), graph.edges()));
     Ok(())
-}
-
-/// A pattern as somebody writes it: the node says it with a space between all tokens.
-pub(super) fn readable(pattern: &str) -> String {
-    const CLOSED_UP: [(&str, &str); 20] = [
-        ("( ", "("),
-        (" )", ")"),
-        ("[ ", "["),
-        (" ]", "]"),
-        ("{ ", "{"),
-        (" }", "}"),
-        (" . ", "."),
-        (" : ", ":"),
-        ("(: ", "(:"),
-        ("[: ", "[:"),
-        (" ,", ","),
-        ("- >", "->"),
-        ("< -", "<-"),
-        ("- [", "-["),
-        ("] -", "]-"),
-        ("- (", "-("),
-        (") -", ")-"),
-        ("-> (", "->("),
-        (") <-", ")<-"),
-        ("< >", "<>"),
-    ];
-    CLOSED_UP.iter().fold(pattern.to_owned(), |text, (apart, closed)| text.replace(apart, closed))
-}
-
-/// What stands in a field, for people.
-pub(super) fn text(value: &Value, name: &str) -> String {
-    value.get(name).filter(|value| !value.is_null()).map(table::cell).unwrap_or_default()
-}
-
-pub(super) fn number(value: &Value, name: &str) -> f64 {
-    value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
-}
-
-pub(super) fn items<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn heading(answer: &Value) -> String {

@@ -1,6 +1,5 @@
-//! Every key of the configuration: its type, default, range and meaning, each said once. The JSON
-//! schema, the checks and the texts of errors are made from these types. Decides nothing that
-//! needs two keys or a file: that is `settings`.
+//! Every key of the configuration: its type, default, range and meaning, each in one place. The JSON schema, the checks
+//! and the error messages are made from these types. Rules that need two keys or a file are in `settings`.
 
 use std::path::PathBuf;
 
@@ -17,7 +16,7 @@ use super::text::{Secret, cluster_name, duration, format_size, name, size};
 use super::uri::{Address, OriginUri, StoreUri};
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
-/// The whole configuration, as a file gives it.
+/// The whole configuration, as in a file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Hopcache configuration")]
 #[serde(default, deny_unknown_fields)]
@@ -67,7 +66,7 @@ pub struct NodeSection {
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
     pub memory: u64,
-    /// Connections of clients at the most; more are refused with 503 (FAULTS F32).
+    /// Largest number of client connections; more are refused with 503 (FAULTS F32).
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_connections: u32,
     /// Weight on the ring: a node of weight 2 owns twice the keys of one of weight 1.
@@ -77,8 +76,8 @@ pub struct NodeSection {
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub drain: Millis,
-    /// How long a node that is told to leave serves on as before, for balancers to see that it is not ready. Default: a quarter
-    /// of `drain`, 2s at most; never more than half of it.
+    /// How long a leaving node serves on as before, so that balancers see that it is not ready. Default: a quarter of
+    /// `drain`, at most 2s; never more than half of `drain`.
     #[serde(with = "duration::optional")]
     #[schemars(with = "Option<duration::Text>", extend("x-min" = "0", "x-max" = "10m"))]
     pub serve_on: Option<Millis>,
@@ -112,33 +111,33 @@ pub struct ClusterSection {
     #[serde(deserialize_with = "cluster_name::deserialize")]
     #[schemars(extend("x-allowed" = "1 to 64 characters of A-Z a-z 0-9 . _ : -"))]
     pub name: String,
-    /// Peer addresses or DNS names by which the first other nodes are found; the rest is learned from them. May
-    /// contain this node; empty is a cluster of one until another node names this one.
+    /// Peer addresses or DNS names of the first other nodes; this node learns the rest from them. May contain this node.
+    /// Empty means a cluster of one until another node names this one.
     #[schemars(length(max = MEMBERS_MAX))]
     pub seeds: Vec<Address>,
-    /// File with the key that every node of the cluster has; needed with more than one node. It proves and seals
-    /// what nodes say to each other, and unless `data_key_file` is set, query keys and entries come from it too.
+    /// File with the key that every node of the cluster has; needed with more than one node. It authenticates and encrypts
+    /// messages between nodes. Unless `data_key_file` is set, query keys and entry seals come from it too.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub key_file: Option<PathBuf>,
     /// The key itself, for environments that hand over secrets as variables; at least 16 characters.
     pub key: Option<Secret>,
-    /// File with a second key that is believed and never used: the other one while the key is changed. A change is
-    /// three rolling restarts: (1) the new key here, and `data_key_file` with the old one, so that the cache stays;
-    /// (2) the new key in `key_file`, the old one here; (3) nothing here.
+    /// File with a second key that is accepted and never used, while the key is changed. A change takes three rolling
+    /// restarts: (1) the new key here, and `data_key_file` with the old one, so that the cache stays; (2) the new key in
+    /// `key_file`, the old one here; (3) nothing here.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub previous_key_file: Option<PathBuf>,
     /// That second key itself; at least 16 characters.
     pub previous_key: Option<Secret>,
-    /// File with the key of query keys and entry seals, the same on every node. Default: the cluster's key. Another
-    /// one empties the cache.
+    /// File with the key of query keys and entry seals, the same on every node. Default: the cluster's key. A changed key
+    /// empties the cache.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub data_key_file: Option<PathBuf>,
     /// That key itself; at least 16 characters.
     pub data_key: Option<Secret>,
-    /// Places of each node on the ring; the same on every node.
+    /// Virtual nodes of each node on the ring; the same on every node.
     #[schemars(range(min = VIRTUAL_NODES_MIN, max = VIRTUAL_NODES_MAX))]
     pub virtual_nodes: u32,
-    /// How long a node that starts waits for the others to take it into their rings before it is ready all the same.
+    /// How long a starting node waits until the other nodes have it in their rings. After this time it becomes ready anyway.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10m"))]
     pub join_timeout: Millis,
@@ -161,14 +160,14 @@ impl Default for ClusterSection {
     }
 }
 
-/// As whom statements run at the origin.
+/// The user that statements run as at the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum AuthMode {
-    /// As each client, with its own Neo4j credentials.
+    /// Each client, with its own Neo4j credentials.
     Passthrough,
-    /// As one user, given by `user` and `password_file`.
+    /// One service user, given by `user` and `password_file`.
     Service,
 }
 
@@ -178,7 +177,7 @@ pub enum AuthMode {
 pub struct OriginSection {
     /// Where it is; `embedded:` is the sample graph inside this process.
     pub uri: OriginUri,
-    /// As whom statements run.
+    /// The user that statements run as.
     pub auth: AuthMode,
     /// The user of `auth = "service"`.
     pub user: Option<String>,
@@ -236,23 +235,21 @@ pub struct EntrySection {
     /// Stale while revalidate: physical life = ttl × (1 + grace).
     #[schemars(range(min = 0.0, max = 10.0))]
     pub grace: f64,
-    /// Beyond grace: for how long an entry is still served while the origin cannot be reached, is too slow or
-    /// fails with a transient error, and marked so; a client that was accepted before is believed as long. 0
-    /// turns both off.
+    /// How long after grace an entry is still served, and marked so, while the origin cannot be reached, is too slow or
+    /// fails with a transient error. For as long, a client that was accepted before stays accepted. 0 turns both off.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years"))]
     pub stale_if_error: Millis,
-    /// Random share by which each entry's ttl is made shorter or longer, so that keys loaded together do
-    /// not expire together.
+    /// Random share by which the ttl of each entry is shortened or extended, so that keys that were loaded together do not
+    /// expire together.
     #[schemars(range(min = 0.0, max = 0.5))]
     pub ttl_jitter: f64,
     /// Largest result that is stored.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1KiB", "x-max" = format_size(PASS_THROUGH_BYTES_MAX as u64)))]
     pub max_bytes: u64,
-    /// Whether requests that miss the same key share one run. Without it each runs for itself, nothing is shared
-    /// between nodes or stored, and each node keeps what it read in its own memory: a plain TTL cache, there only
-    /// to measure what sharing gains.
+    /// Whether requests that miss the same key share one run. Without it each request runs alone, nodes share and store
+    /// nothing, and each node keeps its results in its own memory: a plain TTL cache, only to measure what sharing gains.
     pub collapse: bool,
 }
 
@@ -276,7 +273,7 @@ impl Default for EntrySection {
 pub enum RefreshMode {
     /// By the entry's cost and volatility.
     Plain,
-    /// By the degree of the query's anchor node as well.
+    /// By cost and volatility, and by the degree of the query's anchor node.
     TopologySensitive,
     /// By the request rate and cost seen for each key; by the degree while a key has no history.
     Adaptive,
@@ -286,40 +283,40 @@ pub enum RefreshMode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RefreshSection {
-    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case, by the same workers.
+    /// Whether entries are refreshed before they expire. Stale entries are always refreshed, by the same workers.
     #[schemars(extend("x-env" = "CACHE_XFETCH_ENABLED"))]
     pub enabled: bool,
     /// How the moment is chosen.
     pub mode: RefreshMode,
-    /// Eagerness: larger refreshes earlier. In every mode β is multiplied by it; in `adaptive` within its bounds,
-    /// and the window that takes a chance's place likewise.
+    /// Eagerness: a larger value refreshes earlier. Every mode multiplies β by it; `adaptive` keeps β within its bounds, and
+    /// multiplies the refresh-ahead window too.
     #[schemars(range(min = 0.5, max = 2.0), extend("x-env" = "CACHE_XFETCH_BETA"))]
     pub beta: f64,
-    /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`,
-    /// or the shorter one of a request's hint. 0 is no such limit.
+    /// Entries with a shorter ttl are not refreshed early. It is compared with the ttl before jitter: `entry.ttl`, or the
+    /// shorter ttl of a request's hint. 0 means no limit.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "0", "x-max" = "10years", "x-env" = "CACHE_XFETCH_MIN_TTL"))]
     pub min_ttl: Millis,
     /// Refreshes at a time.
     #[schemars(range(min = 1, max = 256), extend("x-env" = "CACHE_XFETCH_WORKERS"))]
     pub workers: u32,
-    /// Refreshes that wait for a worker; more are left out and counted.
+    /// Refreshes that wait for a worker; more are dropped and counted.
     #[schemars(range(min = 1, max = 100_000), extend("x-env" = "CACHE_XFETCH_QUEUE_SIZE"))]
     pub queue_size: u32,
     /// Deadline of one try of a refresh.
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text", extend("x-min" = "1ms", "x-max" = "1h", "x-env" = "CACHE_XFETCH_TIMEOUT"))]
     pub timeout: Millis,
-    /// Whether a failed refresh is tried again by itself. Else the next hit tries, after a pause.
+    /// Whether a failed refresh is retried by itself. Otherwise the next hit retries it, after a pause.
     #[schemars(extend("x-env" = "CACHE_XFETCH_RETRY_ENABLED"))]
     pub retry_enabled: bool,
-    /// How often a failed refresh is tried again.
+    /// How often a failed refresh is retried.
     #[schemars(range(min = 0, max = 10), extend("x-env" = "CACHE_XFETCH_RETRY_MAX"))]
     pub retry_max: u32,
     /// Factor between the waits of two retries.
     #[schemars(range(min = 1.0, max = 10.0), extend("x-env" = "CACHE_XFETCH_RETRY_BACKOFF"))]
     pub retry_backoff: f64,
-    /// A flight, or a shared forward that a run answered, with so many followers counts in `stampede_events_total`.
+    /// A flight, or a shared forward that a run answered, counts in `stampede_events_total` from so many followers on.
     #[schemars(range(min = 2, max = 10_000))]
     pub stampede_followers: u32,
 }
@@ -346,7 +343,7 @@ impl Default for RefreshSection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PrefetchSection {
-    /// Whether what a session will ask next is warmed.
+    /// Whether the probable next queries of a session are run ahead.
     pub enabled: bool,
     /// Candidates launched for one request.
     #[schemars(range(min = 0, max = 64))]
@@ -357,18 +354,18 @@ pub struct PrefetchSection {
     /// Patterns whose successors are learned.
     #[schemars(range(min = 1, max = PATTERNS_MAX))]
     pub max_patterns: u32,
-    /// Whether nodes tell each other what they have learned. Without it each predicts only what it was taught itself.
+    /// Whether nodes share what they have learned. Without it each node predicts only from its own sessions.
     pub gossip: bool,
-    /// Where candidates come from: `exact` queries seen before, `template`s bound to what was asked and answered,
+    /// Where candidates come from: `exact` queries seen before, `template`s bound to values of the request and its answer,
     /// `neighbour`s of the nodes in a result, entries that `overlap` with the query and are about to expire.
     #[schemars(
         length(max = 4),
         extend("x-allowed" = "a list of exact, template, neighbour and overlap")
     )]
     pub kinds: Vec<PrefetchKind>,
-    /// Whether requests without `Hopcache-Session` belong to the session of their principal at their client's address,
-    /// as the connection shows it: behind a balancer that is the balancer's (`X-Forwarded-For` is not believed). The
-    /// address is kept only as a keyed hash.
+    /// Whether requests without `Hopcache-Session` belong to the session of their principal at their client's address.
+    /// That is the address of the connection: behind a balancer it is the balancer's, because `X-Forwarded-For` is ignored.
+    /// The address is kept only as a keyed hash.
     pub fallback_sessions: bool,
 }
 
@@ -398,7 +395,7 @@ impl Default for PrefetchSection {
 pub enum PrefetchKind {
     /// A query that followed before, with the same parameters.
     Exact,
-    /// A query that followed before, its parameters bound anew.
+    /// A query that followed before, with newly bound parameters.
     Template,
     /// The same query for the nodes in its result.
     Neighbour,
@@ -421,13 +418,13 @@ pub enum LogFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSection {
-    /// Least severe level that is written, for all or by module: `info`, `warn,hopcache=debug`.
-    #[serde(deserialize_with = "crate::logging::deserialize_level")]
+    /// Least severe level that is logged, for all modules or by module: `info`, `warn,hopcache=debug`.
+    #[serde(deserialize_with = "super::log_level::deserialize_level")]
     #[schemars(extend("x-allowed" = "error, warn, info, debug, trace or off, also by module: \"warn,hopcache=debug\""))]
     pub level: String,
     /// How a line is written.
     pub format: LogFormat,
-    /// Whether query texts and parameters may be written. They are personal data; off unless asked for.
+    /// Whether query texts and parameters may be logged. They may be personal data, so the default is off.
     pub queries: bool,
 }
 

@@ -6,7 +6,9 @@ mod catalog;
 mod dev;
 mod document;
 mod error;
+mod files;
 mod layers;
+mod log_level;
 #[cfg(test)]
 mod refresh_tests;
 mod report;
@@ -17,8 +19,7 @@ mod text;
 mod uri;
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -36,6 +37,7 @@ pub use settings::{
 pub use text::{MASK, Secret, format_duration, format_size, parse_duration, parse_size};
 pub use uri::{Address, BoltEncryption, OriginUri, RedisUri, StoreUri};
 
+use files::read_bounded;
 use layers::{FILE_BYTES_MAX, Given, Layers};
 
 /// Where to look for values.
@@ -167,15 +169,4 @@ fn shown(given: &Given) -> String {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text,
     }
-}
-
-/// Reads a text file of at most `bytes_max` bytes.
-fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(format!("larger than {}", format_size(bytes_max)));
-    }
-    String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
 }

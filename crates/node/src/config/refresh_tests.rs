@@ -20,7 +20,7 @@ fn from_text(text: &str) -> Result<Loaded, ConfigErrors> {
     finish(layers)
 }
 
-fn said(result: Result<Loaded, ConfigErrors>) -> String {
+fn error_of(result: Result<Loaded, ConfigErrors>) -> String {
     result.map_or_else(|errors| errors.to_string(), |loaded| format!("accepted: {:?}", loaded.settings))
 }
 
@@ -88,9 +88,9 @@ fn a_value_outside_its_range_names_key_value_place_and_range() {
             let message = |place: &str| {
                 format!("{key}: {shown} is not allowed (read from environment {place}); allowed: {allowed}")
             };
-            assert_eq!(said(from_variables(&[(variable, text)])), message(variable));
+            assert_eq!(error_of(from_variables(&[(variable, text)])), message(variable));
             let own = format!("HOPCACHE_{}", key.replacen('.', "__", 1).to_uppercase());
-            assert_eq!(said(from_variables(&[(&own, text)])), message(&own));
+            assert_eq!(error_of(from_variables(&[(&own, text)])), message(&own));
         }
     }
 }
@@ -120,7 +120,7 @@ fn a_duration_outside_its_range_names_key_value_place_and_range() {
         ("HOPCACHE_ENTRY__TTL", "11years", "entry.ttl: \"11years\" is not allowed", "0 to 10years"),
     ];
     for (variable, text, begins, range) in cases {
-        let message = said(from_variables(&[(variable, text)]));
+        let message = error_of(from_variables(&[(variable, text)]));
         assert!(message.starts_with(begins), "{message}");
         assert!(message.contains(&format!("(read from environment {variable})")), "{message}");
         assert!(message.ends_with(&format!("{DURATION} {range}")), "{message}");
@@ -139,7 +139,7 @@ fn the_ends_of_each_range_are_allowed() {
     let settings = from_text(text).unwrap().settings;
     assert_eq!((settings.refresh.beta, settings.refresh.workers), (2.0, 256));
     for (text, read) in [("1", "1"), ("10001", "10001"), ("nan", "\"nan\"")] {
-        let message = said(from_text(&format!("refresh.stampede_followers = {text}")));
+        let message = error_of(from_text(&format!("refresh.stampede_followers = {text}")));
         let expected = format!(
             "refresh.stampede_followers: {read} is not allowed (read from hopcache.toml:1); allowed: a whole number, from 2 to 10000"
         );
@@ -197,7 +197,7 @@ fn an_unknown_shared_variable_is_an_error_with_a_suggestion() {
         ("CACHE_XFETCH_BETTA", "; did you mean CACHE_XFETCH_BETA?"),
     ];
     for (name, hint) in cases {
-        assert_eq!(said(from_variables(&[(name, "1")])), format!("{name}: no such variable{hint}"));
+        assert_eq!(error_of(from_variables(&[(name, "1")])), format!("{name}: no such variable{hint}"));
     }
     assert!(from_variables(&[("CACHE_SOMETHING", "1"), ("XFETCH_BETA", "9")]).is_ok(), "others' variables");
 }
@@ -210,7 +210,7 @@ fn our_own_variable_wins_over_the_shared_one() {
     assert_eq!(loaded.settings.refresh.beta, 0.75);
     assert_eq!(loaded.report.source("refresh.beta").to_string(), "environment HOPCACHE_REFRESH__BETA");
     let wrong = [("HOPCACHE_REFRESH__BETA", "0.75"), ("CACHE_XFETCH_BETA", "12")];
-    assert!(said(from_variables(&wrong)).starts_with("refresh.beta: 12.0 is not allowed"));
+    assert!(error_of(from_variables(&wrong)).starts_with("refresh.beta: 12.0 is not allowed"));
 }
 
 #[test]

@@ -358,7 +358,7 @@ fn located(source: &Source, file: &Path) -> PathBuf {
 }
 
 fn read_secret(path: &Path) -> Result<String, String> {
-    let text = super::read_bounded(path, SECRET_FILE_BYTES_MAX)?;
+    let text = super::files::read_bounded(path, SECRET_FILE_BYTES_MAX)?;
     Ok(text.trim().to_owned())
 }
 

@@ -1,22 +1,19 @@
-//! From an outcome to a response: the only place that turns how a request ended into a status. What is
-//! refused before it became a query names its status where it is refused ([`Refusal`]).
+//! Turns an outcome into a response. This is the only file that gives an outcome its status. A request that is refused
+//! before it becomes a query gets its status in [`super::refusal`].
 //!
-//! Errors have Neo4j's shape, and Neo4j's codes where they come from Neo4j; our own are
-//! `Hopcache.ClientError.*` and `Hopcache.TransientError.*` (INTERFACE section 1).
+//! Errors have Neo4j's format. Errors of Neo4j keep Neo4j's codes. Hopcache's own codes are `Hopcache.ClientError.*` and
+//! `Hopcache.TransientError.*` (INTERFACE section 1).
 
 use bytes::Bytes;
 use hopcache_core::limits::{HEAD_BYTES_MAX, HEAD_TIMEOUT_MS, HEADERS_MAX, PASS_THROUGH_BYTES_MAX};
 use hopcache_core::node::NodeName;
-use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcome, Reason, Role};
-use hopcache_engine::ports::OriginFault;
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
-use hopcache_queryapi::headers::authorization::{AuthorizationError, CHALLENGE};
+use hopcache_queryapi::headers::authorization::CHALLENGE;
 use hopcache_queryapi::headers::cache_status::{self, Collapsed, Detail, Forward, Member, Stored};
-use hopcache_queryapi::headers::media::{self, MediaError};
+use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
-use hopcache_queryapi::request::RequestError;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
@@ -24,26 +21,25 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::Full;
 
 use crate::body::tied;
-use crate::farewell::Unserved;
-use crate::front::unbelieved;
-use crate::words;
+use crate::labels;
+use crate::refusal_response::Unserved;
 
-/// A response with its whole body, which needs no box around it.
+/// A response with its whole body, without a box.
 pub type Reply = http::Response<Full<Bytes>>;
 
 /// `Cache-Status` (RFC 9211).
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-/// What the server writes behind its own refusals.
+/// Neo4j's content type for its own refusals.
 pub(super) const JSON_UTF8: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TYPED: HeaderValue = HeaderValue::from_static(media::TYPED);
-/// The server allows every origin.
+/// Neo4j allows every origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 /// Methods of the query path.
 const METHODS: HeaderValue = HeaderValue::from_static("POST,OPTIONS");
 const CODE_UNKNOWN: &str = "Neo.DatabaseError.General.UnknownError";
-const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
-const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
+pub(super) const CODE_LEAVING: &str = "Hopcache.TransientError.Leaving";
+pub(super) const CODE_INVALID: &str = "Neo.ClientError.Request.Invalid";
 
 /// Headers of most responses, with hyper's `content-length` and `date`.
 const HEADERS_USUAL: usize = 6;
@@ -58,7 +54,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     let mut response = Reply::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    // Ours, and those that hyper adds; a map that has to grow is built twice.
+    // Room for our headers and hyper's. A map that has to grow is built twice.
     *headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CONTENT_TYPE, content_type);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
@@ -77,7 +73,7 @@ pub fn of_outcome(outcome: &Outcome, encoding: Encoding, me: &NodeName) -> Reply
     response
 }
 
-/// The response instead of an answer that is there, but for which there is no room on its way out.
+/// The response when there is an answer, and the answer budget has no room for it.
 #[must_use]
 pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     let done = match fate(&outcome.how.class) {
@@ -93,7 +89,7 @@ pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
     response
 }
 
-/// The node nearest the origin first.
+/// Members of `Cache-Status`. The node nearest to the origin comes first.
 fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     let key = outcome.key.to_hex();
     let found_by = outcome.answered_by.as_ref().unwrap_or(me);
@@ -113,7 +109,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
         Class::Hit => Member::hit(node),
         Class::Bypass(reason) => {
             let mut member = Member::forward(node, Forward::Bypass);
-            member.detail = Some(words::bypass_detail(reason));
+            member.detail = Some(labels::bypass_detail(reason));
             return member;
         }
         Class::Miss { kept, role } => {
@@ -125,18 +121,18 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
     };
     member.ttl_s = how.ttl_ms.map(|ttl| ttl.div_euclid(1_000));
     member.key = Some(key);
-    member.detail = how.detail.and_then(words::answer_detail);
+    member.detail = how.detail.and_then(labels::answer_detail);
     member
 }
 
 pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
-/// What may have become of a statement that has no answer.
+/// What may have happened to a statement without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It reads: nothing.
+    /// The statement reads, so nothing has changed.
     Harmless,
-    /// It may have written, or still write: the client has to look before it sends it again (I6).
+    /// The statement may have written, or may still write. The client has to check before it sends it again (I6).
     InDoubt,
 }
 
@@ -149,7 +145,7 @@ fn fate(class: &Class) -> Fate {
     }
 }
 
-/// What a client is told of a statement in doubt.
+/// The sentence for a statement in doubt.
 const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
 
 fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
@@ -164,7 +160,7 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match &failure.kind {
-        FailureKind::Neo4j(said) => of_neo4j(failure, &said.code, &said.message, encoding),
+        FailureKind::Neo4j(error) => of_neo4j(failure, &error.code, &error.message, encoding),
         FailureKind::OriginUnreachable => own(
             unavailable,
             "Hopcache.TransientError.OriginUnreachable",
@@ -216,7 +212,12 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
     }
 }
 
-/// Another node has the key by then, and what the run there brought.
+/// The words for a request that a leaving node has not read yet.
+pub(super) fn leaving_unread() -> String {
+    leaving(Fate::Harmless)
+}
+
+/// Another node owns the key by then, and has the result of its run.
 fn leaving(fate: Fate) -> String {
     let next = match fate {
         Fate::InDoubt => IN_DOUBT,
@@ -225,8 +226,7 @@ fn leaving(fate: Fate) -> String {
     format!("This node is leaving, and ends before the answer can come.{next}")
 }
 
-/// A statement that found no slot was never sent, and is safe to send again; one whose answer found no room
-/// was.
+/// A statement that found no slot was never sent and can be sent again. A statement whose answer found no room was sent.
 fn no_place(was_sent: bool, fate: Fate) -> String {
     match fate {
         Fate::InDoubt if was_sent => format!("There was no room for an answer of this size.{IN_DOUBT}"),
@@ -242,10 +242,10 @@ fn unread(fate: Fate) -> String {
     format!("The answer could not be read.{next}")
 }
 
-/// A failure in Neo4j's words. One that came after the columns were named stands in a body of 202,
-/// as the server has begun its answer by then.
+/// A failure of Neo4j. When it came after the column names, it is in a body with status 202, because Neo4j has begun its
+/// answer by then.
 pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: Encoding) -> Parts {
-    // Over HTTP the server keeps to itself what Bolt tells of its inner faults.
+    // Over HTTP Neo4j hides the details of internal errors that it shows over Bolt.
     let message = if code == CODE_UNKNOWN { "An unknown error occurred." } else { message };
     let Some(fields) = &failure.fields else {
         let status = StatusCode::from_u16(failure::status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -255,10 +255,10 @@ pub(super) fn of_neo4j(failure: &Failure, code: &str, message: &str, encoding: E
     };
     let errors = [(code.to_owned(), message.to_owned())];
     let body = with_records(fields, &failure.records, &errors, encoding)
-        // What came before the failure may be left out, the failure may not.
+        // The records before the failure may be left out, the failure may not.
         .or_else(|_| with_records(fields, &[], &errors, encoding))
         .unwrap_or_default();
-    // The room that the records took is for this body as well, until it is sent.
+    // The room of the records also counts for this body until it is sent.
     let body = tied(body, failure.records.clone());
     (StatusCode::ACCEPTED, content_type(encoding), body, None)
 }
@@ -274,119 +274,17 @@ fn with_records(
     render_within(&view, Form { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
 }
 
-/// When a client should try again, in seconds: by then the origin's breaker has probed again.
+/// Seconds after which a client should try again: by then the origin's breaker has probed again.
 pub(super) const RETRY_AFTER_S: u64 = 1;
 
-fn content_type(encoding: Encoding) -> HeaderValue {
+pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
     match encoding {
         Encoding::Plain => JSON,
         Encoding::Typed => TYPED,
     }
 }
 
-/// Why a request did not become a query.
-#[derive(Debug)]
-pub enum Refusal {
-    /// In words for the client.
-    Said {
-        /// Status.
-        status: StatusCode,
-        /// Code in the body.
-        code: String,
-        /// Message in the body.
-        message: String,
-        /// Type of the body.
-        content_type: HeaderValue,
-    },
-    /// Its sender was not accepted, or could not be checked.
-    Credentials(OriginFault, Credentials),
-}
-
-impl Refusal {
-    /// In our own words.
-    #[must_use]
-    pub fn own(status: StatusCode, code: &str, message: String) -> Self {
-        Self::Said { status, code: code.to_owned(), message, content_type: JSON }
-    }
-
-    /// The node ends before it has even read what is asked, or who asks.
-    #[must_use]
-    pub fn leaving() -> Self {
-        Self::own(StatusCode::SERVICE_UNAVAILABLE, CODE_LEAVING, leaving(Fate::Harmless))
-    }
-
-    /// A header that cannot be understood.
-    #[must_use]
-    pub fn header(name: &HeaderName, problem: &str) -> Self {
-        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{name}: {problem}."))
-    }
-
-    /// A header that cannot be understood, in words that name it and its member.
-    #[must_use]
-    pub fn said(problem: &str) -> Self {
-        Self::own(StatusCode::BAD_REQUEST, "Hopcache.ClientError.BadHeader", format!("{problem}."))
-    }
-
-    /// `impersonatedUser` where all run as one service user.
-    #[must_use]
-    pub fn no_impersonation() -> Self {
-        Self::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.NoImpersonation",
-            "impersonatedUser: this cache runs every statement as its own service user; remove it."
-                .to_owned(),
-        )
-    }
-
-    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2).
-    #[must_use]
-    pub fn host() -> Self {
-        Self::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.BadHeader",
-            "host: exactly one is needed.".to_owned(),
-        )
-    }
-
-    /// As the server refuses media types.
-    #[must_use]
-    pub fn media(error: MediaError) -> Self {
-        Self::server(error.status(), CODE_INVALID, &error.to_string(), JSON)
-    }
-
-    /// As the server refuses a body: what it could not read at all is refused before the server looks at
-    /// `Accept`, a request that it could read is refused in the encoding of its answer.
-    #[must_use]
-    pub fn request(error: &RequestError, encoding: Encoding) -> Self {
-        let was_read = matches!(error, RequestError::NoStatement) || error.code() != CODE_INVALID;
-        let content_type = if was_read { content_type(encoding) } else { JSON };
-        Self::server(error.status(), error.code(), error.message(), content_type)
-    }
-
-    /// As the server refuses an `Authorization` header.
-    #[must_use]
-    pub fn authorization(error: AuthorizationError) -> Self {
-        Self::server(error.status(), error.code(), &error.to_string(), JSON_UTF8)
-    }
-
-    fn server(status: u16, code: &str, message: &str, content_type: HeaderValue) -> Self {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-        Self::Said { status, code: code.to_owned(), message: message.to_owned(), content_type }
-    }
-
-    /// The response.
-    #[must_use]
-    pub fn into_response(self) -> Reply {
-        match self {
-            Self::Said { status, code, message, content_type } => {
-                error(status, &code, &message, content_type)
-            }
-            Self::Credentials(fault, presented) => unbelieved::of(&fault, &presented),
-        }
-    }
-}
-
-/// What the client listener says where no request was read; nothing where nobody has asked or reads.
+/// The client listener's response when no request was read. `None` when the client has sent nothing or does not read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, code, message) = match why {
@@ -444,7 +342,7 @@ pub(super) fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) 
     response
 }
 
-/// `GET /`: what a client of Neo4j looks for there.
+/// `GET /`: the discovery document that Neo4j's clients read.
 #[must_use]
 pub fn discovery(host: &str, me: &NodeName) -> Reply {
     let document = serde_json::json!({
@@ -459,14 +357,14 @@ pub fn discovery(host: &str, me: &NodeName) -> Reply {
     response
 }
 
-/// A method that the path does not have.
+/// The response to a method that the path does not have.
 pub async fn method_not_allowed() -> Reply {
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, CODE_INVALID, "Method Not Allowed", JSON);
     response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 
-/// `OPTIONS` of the query path, as browsers ask it before a request to another origin.
+/// `OPTIONS` of the query path. Browsers send it before a request to another origin.
 pub async fn options() -> Reply {
     let text = HeaderValue::from_static("text/plain");
     let mut response = plain(StatusCode::OK, text, Bytes::from_static(b"POST, OPTIONS"));
@@ -474,12 +372,12 @@ pub async fn options() -> Reply {
     response
 }
 
-/// A path that there is not.
+/// The response to an unknown path.
 pub async fn not_found() -> Reply {
     error(StatusCode::NOT_FOUND, CODE_INVALID, "Not Found", JSON)
 }
 
-/// Explicit transactions.
+/// The response to explicit transactions.
 pub async fn no_transactions() -> Reply {
     error(
         StatusCode::NOT_IMPLEMENTED,

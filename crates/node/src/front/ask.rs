@@ -1,7 +1,7 @@
-//! From a request's head and body to what it asks.
+//! Turns a request's head and body into an [`Ask`] of the engine.
 //!
-//! Bodies, parameters and most headers are read by `hopcache-queryapi`; here they become the engine's
-//! words, and the sender becomes an identity.
+//! `hopcache-queryapi` reads bodies, parameters and most headers. This file translates them into the engine's types, and
+//! the sender into an identity.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,24 +26,22 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::body_room::Reserved;
+use crate::body_budget::Reserved;
+use crate::client_addr::{ClientAddr, SESSION};
 use crate::config::{OriginAuth, OriginUri, Settings};
-use crate::front::answer::Refusal;
-use crate::listener::ClientAddr;
+use crate::front::refusal::Refusal;
 
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
-/// `Hopcache-Session`.
-pub(crate) const SESSION: HeaderName = HeaderName::from_static("hopcache-session");
 /// W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Everything of a request that decides what it asks, as one run of bytes.
+/// The parts of a request that decide what it asks, concatenated.
 pub struct Raw(Option<Vec<u8>>);
 
 impl Raw {
-    /// The bytes of a request that may be remembered: a short one without `Cache-Control`, which asks for
-    /// something special. Trace context and session differ from request to request and are left out.
+    /// The bytes of a request that may be cached: a short request without `Cache-Control`. Trace context and session are
+    /// left out, because they differ from request to request.
     #[must_use]
     pub fn of(head: &Parts, body: &Bytes) -> Self {
         if body.len() > PARSED_REQUEST_BYTES_MAX || head.headers.contains_key(CACHE_CONTROL) {
@@ -53,7 +51,7 @@ impl Raw {
         let mut bytes = Vec::with_capacity(path.len() + body.len() + 256);
         bytes.extend_from_slice(path);
         for name in [&AUTHORIZATION, &CONTENT_TYPE, &ACCEPT, &HINT] {
-            // A separator that no header value can contain, before each value and for its absence.
+            // A separator that no header value can contain, before each value, also before a missing one.
             bytes.push(b'\n');
             for value in head.headers.get_all(name) {
                 bytes.push(b'\r');
@@ -65,7 +63,7 @@ impl Raw {
         Self((bytes.len() <= PARSED_REQUEST_BYTES_MAX).then_some(bytes))
     }
 
-    /// The bytes, where the request may be remembered.
+    /// The bytes, if the request may be cached.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
@@ -78,17 +76,17 @@ pub struct AskReader {
     login: Login,
     fingerprint_key: [u8; 32],
     session_key: [u8; 32],
-    /// What an address stands for a session by, where it does. Not [`AskReader::session_key`]: no name that a client
-    /// thinks of is another's address.
+    /// The key that turns an address into a session, if addresses are used. It differs from [`AskReader::session_key`], so
+    /// that a client cannot choose a session name that equals another client's address.
     fallback_key: Option<[u8; 32]>,
-    patience_ms: Millis,
+    answer_timeout_ms: Millis,
 }
 
-/// As whom requests run.
+/// The user that requests run as.
 enum Login {
-    /// Each as its sender.
+    /// Each request runs as its sender.
     Sender,
-    /// All as one service user, whoever sends them.
+    /// All requests run as one service user.
     Service(Arc<Identity>),
 }
 
@@ -108,7 +106,7 @@ impl AskReader {
                 .prefetch
                 .fallback_sessions
                 .then(|| blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())),
-            patience_ms: super::patience_ms(settings.origin.timeout_ms),
+            answer_timeout_ms: answer_timeout_ms(settings.origin.timeout_ms),
         };
         if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
             (&settings.origin.auth, &settings.origin.uri)
@@ -120,14 +118,14 @@ impl AskReader {
         reader
     }
 
-    /// How long a client is waited for.
+    /// The longest time that a client waits.
     #[must_use]
-    pub const fn patience_ms(&self) -> Millis {
-        self.patience_ms
+    pub const fn answer_timeout_ms(&self) -> Millis {
+        self.answer_timeout_ms
     }
 
-    /// Whose credentials a request's head presents: what has to be believed before its body is looked
-    /// at. Whom the sender acts as stands in the body, and changes nothing about the credentials.
+    /// The identity of the credentials in a request's head. They have to be accepted before the body is read. The user to
+    /// impersonate is in the body, and does not change the credentials.
     ///
     /// # Errors
     /// [`Refusal`] when the `Authorization` header cannot be understood.
@@ -138,7 +136,7 @@ impl AskReader {
         }
     }
 
-    /// What a request asks. Its parameters keep the room of its body, since they are as large.
+    /// Reads a request. Its parameters keep the room of its body in the budget, because they are as large.
     ///
     /// # Errors
     /// [`Refusal`], which says what is wrong with which part of it.
@@ -173,7 +171,7 @@ impl AskReader {
             params: room.kept_by(request.parameters.into()),
             identity: match &self.login {
                 Login::Sender => self.identity(credentials, request.impersonated_user.as_deref()),
-                // Whoever asks would act as whomever they name, by the service's rights (I5).
+                // Otherwise any client could act as any user with the rights of the service user (I5).
                 Login::Service(_) if request.impersonated_user.is_some() => {
                     return Err(Refusal::no_impersonation());
                 }
@@ -188,14 +186,14 @@ impl AskReader {
             hints,
             mode,
             bypass,
-            deadline: now + self.patience_ms,
+            deadline: now + self.answer_timeout_ms,
             traceparent: traceparent(head),
             session: self.session(head)?,
         })
     }
 
-    /// The session that a request says it belongs to, else the one of its client's address. The engine adds who asks,
-    /// and in which database.
+    /// The session that a request names, or else the session of its client's address. The engine adds the principal and
+    /// the database.
     ///
     /// # Errors
     /// [`Refusal`] when its name is too long, or there are two.
@@ -208,14 +206,14 @@ impl AskReader {
                 "is given more than once: a request belongs to one session",
             ));
         }
-        // An empty one names nothing.
+        // An empty name is no session.
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Ok(self.session_of_address(head));
         };
         if name.len() > SESSION_ID_BYTES_MAX {
             return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
         }
-        // Nobody would ask for it.
+        // Without learning nothing uses the session.
         if !self.engine.policy().prefetch.is_on {
             return Ok(None);
         }
@@ -274,13 +272,13 @@ fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
     match authorization::parse(headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes)) {
         Ok(authorization::Credentials::Basic { user, password }) => Ok(Credentials::Basic { user, password }),
         Ok(authorization::Credentials::Bearer(token)) => Ok(Credentials::Bearer { token }),
-        // Right where Neo4j runs without authentication: whether it does, Neo4j says.
+        // No credentials are valid when Neo4j runs without authentication, and Neo4j decides that.
         Err(AuthorizationError::Missing) => Ok(Credentials::None),
         Err(error) => Err(Refusal::authorization(error)),
     }
 }
 
-/// All values of a header that may be repeated, as the one list that they are (RFC 9110, 5.3).
+/// All values of a header that may be repeated, joined as one list (RFC 9110, 5.3).
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
     let mut all: Option<String> = None;
     for value in headers.get_all(name) {
@@ -300,10 +298,10 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refu
 
 fn hints(headers: &HeaderMap) -> Result<Hints, Refusal> {
     let Some(value) = joined(headers, &HINT)? else { return Ok(Hints::default()) };
-    hints_in(&value).map_err(|error| Refusal::said(&error.to_string()))
+    hints_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
 }
 
-/// What the value of a `Hopcache-Hint` says.
+/// Reads the value of a `Hopcache-Hint`.
 ///
 /// # Errors
 /// [`HintError`], which names the member.
@@ -322,7 +320,8 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     let Some(value) = joined(headers, &CACHE_CONTROL)? else {
         return Ok(Control { freshness: Freshness::default(), no_store: false });
     };
-    let control = cache_control::parse(&value).map_err(|error| Refusal::said(&error.to_string()))?;
+    let control =
+        cache_control::parse(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))?;
     let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
     let freshness = Freshness {
         no_cache: control.no_cache,
@@ -336,7 +335,7 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     Ok(Control { freshness, no_store: control.no_store })
 }
 
-/// The database of `/db/{database}/query/v2`, percent-decoded; the server takes a `/` behind it as well.
+/// The database of `/db/{database}/query/v2`, percent-decoded. Like Neo4j it also accepts a `/` at the end.
 fn database(path: &str) -> Result<String, Refusal> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let name = path.strip_prefix("/db/").and_then(|rest| rest.strip_suffix("/query/v2"));
@@ -363,6 +362,12 @@ fn check_sizes(request: &QueryRequest) -> Result<(), Refusal> {
         return over("bookmarks", BOOKMARKS_MAX, "bookmarks");
     }
     Ok(())
+}
+
+/// The longest time that a client waits: the timeout of a run, and as much again for a slot or for an earlier run that
+/// has to end first. A client that needs both at their full length gets a timeout. Its run goes on for later clients.
+pub(crate) fn answer_timeout_ms(run_timeout_ms: Millis) -> Millis {
+    Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
 }
 
 #[cfg(test)]

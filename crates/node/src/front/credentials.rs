@@ -1,11 +1,11 @@
-//! Whether a client is who it says: by Neo4j's word, believed for 30 seconds.
+//! Checks credentials with Neo4j. An accepted login stays accepted for 30 seconds.
 //!
-//! From the 20th second on a hit has it checked again in the background: nobody waits for that check, and
-//! its no ends the belief. So a Neo4j that falls silent is found out before a belief ends.
+//! From the 20th second on, a hit starts another check in the background. No request waits for that check, and a refusal
+//! ends the acceptance. So the node notices a silent Neo4j before an acceptance ends.
 //!
-//! Checked before any hit is served (promise I5). A check is a task of its own: whoever waits for it may
-//! leave, and the next one finds it under way instead of asking Neo4j again. Nothing here runs a
-//! statement, and no credentials are kept beyond their check.
+//! Credentials are checked before any hit is served (promise I5). A check is a task of its own: a request that waits for
+//! it may leave, and the next request joins the check instead of asking Neo4j again. This file runs no statement, and
+//! keeps no credentials after their check.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,89 +24,89 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::belief::{Belief, Beliefs, Fingerprint, Known};
-use super::strangers::{Seen, StrangersAsked};
+use super::credential_cache::{Acceptance, CredentialCache, Fingerprint, Known};
+use super::lockout_guard::{LockoutGuard, Seen};
 use crate::origin::fault::is_no_to_credentials;
-use crate::origin::turns::{NoSlot, Slots};
+use crate::origin::run_slots::{NoSlot, Slots};
 
-type Check = Result<Arc<Belief>, OriginError>;
+type Check = Result<Arc<Acceptance>, OriginError>;
 
-/// Who is believed, and the checks under way. Dropping it ends them.
+/// Accepted credentials and the checks under way. Dropping it ends the checks.
 pub struct Credentials {
-    desk: Arc<Desk>,
+    checker: Arc<Checker>,
     tasks: Mutex<JoinSet<()>>,
 }
 
-struct Desk {
-    beliefs: Mutex<Beliefs>,
-    /// Questions to Neo4j under way: one for each identity, however many ask.
+struct Checker {
+    cache: Mutex<CredentialCache>,
+    /// Checks under way: one for each identity, however many requests wait for it.
     checks: Arc<FlightTable<Fingerprint, Check>>,
-    /// Those whom Neo4j has not accepted yet share fewer places than there are, by user in turn: neither
-    /// do they keep the believed from being checked again, nor one user's guesser another user.
-    strangers: Slots<PrincipalScope>,
-    strangers_asked: Mutex<StrangersAsked>,
+    /// Slots for checks of credentials that Neo4j never accepted. There are fewer than connections, and users take turns.
+    /// So such checks do not delay checks of accepted credentials, and guesses at one user do not delay another user.
+    unknown_slots: Slots<PrincipalScope>,
+    lockout_guard: Mutex<LockoutGuard>,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
 
 impl Credentials {
-    /// Nobody is believed yet. `unreachable_grace_ms`: for how long an identity that was accepted before
-    /// is served while Neo4j cannot be asked.
+    /// No credentials are accepted yet. `unreachable_grace_ms` is how long an identity that was accepted before is served
+    /// while Neo4j cannot be reached.
     #[must_use]
     pub fn new(unreachable_grace_ms: Millis, origin: Arc<dyn Origin>, clock: Arc<dyn Clock>) -> Self {
         let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
-        let strangers = TurnBounds {
+        let unknown_bounds = TurnBounds {
             slots: STRANGERS_CHECKED_MAX,
             waiting_per_principal: STRANGERS_WAITING_PER_USER_MAX,
             waiting: STRANGERS_WAITING_MAX,
         };
-        let desk = Desk {
-            beliefs: Mutex::new(Beliefs::new(unreachable_grace_ms)),
+        let checker = Checker {
+            cache: Mutex::new(CredentialCache::new(unreachable_grace_ms)),
             checks: FlightTable::new(bounds),
-            strangers: Slots::new(strangers),
-            strangers_asked: Mutex::new(StrangersAsked::new()),
+            unknown_slots: Slots::new(unknown_bounds),
+            lockout_guard: Mutex::new(LockoutGuard::new()),
             origin,
             clock,
         };
-        Self { desk: Arc::new(desk), tasks: Mutex::new(JoinSet::new()) }
+        Self { checker: Arc::new(checker), tasks: Mutex::new(JoinSet::new()) }
     }
 
-    /// Whether an identity is believed now.
+    /// Whether an identity is accepted now.
     #[must_use]
-    pub fn is_believed(&self, identity: &Identity) -> bool {
-        matches!(self.desk.known(&identity.fingerprint), Known::Believed(_))
+    pub fn is_accepted(&self, identity: &Identity) -> bool {
+        matches!(self.checker.known(&identity.fingerprint), Known::Accepted(_))
     }
 
-    /// Makes sure of an identity, asking Neo4j at most once at a time for each.
+    /// Checks an identity. There is at most one question to Neo4j at a time for each identity.
     ///
-    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is
-    /// served on: a cache that is to survive a failing Neo4j has no one else to ask, and nobody can be
-    /// revoked in a database that is down. One that was never accepted is not served. A refusal is
-    /// remembered briefly, and Neo4j is asked about no more than two strangers of one user between its
-    /// yeses: at the third wrong password it locks the user out, and neither a client with an old password
-    /// nor one that guesses must do that to the others (`strangers`). That Neo4j has locked the user out is
-    /// remembered as long, and is no word on these credentials: it neither ends a belief nor prolongs one.
+    /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served: nobody
+    /// can be revoked in a database that is down. An identity that Neo4j never accepted is not served.
+    ///
+    /// A refusal is cached briefly. Neo4j is asked about at most two unknown passwords of one user between two successful
+    /// logins (`lockout_guard`). At the third wrong password Neo4j locks the user out, and a client with an old password
+    /// must not do that to the other clients. The answer that a user is locked out is cached as long as a refusal. It says
+    /// nothing about these credentials, so it neither ends nor prolongs an acceptance.
     ///
     /// # Errors
-    /// Neo4j's own word, or that it cannot be asked.
-    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Belief>, OriginError> {
-        let patience = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
+    /// Neo4j's own error, or that Neo4j cannot be reached.
+    pub async fn check(&self, identity: &Arc<Identity>) -> Result<Arc<Acceptance>, OriginError> {
+        let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
-        timeout(patience, self.compete(identity)).await.unwrap_or_else(late)
+        timeout(check_timeout, self.compete(identity)).await.unwrap_or_else(late)
     }
 
     async fn compete(&self, identity: &Arc<Identity>) -> Check {
         for _ in 0..COMPETE_ROUNDS_MAX {
-            let known = match self.desk.known(&identity.fingerprint) {
-                Known::Believed(belief) => {
-                    self.check_ahead(identity, &belief, self.desk.clock.now());
-                    return Ok(belief);
+            let known = match self.checker.known(&identity.fingerprint) {
+                Known::Accepted(acceptance) => {
+                    self.check_ahead(identity, &acceptance, self.checker.clock.now());
+                    return Ok(acceptance);
                 }
                 Known::Refused(error) => return Err(error),
-                Known::Overdue(belief) => Some(belief),
-                Known::Stranger => None,
+                Known::Overdue(acceptance) => Some(acceptance),
+                Known::Unknown => None,
             };
-            let follower = match self.desk.checks.join(&identity.fingerprint) {
+            let follower = match self.checker.checks.join(&identity.fingerprint) {
                 Seat::Full => break,
                 Seat::Follow(follower) => follower,
                 Seat::Lead(leader) => {
@@ -116,8 +116,8 @@ impl Credentials {
                 }
             };
             let wait = match known {
-                Some(belief) if belief.is_in_grace() => {
-                    match self.desk.wait_briefly(&identity.fingerprint, follower).await {
+                Some(acceptance) if acceptance.is_in_grace() => {
+                    match self.checker.wait_briefly(&identity.fingerprint, follower).await {
                         Ok(served_on) => return Ok(served_on),
                         Err(wait) => wait,
                     }
@@ -131,11 +131,11 @@ impl Credentials {
         Err(OriginFault::Overloaded.into())
     }
 
-    /// Has an identity that is served checked again when that is due. Nobody waits for it.
-    pub fn check_ahead(&self, identity: &Arc<Identity>, belief: &Belief, now: MonoTime) {
-        if belief.is_due(now)
-            && self.desk.beliefs.lock().take_recheck(&identity.fingerprint, now)
-            && let Seat::Lead(leader) = self.desk.checks.join(&identity.fingerprint)
+    /// Starts another check of a served identity when it is due. No request waits for it.
+    pub fn check_ahead(&self, identity: &Arc<Identity>, acceptance: &Acceptance, now: MonoTime) {
+        if acceptance.is_due(now)
+            && self.checker.cache.lock().take_recheck(&identity.fingerprint, now)
+            && let Seat::Lead(leader) = self.checker.checks.join(&identity.fingerprint)
         {
             self.launch(leader, Arc::clone(identity));
         }
@@ -143,121 +143,121 @@ impl Credentials {
 
     /// Neo4j refused these credentials in a run: they are checked again before the next request.
     ///
-    /// A check may be under way that asked before that refusal, and its yes be on its way still:
-    ///   the check asks, and is told yes · the password is changed · a run is refused and ends the belief ·
-    ///   the check's yes arrives, and begins a belief of 30 s.
-    /// So ending a belief takes the check out of its table, in one step under the lock of the beliefs;
-    /// a check that is no longer there has no say (`Desk::settle`), and who follows it asks anew.
+    /// A check that asked before that refusal may still be under way:
+    ///   the check asks, and Neo4j accepts · the password is changed · Neo4j refuses a run, which ends the acceptance ·
+    ///   the answer of the check arrives, and begins an acceptance of 30 s.
+    /// So ending an acceptance also takes the check out of its table, in one step under the lock of the cache. The result
+    /// of a check that is not in the table is ignored (`Checker::settle`), and its followers ask again.
     pub fn distrust(&self, identity: &Identity) {
-        let mut beliefs = self.desk.beliefs.lock();
-        beliefs.forget(&identity.fingerprint);
-        self.desk.checks.detach(|whose| *whose == identity.fingerprint);
+        let mut cache = self.checker.cache.lock();
+        cache.forget(&identity.fingerprint);
+        self.checker.checks.detach(|whose| *whose == identity.fingerprint);
     }
 
     fn launch(&self, leader: Leader<Fingerprint, Check>, identity: Arc<Identity>) {
-        let desk = Arc::clone(&self.desk);
+        let checker = Arc::clone(&self.checker);
         let mut tasks = self.tasks.lock();
-        // Those that have ended; as many run as there are places in the table of checks.
+        // Removes tasks that have ended. The table of checks bounds how many run.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { desk.settle(leader, &identity).await });
+        tasks.spawn(async move { checker.settle(leader, &identity).await });
     }
 }
 
-impl Desk {
+impl Checker {
     fn known(&self, whose: &Fingerprint) -> Known {
-        self.beliefs.lock().known(whose, self.clock.now())
+        self.cache.lock().known(whose, self.clock.now())
     }
 
-    /// Nobody answered the last time: a hit does not wait long to learn that again. The check goes on, and
-    /// has the last word.
+    /// Neo4j did not answer the last check, so a hit waits only briefly for this one. The check goes on, and its result
+    /// counts.
     async fn wait_briefly(
         &self,
         whose: &Fingerprint,
         follower: Follower<Check>,
-    ) -> Result<Arc<Belief>, Wait<Check>> {
+    ) -> Result<Arc<Acceptance>, Wait<Check>> {
         let mut wait = pin!(follower.wait());
         if let Ok(wait) = timeout(Millis(CREDENTIALS_RETRY_WAIT_MS).duration(), &mut wait).await {
             return Err(wait);
         }
-        let served_on = self.beliefs.lock().serve_on(whose, self.clock.now());
+        let served_on = self.cache.lock().serve_on(whose, self.clock.now());
         match served_on {
-            Some(belief) => Ok(belief),
+            Some(acceptance) => Ok(acceptance),
             None => Err(wait.await),
         }
     }
 
     async fn settle(&self, leader: Leader<Fingerprint, Check>, identity: &Identity) {
         let asked_at = self.clock.now();
-        let patience = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
+        let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
-        let verified = timeout(patience, self.ask(identity)).await.unwrap_or_else(late);
+        let verified = timeout(check_timeout, self.ask(identity)).await.unwrap_or_else(late);
         let check = {
-            let mut beliefs = self.beliefs.lock();
+            let mut cache = self.cache.lock();
             if !leader.is_attached() {
                 return;
             }
-            self.take_word(&mut beliefs, &identity.fingerprint, verified, asked_at)
+            self.take_word(&mut cache, &identity.fingerprint, verified, asked_at)
         };
         leader.land(check);
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
         let verified = match self.known(&identity.fingerprint) {
-            Known::Stranger => self.ask_about_stranger(identity).await,
-            Known::Believed(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
+            Known::Unknown => self.ask_about_unknown(identity).await,
+            Known::Accepted(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
         };
         if verified.is_ok() {
-            self.strangers_asked.lock().begin_anew(&identity.scope);
+            self.lockout_guard.lock().begin_anew(&identity.scope);
         }
         verified
     }
 
-    async fn ask_about_stranger(&self, identity: &Identity) -> Result<(), OriginError> {
-        let patience = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
-        let _slot = self.strangers.take(&identity.scope, patience).await.map_err(|why| match why {
+    async fn ask_about_unknown(&self, identity: &Identity) -> Result<(), OriginError> {
+        let deadline = Instant::now() + Millis(ORIGIN_WAIT_MS_MAX).duration();
+        let _slot = self.unknown_slots.take(&identity.scope, deadline).await.map_err(|why| match why {
             NoSlot::PrincipalFull => OriginFault::TooManyRuns,
             NoSlot::Full | NoSlot::Late => OriginFault::Overloaded,
         })?;
-        // Of these alone there can be wrong ones by the thousand that all count against one user.
+        // Only wrong passwords count against a user at Neo4j, and there can be thousands of them.
         if !matches!(identity.credentials, Login::Basic { .. }) {
             return self.origin.verify(identity).await;
         }
-        let last_no = self.beliefs.lock().last_no(&identity.fingerprint);
+        let last_no = self.cache.lock().last_no(&identity.fingerprint);
         let last_no = last_no.filter(|error| may_count_as_wrong(&error.kind));
         let seen = if last_no.is_some() { Seen::Refused } else { Seen::Never };
-        let place = self.strangers_asked.lock().take(identity.scope, seen, self.clock.now());
-        // Who was refused is told so again, until Neo4j may be asked again.
+        let place = self.lockout_guard.lock().take(identity.scope, seen, self.clock.now());
+        // Until Neo4j may be asked again, the last refusal is repeated.
         let place = place.ok_or_else(|| last_no.unwrap_or_else(|| OriginFault::TooManyRuns.into()))?;
         let verified = self.origin.verify(identity).await;
         if verified.as_ref().is_err_and(|error| !may_count_as_wrong(&error.kind)) {
-            self.strangers_asked.lock().give_back(&identity.scope, place);
+            self.lockout_guard.lock().give_back(&identity.scope, place);
         }
         verified
     }
 
     fn take_word(
         &self,
-        beliefs: &mut Beliefs,
+        cache: &mut CredentialCache,
         whose: &Fingerprint,
         verified: Result<(), OriginError>,
         asked_at: MonoTime,
     ) -> Check {
-        let Err(error) = verified else { return Ok(beliefs.accept(whose, asked_at)) };
+        let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
         let now = self.clock.now();
         match &error.kind {
-            // Said of the user, before these credentials are looked at, to whoever sends wrong ones often.
-            OriginFault::Unauthorized(said) if !is_no_to_credentials(said) => {
-                beliefs.put_off(whose, now, error.clone());
+            // The user is locked out: Neo4j has not looked at these credentials.
+            OriginFault::Unauthorized(failure) if !is_no_to_credentials(failure) => {
+                cache.put_off(whose, now, error.clone());
                 Err(error)
             }
             OriginFault::Unauthorized(_) | OriginFault::Failed(_) => {
-                beliefs.refuse(whose, now, error.clone());
+                cache.refuse(whose, now, error.clone());
                 Err(error)
             }
             OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => {
-                beliefs.serve_on(whose, now).ok_or(error)
+                cache.serve_on(whose, now).ok_or(error)
             }
-            // Our own want of room says nothing of Neo4j, and must not prolong a revoked user.
+            // A lack of slots in this node says nothing about Neo4j, and must not prolong the access of a revoked user.
             OriginFault::Transient(_)
             | OriginFault::Overloaded
             | OriginFault::TooManyRuns
@@ -266,10 +266,10 @@ impl Desk {
     }
 }
 
-/// Whether Neo4j may have counted a wrong password of the user: it counts none while it has locked them out.
+/// Whether Neo4j may have counted a wrong password of the user. It counts none while the user is locked out.
 fn may_count_as_wrong(fault: &OriginFault) -> bool {
     match fault {
-        OriginFault::Unauthorized(said) => is_no_to_credentials(said),
+        OriginFault::Unauthorized(error) => is_no_to_credentials(error),
         OriginFault::Failed(_) | OriginFault::Cut(_) | OriginFault::TimedOut => true,
         OriginFault::Unreachable(_)
         | OriginFault::Transient(_)

@@ -1,25 +1,27 @@
-//! The client listener: Neo4j's Query API v2 in, engine, Query API out.
+//! The client listener: it reads requests of Neo4j's Query API v2, asks the engine, and writes Query API responses.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`ask`] | what a request asks, or why it is refused |
-//! | [`remembered`] | that a request is byte for byte one that was read before |
-//! | [`credentials`], [`belief`] | whether its sender is who it says |
-//! | `strangers` | how often Neo4j is asked about credentials of one user that it never accepted |
-//! | `outgoing` | how many bytes of large answers are written at a time |
+//! | [`ask`] | which query a request asks for, or why it is refused |
+//! | [`request_cache`] | whether a request is byte for byte one that was read before |
+//! | [`credentials`], [`credential_cache`] | whether Neo4j accepts the sender's credentials |
+//! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
+//! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
-//! | `unbelieved` | the same where the sender is not believed |
+//! | [`refusal`] | the same for a request that does not become a query |
+//! | `auth_errors` | the same for credentials that Neo4j refused or could not check |
 //!
-//! Never here: whether, where and how a query is run or cached. That is the engine's.
+//! The engine, and not this module, decides whether, where and how a query is run or cached.
 
 pub mod answer;
+mod answer_budget;
 pub mod ask;
-pub mod belief;
+mod auth_errors;
+pub mod credential_cache;
 pub mod credentials;
-mod outgoing;
-pub mod remembered;
-mod strangers;
-mod unbelieved;
+mod lockout_guard;
+pub mod refusal;
+pub mod request_cache;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +34,6 @@ use bytes::Bytes;
 use hopcache_core::limits::{
     BODY_ROOM_BYTES, BODY_TIMEOUT_MS, REQUEST_BODY_BYTES_MAX, STRANGERS_BODY_BYTES_MAX,
 };
-use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
@@ -47,64 +48,65 @@ use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::body::{whole, within};
-use crate::body_room::{BodyRoom, Reserved};
+use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
-use crate::front::answer::{Refusal, Reply};
+use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
-use crate::front::belief::Belief;
+use crate::front::credential_cache::Acceptance;
 use crate::front::credentials::Credentials;
-use crate::front::remembered::RememberedRequests;
+use crate::front::refusal::Refusal;
+use crate::front::request_cache::RequestCache;
 use crate::listener::Answers;
 use crate::logging::query_text;
-use crate::node::Standing;
+use crate::node_state::NodeState;
 use crate::origin::fault;
 
-/// A body of this listener: whole and unboxed where it answers a query.
+/// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;
 
 /// The client listener's state.
 pub struct Front {
-    standing: Arc<Standing>,
+    state: Arc<NodeState>,
     engine: Arc<Engine>,
     clock: Arc<SystemClock>,
     reader: AskReader,
-    remembered: Arc<RememberedRequests>,
+    remembered: Arc<RequestCache>,
     credentials: Credentials,
-    bodies: BodyRoom,
-    outgoing: outgoing::Outgoing,
+    bodies: BodyBudget,
+    outgoing: answer_budget::AnswerBudget,
     _sweeper: AbortOnDropHandle<()>,
 }
 
 impl Front {
-    /// A front of a node that has just been put together. Must be called inside a tokio runtime: it owns a
-    /// task that forgets requests of senders who are not believed any more.
+    /// Makes the client listener's state. It must be called inside a tokio runtime, because it owns a task that removes
+    /// cached requests of senders that are not accepted any more.
     #[must_use]
-    pub fn new(standing: Arc<Standing>, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Self> {
-        let engine = Arc::clone(&standing.engine);
-        let remembered = Arc::new(RememberedRequests::new(SystemDice.u64()));
+    pub fn new(state: Arc<NodeState>, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Self> {
+        let engine = Arc::clone(&state.engine);
+        let remembered = Arc::new(RequestCache::new(SystemDice.u64()));
         let believers: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
-        let sweeping = remembered::sweep_for_ever(Arc::clone(&remembered), Arc::clone(&believers));
+        let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), Arc::clone(&believers));
         Arc::new(Self {
             reader: AskReader::new(&engine, settings),
             remembered,
             credentials: Credentials::new(
                 settings.entry.stale_if_error,
-                Arc::clone(&standing.origin),
+                Arc::clone(&state.origin),
                 believers,
             ),
-            bodies: BodyRoom::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
-            outgoing: outgoing::Outgoing::default(),
+            bodies: BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
+            outgoing: answer_budget::AnswerBudget::default(),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
-            standing,
+            state,
             clock,
         })
     }
 
-    /// The listener's service. Queries, which are nearly all requests, go straight to `Front::answer`,
-    /// past routing, extraction and the boxes between them; what that saves was not measured alone
-    /// (docs/benchmarks/2026-11-21-hit). Everything else goes through axum's router.
+    /// The listener's service. Queries are nearly all requests. They go directly to `Front::answer`, without routing,
+    /// extraction and boxes; the gain was not measured alone (docs/benchmarks/2026-11-21-hit). Other requests go through
+    /// axum's router.
     pub fn service(self: Arc<Self>) -> impl Answers<FrontBody> {
         let routes = Arc::clone(&self).routes();
         let served = Arc::new((self, routes));
@@ -166,7 +168,7 @@ impl Front {
         } else {
             answer::of_unsent(&outcome, me)
         };
-        self.standing.meters.count(&outcome, response.status().as_u16(), started.elapsed());
+        self.state.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
     }
 
@@ -189,11 +191,11 @@ impl Front {
         let raw = Raw::of(&head, &body);
         if let Some(bytes) = raw.bytes()
             && let Some(known) = self.remembered.find(bytes)
-            && known.belief.holds(now)
+            && known.acceptance.holds(now)
         {
-            self.credentials.check_ahead(&known.ask.query.identity, &known.belief, now);
+            self.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
             let mut ask = known.ask.clone();
-            ask.deadline = now + self.reader.patience_ms();
+            ask.deadline = now + self.reader.answer_timeout_ms();
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;
             return Ok(ask);
@@ -204,15 +206,15 @@ impl Front {
 
     async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
         // First who asks, then what, as the server does: a stranger's body is not even parsed.
-        let belief = self.believe_sender(head).await?;
+        let acceptance = self.believe_sender(head).await?;
         let ask = self.reader.read(head, body, room, self.clock.now())?;
         if let Some(bytes) = raw.bytes() {
-            self.remembered.remember(bytes, ask.clone(), belief);
+            self.remembered.remember(bytes, ask.clone(), acceptance);
         }
         Ok(ask)
     }
 
-    async fn believe_sender(&self, head: &Parts) -> Result<Arc<Belief>, Refusal> {
+    async fn believe_sender(&self, head: &Parts) -> Result<Arc<Acceptance>, Refusal> {
         let identity = &self.reader.sender(head)?;
         let checked = self.credentials.check(identity).await;
         checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
@@ -220,8 +222,8 @@ impl Front {
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
         if let Answer::Failed(failure) = &outcome.answer
-            && let FailureKind::Neo4j(said) = &failure.kind
-            && fault::is_no_to_credentials(said)
+            && let FailureKind::Neo4j(error) = &failure.kind
+            && fault::is_no_to_credentials(error)
         {
             self.credentials.distrust(&ask.query.identity);
         }
@@ -236,16 +238,9 @@ impl Front {
 
     fn refuse(&self, refusal: Refusal) -> Reply {
         let response = refusal.into_response();
-        self.standing.meters.count_rejected(response.status().as_u16());
+        self.state.meters.count_rejected(response.status().as_u16());
         response
     }
-}
-
-/// How long a client waits at the most: a run's own deadline, and as much again for its wait for a slot, which
-/// is no longer than that, or for the run before it that may have to end first. Who meets more than one of
-/// these at their full length is told that its time is over; the run goes on for those who come later.
-pub(crate) fn patience_ms(run_timeout_ms: Millis) -> Millis {
-    Millis(run_timeout_ms.0.saturating_mul(2).saturating_add(1_000))
 }
 
 /// What is no query on the path of queries.

@@ -1,17 +1,18 @@
-//! The node's side of gossip: one UDP socket on the peer port, sealed datagrams, and what is heard handed on.
+//! The node's side of gossip: one UDP socket on the peer port, sealed datagrams, and what other nodes say.
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`seal`] | which datagrams are believed |
-//! | [`refused`] | how those that are not are counted and said |
+//! | [`seal`] | which datagrams are accepted |
+//! | [`refused`] | how refused datagrams are counted and logged |
 //! | [`socket`] | in which order datagrams, timers and orders are handled |
-//! | `knocks` | to whom this node announces itself |
-//! | [`handle`] | what the rest of the node may ask for |
+//! | `announce` | to which addresses this node announces itself, and when |
+//! | [`handle`], `order` | what the rest of the node may ask for |
 //!
-//! Never here: what gossip says (crate `hopcache-gossip`), and who is routed to ([`crate::membership`]).
+//! The crate `hopcache-gossip` decides what gossip says. [`crate::membership`] decides which nodes are routed to.
 
+mod announce;
 pub mod handle;
-mod knocks;
+mod order;
 pub mod refused;
 pub mod seal;
 pub mod socket;

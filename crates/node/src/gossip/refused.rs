@@ -1,7 +1,7 @@
-//! What gossip refuses, by reason: how it is counted, and how often the log speaks of it.
+//! Refused datagrams, by reason: how they are counted, and how often they are logged.
 //!
-//! Whoever finds the port can send as many datagrams as the network carries, so the log says each reason at most
-//! once in [`GOSSIP_SAID_MS`], with how many there were since it last did. Nothing here answers the sender.
+//! Anybody who finds the port can send as many datagrams as the network carries. So the log names each reason at most
+//! once in [`GOSSIP_SAID_MS`], with the count since the last line. This file never answers the sender.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use hopcache_core::limits::GOSSIP_SAID_MS;
 use hopcache_core::membership::NotAdmitted;
 use tokio::time::Instant;
 
-/// Why a datagram is not taken.
+/// Why a datagram is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Larger than any that a node sends.
+    /// Larger than any datagram of a node.
     Oversized,
-    /// Too short to hold what every datagram has.
+    /// Too short for a datagram of a node.
     Truncated,
-    /// Of another version of the form, or of a protocol that this node does not understand.
+    /// Another version of the format, or a protocol that this node does not understand.
     Version,
     /// Sealed under a key that this node does not have.
     Cluster,
-    /// It claims a key of this node's, and the proof does not fit.
+    /// It names a key of this node, and the proof is wrong.
     Forged,
-    /// Seen before, or further behind than the window reaches.
+    /// Seen before, or older than the replay window.
     Replayed,
-    /// Sealed as it should be, and yet not readable.
+    /// Sealed correctly, and still not readable.
     Unreadable,
-    /// Sent by this node: a seed may be oneself.
+    /// Sent by this node: a seed may be the node itself.
     Own,
-    /// Its sender gives an address that nobody can connect to.
+    /// Its sender gives an address that no node can connect to.
     Unreachable,
     /// The table of members is full.
     Full,
@@ -38,7 +38,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// All of them, in the order of [`crate::words::GOSSIP_REFUSALS`].
+    /// All of them, in the order of [`crate::labels::GOSSIP_REFUSALS`].
     pub const ALL: [Self; 11] = [
         Self::Oversized,
         Self::Truncated,
@@ -53,13 +53,13 @@ impl Refused {
         Self::Left,
     ];
 
-    /// Its place among them.
+    /// Its index in [`Self::ALL`].
     #[must_use]
     pub fn place(self) -> usize {
         Self::ALL.iter().position(|each| *each == self).unwrap_or(0)
     }
 
-    /// What it is and what to do, for the log; nothing where there is nothing to be done.
+    /// What it means and what to do, for the log. `None` when there is nothing to do.
     const fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::Oversized => "larger than gossip is: something else sends to the peer port",
@@ -98,23 +98,23 @@ impl From<hopcache_gossip::Refused> for Refused {
     }
 }
 
-/// What was refused, and what the log has said of it.
+/// The refusals since the last log line of each reason.
 #[derive(Debug, Default)]
-pub struct Complaints {
-    datagrams: [Complaint; Refused::ALL.len()],
-    cards: [Complaint; 5],
+pub struct RefusalLog {
+    datagrams: [ReasonLog; Refused::ALL.len()],
+    cards: [ReasonLog; 5],
 }
 
-impl Complaints {
-    /// Notes a datagram, and says it if its reason has not been said lately.
+impl RefusalLog {
+    /// Counts a datagram, and logs its reason if that was not logged recently.
     pub fn datagram(&mut self, why: Refused, from: SocketAddr) {
-        let due = self.datagrams.get_mut(why.place()).and_then(|complaint| complaint.due(Instant::now()));
+        let due = self.datagrams.get_mut(why.place()).and_then(|reason| reason.due(Instant::now()));
         if let (Some(datagrams), Some(advice)) = (due, why.advice()) {
             tracing::warn!(%from, datagrams, "gossip not believed: {advice}");
         }
     }
 
-    /// Notes a node that gossip named and that is not admitted, and says it likewise.
+    /// Counts a node that gossip named and that is not admitted, and logs it in the same way.
     pub fn card(&mut self, why: &NotAdmitted) {
         let place = match why {
             NotAdmitted::NameTaken { .. } => 0,
@@ -123,7 +123,7 @@ impl Complaints {
             NotAdmitted::Crowded(_) => 3,
             NotAdmitted::Unreachable { .. } => 4,
         };
-        let due = self.cards.get_mut(place).and_then(|complaint| complaint.due(Instant::now()));
+        let due = self.cards.get_mut(place).and_then(|reason| reason.due(Instant::now()));
         if let Some(times) = due {
             tracing::warn!(times, "a node heard of by gossip stays out: {why}");
         }
@@ -131,21 +131,21 @@ impl Complaints {
 }
 
 #[derive(Debug, Default)]
-struct Complaint {
-    said_at: Option<Instant>,
-    unsaid: u64,
+struct ReasonLog {
+    logged_at: Option<Instant>,
+    unlogged: u64,
 }
 
-impl Complaint {
-    /// Counts one; how many there were since the log last spoke of it, if it is to speak now.
+impl ReasonLog {
+    /// Counts one. Returns the count since the last log line if a line is due now.
     fn due(&mut self, now: Instant) -> Option<u64> {
-        self.unsaid = self.unsaid.saturating_add(1);
+        self.unlogged = self.unlogged.saturating_add(1);
         let pause = Duration::from_millis(GOSSIP_SAID_MS);
-        if self.said_at.is_some_and(|said| now.duration_since(said) < pause) {
+        if self.logged_at.is_some_and(|at| now.duration_since(at) < pause) {
             return None;
         }
-        self.said_at = Some(now);
-        Some(std::mem::take(&mut self.unsaid))
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.unlogged))
     }
 }
 
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn a_flood_is_one_line_a_minute_for_each_reason() {
-        let (mut complaint, start) = (Complaint::default(), Instant::now());
+        let (mut reason, start) = (ReasonLog::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
-        assert_eq!(complaint.due(at(0)), Some(1));
+        assert_eq!(reason.due(at(0)), Some(1));
         for ms in 1..1_000 {
-            assert_eq!(complaint.due(at(ms)), None);
+            assert_eq!(reason.due(at(ms)), None);
         }
-        assert_eq!(complaint.due(at(GOSSIP_SAID_MS)), Some(1_000));
+        assert_eq!(reason.due(at(GOSSIP_SAID_MS)), Some(1_000));
         for (place, why) in Refused::ALL.into_iter().enumerate() {
             assert_eq!(why.place(), place);
         }

@@ -1,23 +1,23 @@
-//! How gossip datagrams are sealed and opened. Decides which are believed; reads nothing of what they say.
+//! Seals and opens gossip datagrams. This file decides which datagrams are authentic, and does not read their content.
 //!
 //! ```text
 //! version · tag of key and cluster · sender's session · counter │ sealed (ChaCha20-Poly1305) · Poly1305's tag
 //!    1              7                     16             8      │     …                           16   bytes
 //! ```
 //!
-//! What stands left of the bar is in clear and covered by the proof. The session is 128 random bits of one life of
-//! one sender; the key is derived (BLAKE3) from the cluster's key and name and from the session, so no two lives
-//! ever use one key, and the counter, which never repeats in a life, is the nonce. The tag says under which of two
-//! keys a datagram was sealed during a rotation, so one key is tried and not two; and it tells another
-//! cluster's datagrams, which are somebody's mistake, from forged ones, which are not.
+//! The part left of the bar is in clear, and the proof covers it. The session is 128 random bits of one life of one sender.
+//! The key is derived (BLAKE3) from the cluster's key and name and from the session, so two lives never use the same key.
+//! The counter never repeats in a life, and is the nonce. During a rotation the tag tells under which of two keys a
+//! datagram was sealed, so only one key is tried. It also distinguishes datagrams of another cluster, which are a mistake,
+//! from forged ones, which are not.
 //!
-//! **Memory.** A session takes memory only once a datagram of it has been opened, so bytes without the key cost
-//! none; at most [`GOSSIP_SESSIONS_MAX`] are kept, the least recently heard goes first.
+//! **Memory.** A session takes memory only after one of its datagrams was opened, so bytes without the key cost none. At
+//! most [`GOSSIP_SESSIONS_MAX`] sessions are kept, and the least recently heard is evicted first.
 //!
-//! **Replay.** Within a session by a window (RFC 6479, shared with [`crate::peer::sessions`]). A session that was
-//! pushed out, or was heard before this node started, can be played again, since a datagram has no receiver whose
-//! challenge it could answer. That can do no more than say what was once true: gossip judges it by lives
-//! and incarnations as any datagram that came late, and a node is routed to only once it has answered a probe.
+//! **Replay.** Within a session a window detects replays (RFC 6479, shared with [`crate::peer::sessions`]). A session that
+//! was evicted, or that was heard before this node started, can be replayed, because a datagram answers no challenge of
+//! its receiver. A replay can only repeat what was true earlier: gossip judges it by lives and incarnations like any late
+//! datagram, and a node is routed to only after it has answered a probe.
 
 use std::num::NonZeroUsize;
 
@@ -30,13 +30,13 @@ use ring::aead::{Aad, LessSafeKey};
 use super::refused::Refused;
 use crate::peer::auth::{ClusterKey, Keyring, TAG_BYTES, aead_key, nonce};
 use crate::peer::keys::GOSSIP_TAG_BYTES;
-use crate::window::Window;
+use crate::replay_window::ReplayWindow;
 
-/// Version of this form. Another one is another protocol: such nodes do not understand each other.
+/// Version of this format. Nodes with different versions do not understand each other.
 const VERSION: u8 = 1;
 const SESSION_BYTES: usize = 16;
 const HEAD_BYTES: usize = 1 + GOSSIP_TAG_BYTES + SESSION_BYTES + 8;
-/// What sealing adds to a message, in bytes.
+/// Bytes that sealing adds to a message.
 pub const SEAL_BYTES: usize = HEAD_BYTES + TAG_BYTES;
 /// Largest message that fits a datagram, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = GOSSIP_SEALED_BYTES_MAX - SEAL_BYTES;
@@ -44,7 +44,7 @@ const _: () = assert!(MESSAGE_BYTES_MAX >= GOSSIP_DATAGRAM_BYTES_MAX);
 
 type SessionId = [u8; SESSION_BYTES];
 
-/// Seals what this life of this node sends.
+/// Seals the datagrams of this life of this node.
 pub struct Sealer {
     key: LessSafeKey,
     tag: [u8; GOSSIP_TAG_BYTES],
@@ -53,14 +53,14 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// A sealer with a session of its own: one for each life, never copied.
+    /// A sealer with a session of its own. There is one for each life, and it is never copied.
     #[must_use]
     pub fn new(key: &ClusterKey) -> Self {
         let session = rand::random();
         Self { key: session_key(key, &session), tag: key.gossip_tag(), session, sent: 0 }
     }
 
-    /// The sealed datagram; none for a message that fits no datagram.
+    /// The sealed datagram. `None` for a message that fits no datagram.
     pub fn seal(&mut self, message: &[u8]) -> Option<Vec<u8>> {
         if message.len() > MESSAGE_BYTES_MAX {
             return None;
@@ -79,7 +79,7 @@ impl Sealer {
     }
 }
 
-/// Opens what other nodes send.
+/// Opens the datagrams of other nodes.
 pub struct Opener {
     keys: Keyring,
     own: SessionId,
@@ -88,11 +88,11 @@ pub struct Opener {
 
 struct Session {
     key: LessSafeKey,
-    window: Window,
+    window: ReplayWindow,
 }
 
 impl Opener {
-    /// An opener that believes these keys, and not `own` datagrams that somebody sends back.
+    /// An opener that accepts these keys, and refuses `own` datagrams that come back.
     #[must_use]
     pub fn new(keys: Keyring, own: &Sealer) -> Self {
         let most = NonZeroUsize::new(GOSSIP_SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN);
@@ -102,7 +102,7 @@ impl Opener {
     /// Opens a datagram in place and notes that it was seen.
     ///
     /// # Errors
-    /// Why it is not believed; nothing is noted then.
+    /// Why it is refused; nothing is noted then.
     pub fn open<'a>(&mut self, datagram: &'a mut [u8]) -> Result<&'a [u8], Refused> {
         let Claim { place, session, counter } = self.claim(datagram)?;
         let (head, sealed) = datagram.split_at_mut(HEAD_BYTES);
@@ -115,8 +115,10 @@ impl Opener {
             return if known.window.admit(counter) { Ok(message) } else { Err(Refused::Replayed) };
         }
         let cluster_key = self.keys.at(place).ok_or(Refused::Cluster)?;
-        let mut fresh =
-            Session { key: session_key(cluster_key, &session), window: Window::of(GOSSIP_WINDOW_MESSAGES) };
+        let mut fresh = Session {
+            key: session_key(cluster_key, &session),
+            window: ReplayWindow::of(GOSSIP_WINDOW_MESSAGES),
+        };
         let message = opens(&fresh.key, sealed)?;
         if !fresh.window.admit(counter) {
             return Err(Refused::Replayed);
@@ -131,7 +133,7 @@ impl Opener {
         self.sessions.len()
     }
 
-    /// What a datagram says of itself in clear.
+    /// The part of a datagram in clear.
     fn claim(&self, datagram: &[u8]) -> Result<Claim, Refused> {
         if datagram.len() > GOSSIP_SEALED_BYTES_MAX {
             return Err(Refused::Oversized);
@@ -146,7 +148,7 @@ impl Opener {
         if sealed.len() < TAG_BYTES {
             return Err(Refused::Truncated);
         }
-        let believed = self.keys.believed().find(|(_, key)| key.gossip_tag() == *tag);
+        let believed = self.keys.accepted().find(|(_, key)| key.gossip_tag() == *tag);
         let (place, _) = believed.ok_or(Refused::Cluster)?;
         if *session == self.own {
             return Err(Refused::Own);

@@ -1,15 +1,14 @@
 //! The task that owns the gossip socket: datagrams in, effects out.
 //!
-//! Decides the order of things: what waits in the socket is read before a timer is handled, since the answer that a
-//! timer misses may be there (a slow node must not blame others); and a burst has an end, so that a flood of
-//! datagrams cannot keep timers and orders waiting. Sending never waits: a datagram that the system does not take
-//! is lost, as one on the network would be, and counted.
+//! This file decides the order of work. It reads waiting datagrams before it handles a timer, because the answer that
+//! the timer misses may be among them: a slow node must not blame others. It reads datagrams in bursts of bounded size,
+//! so that a flood cannot delay timers and orders. Sending never waits. A datagram that the system does not take is lost,
+//! as on the network, and counted.
 //!
-//! What was heard goes to [`Cluster`], which alone decides what it means for routing.
+//! News go to [`Cluster`]. Only [`Cluster`] decides what they mean for routing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use hopcache_core::limits::{GOSSIP_BURST_MAX, GOSSIP_SEALED_BYTES_MAX, GOSSIP_TIMERS_MAX};
@@ -20,35 +19,35 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::handle::Order;
-use super::knocks::Knocks;
-use super::refused::{Complaints, Refused};
+use super::announce::AnnounceSchedule;
+use super::order::Order;
+use super::refused::{RefusalLog, Refused};
 use super::seal::{Opener, Sealer};
 use crate::membership::Cluster;
 use crate::meters::Meters;
 use crate::peer::auth::Keyring;
 
-/// Told of what other nodes spread; never blocks.
+/// Called with each piece that another node spreads. It never blocks.
 pub type HeardSpread = Box<dyn Fn(&Bytes) + Send + Sync>;
 
-/// Gossip over one socket, for as long as [`Talk::run`] is polled.
-pub struct Talk<R> {
+/// Gossip over one socket, for as long as [`GossipTask::run`] is polled.
+pub struct GossipTask<R> {
     socket: UdpSocket,
     sealer: Sealer,
     opener: Opener,
     core: Gossip,
     timers: Timers,
-    knocks: Knocks,
+    announce_schedule: AnnounceSchedule,
     members: Arc<Cluster<R>>,
     meters: Arc<Meters>,
-    complaints: Complaints,
+    refusal_log: RefusalLog,
     orders: mpsc::Receiver<Order>,
     effects: Vec<Effect>,
     started: Instant,
     heard_spread: HeardSpread,
 }
 
-impl<R: Send + Sync + 'static> Talk<R> {
+impl<R: Send + Sync + 'static> GossipTask<R> {
     pub(super) fn new(
         (socket, keys): (UdpSocket, Keyring),
         members: Arc<Cluster<R>>,
@@ -62,10 +61,10 @@ impl<R: Send + Sync + 'static> Talk<R> {
             sealer,
             core: Gossip::new(members.me(), Settings::default(), rand::random()),
             timers: Timers::default(),
-            knocks: Knocks::new(Instant::now()),
+            announce_schedule: AnnounceSchedule::new(Instant::now()),
             members,
             meters,
-            complaints: Complaints::default(),
+            refusal_log: RefusalLog::default(),
             orders,
             effects: Vec::new(),
             started: Instant::now(),
@@ -73,47 +72,47 @@ impl<R: Send + Sync + 'static> Talk<R> {
         }
     }
 
-    /// With somebody who is told of what other nodes spread.
+    /// Calls `heard_spread` with each piece that another node spreads.
     #[must_use]
-    pub fn telling(self, heard_spread: HeardSpread) -> Self {
+    pub fn on_spread(self, heard_spread: HeardSpread) -> Self {
         Self { heard_spread, ..self }
     }
 
-    /// Talks until dropped. The caller spawns it and owns the task.
+    /// Runs until dropped. The caller spawns it and owns the task.
     pub async fn run(mut self) {
         let mut views = self.members.subscribe();
-        // Without it the first sends would find the socket not ready yet.
+        // Without this the socket is not ready yet for the first sends.
         let _ = self.socket.writable().await;
         loop {
-            self.say_what_is_new();
+            self.publish_own_card();
             let wake_at = self.next_due();
             tokio::select! {
                 biased;
-                Some(order) = self.orders.recv() => self.obey(order),
+                Some(order) = self.orders.recv() => self.execute(order),
                 _ = self.socket.readable() => {}
                 () = tokio::time::sleep_until(wake_at) => {}
-                // An error would mean that the cluster is gone, which this task holds.
-                _ = views.changed() => self.knocks.hurry(Instant::now()),
+                // This cannot fail: this task holds the cluster that sends the views.
+                _ = views.changed() => self.announce_schedule.hurry(Instant::now()),
             }
             if self.read_burst() {
                 tokio::task::yield_now().await;
             }
-            self.fire();
-            self.knock();
+            self.run_timers();
+            self.announce();
         }
     }
 
     fn next_due(&self) -> Instant {
         let timer = self.timers.next().map(|at| self.started + at.duration());
-        timer.into_iter().chain([self.knocks.next_due()]).min().unwrap_or_else(Instant::now)
+        timer.into_iter().chain([self.announce_schedule.next_due()]).min().unwrap_or_else(Instant::now)
     }
 
     fn now(&self) -> Millis {
         Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// This node's phase is the cluster's to decide; here it is spread.
-    fn say_what_is_new(&mut self) {
+    /// Spreads this node's card when its phase has changed. The cluster decides the phase.
+    fn publish_own_card(&mut self) {
         let me = self.members.me();
         if me.supersedes(self.core.me()) {
             self.core.say(me, &mut self.effects);
@@ -121,33 +120,33 @@ impl<R: Send + Sync + 'static> Talk<R> {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         match order {
             Order::Leave(done) => {
                 self.core.leave(&mut self.effects);
                 self.carry_out();
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
             Order::Spread(piece) => {
-                // Too long, or after the goodbye: as good as lost on the network.
+                // A piece that is too long, or that comes after the goodbye, counts as lost on the network.
                 let _ = self.core.spread(&piece, &mut self.effects);
                 self.carry_out();
             }
         }
     }
 
-    /// Reads what waits, up to a bound; whether that was reached.
+    /// Reads waiting datagrams up to a bound. Returns whether the bound was reached.
     fn read_burst(&mut self) -> bool {
-        // One byte more than any datagram has, so that a longer one is seen to be.
+        // One byte more than the longest datagram, so that a longer one is noticed.
         let mut buffer = [0; GOSSIP_SEALED_BYTES_MAX + 1];
         for _ in 0..GOSSIP_BURST_MAX {
-            // An error is that nothing waits, or of an earlier send (ICMP): neither says anything of what comes.
+            // An error means that nothing waits, or comes from an earlier send (ICMP).
             let Ok((len, from)) = self.socket.try_recv_from(&mut buffer) else { return false };
             self.meters.received_gossip(len);
             if let Err(why) = self.take(buffer.get_mut(..len).unwrap_or_default()) {
                 self.meters.refused_gossip(why);
-                self.complaints.datagram(why, from);
+                self.refusal_log.datagram(why, from);
             }
             self.carry_out();
         }
@@ -160,7 +159,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
         Ok(())
     }
 
-    fn fire(&mut self) {
+    fn run_timers(&mut self) {
         for _ in 0..GOSSIP_TIMERS_MAX {
             let Some((timer, late)) = self.timers.pop(self.now()) else { return };
             self.core.due(timer, late, &mut self.effects);
@@ -168,18 +167,18 @@ impl<R: Send + Sync + 'static> Talk<R> {
         }
     }
 
-    /// Announces this node to whoever should know it and does not, and names to the prober who should be routed to
-    /// and is not.
-    fn knock(&mut self) {
+    /// Announces this node to addresses that should know it and do not. Also reports members to the prober that gossip
+    /// knows and that are not routed to.
+    fn announce(&mut self) {
         let now = Instant::now();
-        if !self.knocks.are_due(now) {
+        if !self.announce_schedule.are_due(now) {
             return;
         }
         let (seeds, view) = (self.members.seeds(), self.members.view());
-        for addr in self.knocks.addresses(now, &seeds, &view.members, &self.core) {
+        for addr in self.announce_schedule.addresses(now, &seeds, &view.members, &self.core) {
             self.core.announce(addr, &mut self.effects);
         }
-        if self.knocks.is_rehearing_due(now) {
+        if self.announce_schedule.is_rehearing_due(now) {
             let known = |card: &Card| {
                 view.members
                     .iter()
@@ -198,7 +197,7 @@ impl<R: Send + Sync + 'static> Talk<R> {
                 Effect::Wake { after, timer } => self.timers.add(self.now(), after, timer),
                 Effect::Heard(card) => {
                     if let Err(why) = self.members.heard(&card) {
-                        self.complaints.card(&why);
+                        self.refusal_log.card(&why);
                     }
                 }
                 Effect::Down(card) => self.ended(&card, Report::GossipDown(card.life)),
@@ -226,9 +225,4 @@ impl<R: Send + Sync + 'static> Talk<R> {
         let sent = self.socket.try_send_to(&sealed, to);
         self.meters.sent_gossip(sealed.len(), sent.is_ok());
     }
-}
-
-/// Pauses of this module's two clocks, as durations.
-pub(super) const fn pause(ms: u64) -> Duration {
-    Duration::from_millis(ms)
 }

@@ -1,12 +1,13 @@
-//! Members found by seeds and by gossip, kept by probes. Publishes who is routed to, and nothing else.
+//! The members of the cluster: seeds and gossip find them, and probes keep them. This module publishes which nodes are
+//! routed to, and nothing else.
 //!
-//! The decisions are [`hopcache_core::membership`]'s; here are the lock around them, the seeds' addresses, the
-//! probes and the publication. A seed is an address: the name and life behind it come from the answer
-//! to a probe; so do those of a node that gossip ([`crate::gossip`]) names. [`Cluster::report`] changes the published view before it returns, so whoever saw a peer
-//! refuse a connection routes around it with the very next request.
+//! [`hopcache_core::membership`] makes the decisions. Here are the lock around them, the addresses of seeds, the probes
+//! and the published view. A seed is only an address: its name and life come from its answer to a probe. The same holds
+//! for a node that gossip ([`crate::gossip`]) names. [`Cluster::report`] changes the published view before it returns.
+//! So a request that saw a peer refuse a connection routes around that peer at once.
 //!
-//! Never here: which node owns a key. What is made of the routable names (a ring) is the caller's
-//! `compose`, called once for each set of names and published with it, so a view is never half new.
+//! This module does not decide which node owns a key. The caller's `compose` makes a ring of the routable names. It is
+//! called once for each set of names and published with it, so a view is always consistent.
 
 mod prober;
 mod seeds;
@@ -37,41 +38,43 @@ pub use prober::Prober;
 /// One published state of the cluster, as this node sees it.
 #[derive(Debug)]
 pub struct View<R> {
-    /// Counts sets of routable names and weights; grows by one with each. This node's own count.
+    /// Number of the set of routable names and weights. It grows by one with each new set, and only this node counts it.
     pub epoch: u64,
-    /// What the caller composed of the routable names.
+    /// The value that the caller composed of the routable names.
     pub ring: Arc<R>,
-    /// Since when there is this ring.
+    /// Since when this ring is published.
     pub ring_since: Instant,
-    /// Names that may own keys, in order; this node's own if it is ready.
+    /// Names of nodes that may own keys, in order. This node is among them when it is ready.
     pub routable: Arc<[NodeName]>,
     /// All members in the order of their names, this node included.
     pub members: Vec<MemberInfo>,
-    /// Whether a member was met, or every seed was tried and none was silent. Before that a lone node may only be early.
+    /// Whether a member has answered, or every seed was tried and none was silent. Before that a node may seem alone only
+    /// because it started first.
     pub settled: bool,
-    /// Why the cluster does not let this node in, and what to do; nothing where it does, or nobody is there.
+    /// Why the cluster does not admit this node, and what to do. `None` when it does, or when no other node is there.
     pub shut_out: Option<Arc<str>>,
 }
 
-/// Makes of the routable names, their weights and the epoch what routing needs.
+/// Composes the value that routing needs from the routable names, their weights and the epoch.
 type Compose<R> = Box<dyn Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync>;
 
-/// The members, and the view of them.
+/// The members and their published view.
 pub struct Cluster<R> {
     /// This node's.
     name: NodeName,
     state: Mutex<State>,
-    /// Held while a view is made, so that views appear in the order of the changes they show; which state the last one shows.
+    /// The number of the state that the last view shows. It is locked while a view is made, so that views appear in the
+    /// order of their changes.
     published: Mutex<u64>,
     compose: Compose<R>,
     view: ArcSwap<View<R>>,
     watch: watch::Sender<Arc<View<R>>>,
-    /// Somebody saw a member fail, or named a new one: probe now.
+    /// Notified when a member failed, or when a new one was named: the prober probes at once.
     suspicion: Notify,
-    /// Where the seeds are, this node's own address left out; for gossip.
+    /// Addresses of the seeds without this node's own, for gossip.
     seeds: ArcSwap<Vec<SocketAddr>>,
-    /// Which ring each member's last answers show, and since when. Names that core has forgotten are dropped with the next
-    /// [`Cluster::forget`].
+    /// The ring that each member's last answers show, and since when. The next [`Cluster::forget`] drops names that core
+    /// has forgotten.
     rings: Mutex<BTreeMap<NodeName, (RingEpoch, Instant)>>,
 }
 
@@ -84,7 +87,7 @@ struct State {
 }
 
 impl<R: Send + Sync + 'static> Cluster<R> {
-    /// A cluster of this node alone; a [`Prober`] finds the others.
+    /// A cluster of this node alone. A [`Prober`] finds the other nodes.
     pub fn new(
         me: Card,
         compose: impl Fn(&[(NodeName, Weight)], u64) -> R + Send + Sync + 'static,
@@ -114,13 +117,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         })
     }
 
-    /// The present view.
+    /// The current view.
     #[must_use]
     pub fn view(&self) -> Arc<View<R>> {
         self.view.load_full()
     }
 
-    /// The view now and each one that follows (the latest only: views in between may be skipped).
+    /// The current view and later ones. Only the latest view counts: views in between may be skipped.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<View<R>>> {
         self.watch.subscribe()
@@ -132,13 +135,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         self.view.load().members.clone()
     }
 
-    /// Where a member other than this node listens for peers.
+    /// The peer address of a member other than this node.
     #[must_use]
     pub fn addr_of(&self, node: &NodeName) -> Option<SocketAddr> {
         self.find(node).map(|(addr, _)| addr)
     }
 
-    /// Where a member other than this node listens for peers, and in which life it is known.
+    /// The peer address of a member other than this node, and its known life.
     #[must_use]
     pub fn find(&self, node: &NodeName) -> Option<(SocketAddr, Incarnation)> {
         let view = self.view.load();
@@ -146,13 +149,13 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         view.members.get(at).map(|member| (member.peer_addr, member.incarnation))
     }
 
-    /// How a request to a member failed that was known in this life when it was asked. The view has changed, if it does, when
-    /// this returns.
+    /// Reports how a request to a member failed. `life` is the member's life when it was asked. Any change of the view is
+    /// published when this returns.
     pub fn report(&self, node: &NodeName, life: Incarnation, error: &PeerError) {
         let report = match error {
             PeerError::Gone(_) => Report::Gone(life),
             PeerError::TimedOut => Report::RequestUnanswered,
-            // It lives, and said no to this request; a probe would find a stranger.
+            // The peer lives, and refused this request. A probe finds out whether it belongs to the cluster.
             PeerError::Refused(_) => return,
         };
         if self.saw(node, report) != Change::None || report == Report::RequestUnanswered {
@@ -160,33 +163,33 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         }
     }
 
-    /// Where members are that should be probed now.
+    /// Addresses of members that should be probed now.
     fn doubted(&self) -> Vec<SocketAddr> {
         self.state.lock().members.doubted().collect()
     }
 
-    /// What this node says of itself.
+    /// This node's card.
     #[must_use]
     pub fn me(&self) -> Card {
         self.state.lock().members.me().clone()
     }
 
-    /// Says another phase of this node; the card to be spread. The view has changed when this returns.
+    /// Sets the phase of this node and returns its new card, which gossip spreads. The view shows it when this returns.
     pub fn set_phase(&self, phase: Phase) -> Card {
         self.change(|members| members.set_phase(phase))
     }
 
-    /// Where the seeds are, as far as they resolve, this node's own address left out.
+    /// Addresses of the seeds that resolve, without this node's own.
     #[must_use]
     pub fn seeds(&self) -> Arc<Vec<SocketAddr>> {
         self.seeds.load_full()
     }
 
-    /// Gossip brought a card. The view has changed, if it does, when this returns; a node that is to be probed
-    /// is probed soon.
+    /// Takes a card from gossip. Any change of the view is published when this returns. A node that has to be probed is
+    /// probed soon.
     ///
     /// # Errors
-    /// [`NotAdmitted`]: nothing changed, and it is not to be probed.
+    /// [`NotAdmitted`]: nothing changed, and the node is not probed.
     pub fn heard(&self, card: &Card) -> Result<Heard, NotAdmitted> {
         let heard = self.change(|members| {
             let heard = members.heard(card);
@@ -201,8 +204,8 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         heard
     }
 
-    /// Gossip says that a life of a member is dead, or said goodbye. The view has changed, if it does, when this
-    /// returns; it is probed at once, and an answer brings it back.
+    /// Gossip says that a life of a member is dead or said goodbye. Any change of the view is published when this returns.
+    /// The member is probed at once, and an answer brings it back.
     pub fn heard_of_end(&self, node: &NodeName, report: Report) -> Change {
         let change = self.saw(node, report);
         if change != Change::None {
@@ -211,7 +214,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         change
     }
 
-    /// An address that only gossip named was probed in vain for long.
+    /// An address that only gossip named has not answered any probe for a long time.
     fn dismiss(&self, addr: SocketAddr) {
         self.state.lock().members.dismiss(addr);
     }
@@ -221,14 +224,15 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         self.state.lock().members.introductions().collect()
     }
 
-    /// Forgets who was down for long and is no seed.
+    /// Forgets members that were down for a long time and are no seeds.
     fn forget(&self, now: Millis, seeds: &BTreeSet<SocketAddr>) {
         self.change(|members| ((), members.forget(now, |addr| seeds.contains(&addr))));
         let state = self.state.lock();
         self.rings.lock().retain(|name, _| state.members.get(name).is_some());
     }
 
-    /// Somebody saw a member fail, or gossip said so. The view has changed, if it does, when this returns.
+    /// Reports a member's failure, seen by a request or named by gossip. Any change of the view is published when this
+    /// returns.
     pub fn saw(&self, node: &NodeName, report: Report) -> Change {
         self.change(|members| {
             let change = members.report(node, report);
@@ -236,9 +240,9 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         })
     }
 
-    /// `addr` answered a probe. The answer may be older than a report: the peer answers, dies, a forward is
-    /// refused and reported, then the answer is noted and the peer is routed to again. The next forward or
-    /// probe is refused in turn, so this costs one more refused connection and heals by itself.
+    /// `addr` answered a probe. The answer may be older than a report:
+    ///   the peer answers · the peer dies · a forward is refused and reported · the answer is noted.
+    /// Then the peer is routed to again, until the next forward or probe is refused: one more refused connection.
     fn answered(&self, addr: SocketAddr, who: &PeerIdentity) -> Result<Change, NotAdmitted> {
         let change = self.change(|members| {
             let change = members.answered(addr, &who.card);
@@ -253,25 +257,25 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         Ok(change)
     }
 
-    /// Which ring a member's last answer shows, and since when its answers do.
+    /// The ring that a member's last answer shows, and since when.
     #[must_use]
     pub fn ring_shown_by(&self, name: &NodeName) -> Option<(RingEpoch, Instant)> {
         self.rings.lock().get(name).copied()
     }
 
-    /// As if its address had answered a probe with this card, showing this ring.
+    /// Acts as if the card's address had answered a probe with this card and this ring.
     #[cfg(test)]
     pub(crate) fn shows(&self, card: &Card, epoch: RingEpoch) {
         self.answered(card.peer_addr, &PeerIdentity { card: card.clone(), epoch }).unwrap();
     }
 
-    /// As if its address had answered a probe with this card.
+    /// Acts as if the card's address had answered a probe with this card.
     #[cfg(test)]
     pub(crate) fn admit(&self, card: &Card) {
         self.change(|members| ((), members.answered(card.peer_addr, card).unwrap()));
     }
 
-    /// Whether this life of another node of this node's name has answered a probe.
+    /// Whether another node with this node's name has answered a probe in this life.
     #[must_use]
     pub fn has_met_namesake(&self, life: Incarnation) -> bool {
         self.state.lock().members.has_met_namesake(life)
@@ -285,7 +289,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         self.state.lock().members.is_me(&who.card.name, who.card.life)
     }
 
-    /// Whether the cluster lets this node in, by the last answer of each address.
+    /// Sets whether the cluster admits this node, by the last answer of each address.
     fn set_shut_out(&self, why: Option<String>) {
         let mut state = self.state.lock();
         if state.shut_out.as_deref() != why.as_deref() {
@@ -302,7 +306,7 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         }
     }
 
-    /// Changes the members; the view shows it, if there is anything to show, when this returns.
+    /// Changes the members. Any change of the view is published when this returns.
     fn change<T>(&self, change: impl FnOnce(&mut Membership) -> (T, Change)) -> T {
         let mut state = self.state.lock();
         let (told, change) = change(&mut state.members);
@@ -312,9 +316,10 @@ impl<R: Send + Sync + 'static> Cluster<R> {
         told
     }
 
-    /// Publishes a state that has changed. A ring takes milliseconds to build, so that is done without the state's lock: who
-    /// answers probes and gossip goes on meanwhile. Two at once:
-    ///   one changes to 1 · other changes to 2 · other publishes 2 · one finds that 2 shows its change too, and publishes nothing.
+    /// Publishes a changed state. Building a ring takes milliseconds, so it happens without the lock of the state: answers
+    /// to probes and gossip go on meanwhile. Two changes at once:
+    ///   A changes to state 1 · B changes to state 2 · B publishes 2 · A sees that 2 includes its change, and publishes
+    ///   nothing.
     fn publish(&self, mut changed: MutexGuard<'_, State>) {
         changed.version += 1;
         let version = changed.version;

@@ -1,11 +1,12 @@
-//! The task that looks after the members: has seeds resolved, probes addresses, tells [`Cluster`].
+//! The prober task: it resolves seeds, probes addresses, and reports the answers to [`Cluster`].
 //!
-//! Probed are: where the seeds are, where members are (down ones too, until core forgets them), and where gossip says
-//! that an unknown node is, for as long as [`INTRODUCTION_PROBES_MAX`] says. Who has waited for longest is first, and some
-//! slots are for those that answer: however many addresses are silent, members that live are probed in time.
+//! It probes the addresses of seeds, the addresses of members (also of members that are down, until core forgets them),
+//! and the addresses of unknown nodes that gossip names, at most [`INTRODUCTION_PROBES_MAX`] times. The address that has
+//! waited longest is probed first. Some slots are reserved for addresses that answer, so that live members are probed in
+//! time however many addresses are silent.
 //!
-//! One loop owns all its state. Probes and resolutions run in a `JoinSet` that the loop owns too, at
-//! most [`PROBES_IN_FLIGHT_MAX`] probes at a time; when the loop is dropped they end with it.
+//! One loop owns all state. Probes and look-ups run in a `JoinSet` that the loop owns too, with at most
+//! [`PROBES_IN_FLIGHT_MAX`] probes at a time. They end when the loop is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ pub struct Prober<R> {
     seeds: Seeds,
     targets: BTreeMap<SocketAddr, Target>,
     work: JoinSet<Done>,
-    /// Where this node says that it is.
+    /// The address that this node advertises.
     own: SocketAddr,
     started: Instant,
 }
@@ -45,42 +46,43 @@ struct Target {
     probe_at: Instant,
     in_flight: bool,
     failures: u32,
-    /// Its last probe ended unanswered while this node was slow itself, and was not counted.
+    /// The last probe had no answer while this node itself was slow, so it did not count.
     put_off: bool,
     tried: bool,
-    /// The last answer was one, or a refusal: somebody is there, or nobody. Silence may be either.
+    /// The last probe got an answer or a refused connection, so it is known whether a node is there. After silence it is
+    /// not known.
     is_certain: bool,
-    /// Who answered there the last time.
+    /// The member that answered there the last time.
     name: Option<NodeName>,
-    /// It was this node itself, the last time.
+    /// This node itself answered the last time.
     me: bool,
-    /// A seed is there: it is probed whatever happens.
+    /// A seed has this address, so it is always probed.
     is_seed: bool,
-    /// Somebody of this cluster answered there and was not admitted: until then it is looked whether that changes.
+    /// A node of this cluster answered there and was not admitted. Until then it is probed, because that may change.
     refused_until: Option<Instant>,
-    /// What was last logged about it, so that a lasting trouble is one line.
-    said: String,
-    /// What its last answer says of this node's own place in the cluster.
+    /// The last logged error, so that a lasting error is logged once.
+    last_error: String,
+    /// What its last answer says about this node's membership.
     verdict: Verdict,
 }
 
-/// What an address says of this node, by its last answer.
+/// What the last answer of an address says about this node.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Nothing: nobody answered there, or nobody has tried yet.
+    /// Nothing: no node answered, or the address was not probed yet.
     None,
-    /// One of the cluster, which lets this node in.
+    /// A member of the cluster answered, and accepts this node.
     Member,
-    /// Another living node that has this node's name.
+    /// Another live node has this node's name.
     Namesake,
-    /// Somebody is there who does not take this node for one of the cluster: its key, cluster's name or protocol.
-    Stranger(String),
+    /// A node answered and refused this node, because of its key, cluster name or protocol.
+    Refused(String),
 }
 
 impl Verdict {
     fn of_failure(error: &PeerError) -> Self {
         match error {
-            PeerError::Refused(why) => Self::Stranger(why.clone()),
+            PeerError::Refused(why) => Self::Refused(why.clone()),
             PeerError::Gone(_) | PeerError::TimedOut => Self::None,
         }
     }
@@ -88,7 +90,7 @@ impl Verdict {
     fn of_not_admitted(error: &NotAdmitted, me: &NodeName) -> Self {
         match error {
             _ if error.is_of_name(me) => Self::Namesake,
-            NotAdmitted::Incompatible { .. } => Self::Stranger(error.to_string()),
+            NotAdmitted::Incompatible { .. } => Self::Refused(error.to_string()),
             NotAdmitted::NameTaken { .. }
             | NotAdmitted::Full(_)
             | NotAdmitted::Crowded(_)
@@ -98,13 +100,13 @@ impl Verdict {
 }
 
 enum Done {
-    /// Where, what came of it, and when it began.
+    /// The address, the result, and when the probe began.
     Probed(SocketAddr, Result<PeerIdentity, PeerError>, Instant),
     Resolved(usize, Resolved),
 }
 
 impl<R: Send + Sync + 'static> Prober<R> {
-    /// A prober of `seeds`, each `host:port`; one of them may be this node.
+    /// A prober of `seeds`, each `host:port`. One of them may be this node.
     #[must_use]
     pub fn new(cluster: Arc<Cluster<R>>, link: Arc<PeerLink>, seeds: &[String]) -> Self {
         Self::with_resolver(cluster, link, Seeds::new(seeds, seeds::system()))
@@ -137,7 +139,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    /// Starts what is due, as far as the bound on probes under way allows.
+    /// Starts the probes that are due, within the bound on probes under way.
     fn start_due(&mut self) {
         let now = Instant::now();
         for (place, question) in self.seeds.start_due() {
@@ -154,14 +156,15 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    /// The probes that come next, and when, as far as there are slots for them: for the rest the end of a probe wakes the loop.
+    /// The next probes and their times, as far as there are slots. The end of a probe wakes the loop for the others.
     fn next_probes(&self) -> Vec<(Instant, SocketAddr)> {
         let in_flight = || self.targets.values().filter(|target| target.in_flight);
         let mut free = PROBES_IN_FLIGHT_MAX.saturating_sub(in_flight().count());
         let silent = in_flight().filter(|target| !target.is_answering()).count();
         let mut free_for_silent = PROBES_OF_SILENT_MAX.saturating_sub(silent);
         let idle = self.targets.iter().filter(|(addr, target)| {
-            // Nobody else can live at this node's own address; at another one that is this node's too, somebody may.
+            // No other node can have this node's advertised address. Another address that reached this node may later
+            // reach another node.
             !(target.in_flight || target.me && **addr == self.own)
         });
         let mut next: Vec<_> = idle.map(|(addr, target)| (target.probe_at, *addr, target)).collect();
@@ -188,8 +191,8 @@ impl<R: Send + Sync + 'static> Prober<R> {
                 self.seeds.resolved(place, answer);
                 self.follow();
             }
-            // A probe cannot panic by what it reads (I13); if one did, its target would stay
-            // `in_flight`, so start them all over.
+            // Input cannot make a probe panic (I13). If one panics anyway, its target would stay `in_flight`, so all
+            // probes start again.
             Err(error) => {
                 tracing::error!(%error, "a probe broke");
                 self.work.abort_all();
@@ -230,25 +233,25 @@ impl<R: Send + Sync + 'static> Prober<R> {
         };
         target.failures = if trouble.is_some() { target.failures.saturating_add(1) } else { 0 };
         let pause = match target.failures {
-            // Its readiness, or its end, is what others wait for.
+            // Other nodes wait for it to become ready or to end.
             0 if !is_ready => Millis(PROBE_UNREADY_MS),
             failures => probe_pause(failures, rand::random()),
         };
         target.probe_at = Instant::now() + pause.duration();
         let text = trouble.unwrap_or_default();
-        if text != target.said {
+        if text != target.last_error {
             let name = target.name.as_ref().map(ToString::to_string);
             match text.as_str() {
                 "" => tracing::info!(%addr, name, "peer answers"),
                 text => tracing::warn!(%addr, name, "peer: {text}"),
             }
-            target.said = text;
+            target.last_error = text;
         }
         self.cluster.set_shut_out(self.shut_out());
     }
 
-    /// Why this node is not let in. A namesake always counts. Refusals count only where no address lets it in, and not
-    /// where merely nobody is there: the first node of a cluster is alone, a stranger to every node that is there is not.
+    /// Why this node is not admitted. Another node with its name always counts. Refusals count only when no address accepts
+    /// this node. An address without a node does not count: the first node of a cluster is alone, and becomes ready.
     fn shut_out(&self) -> Option<String> {
         let verdicts = || self.targets.iter().map(|(addr, target)| (addr, &target.verdict));
         if let Some((addr, _)) = verdicts().find(|(_, verdict)| **verdict == Verdict::Namesake) {
@@ -261,14 +264,14 @@ impl<R: Send + Sync + 'static> Prober<R> {
             return None;
         }
         verdicts().find_map(|(addr, verdict)| match verdict {
-            Verdict::Stranger(why) => Some(format!(
+            Verdict::Refused(why) => Some(format!(
                 "no seed lets this node in; {addr} says {why}: check cluster.key, cluster.name, cluster.seeds and the versions"
             )),
             Verdict::None | Verdict::Member | Verdict::Namesake => None,
         })
     }
 
-    /// Probes where seeds, members and nodes heard of are, and nowhere else.
+    /// Sets the targets: the addresses of seeds, of members, and of nodes that gossip named.
     fn follow(&mut self) {
         let now = Instant::now();
         let seeds = self.seeds.addrs();
@@ -294,7 +297,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         self.say_seeds();
     }
 
-    /// An address that gossip named and where nobody of this cluster answers is not probed for ever.
+    /// Stops probing an address that gossip named when no node of this cluster answers there for long.
     fn give_up_on_the_unheard(&self) {
         for addr in self.cluster.introductions() {
             let failures = self.targets.get(&addr).map_or(0, |target| target.failures);
@@ -316,7 +319,7 @@ impl<R: Send + Sync + 'static> Prober<R> {
         self.cluster.set_shut_out(self.shut_out());
     }
 
-    /// Members that somebody saw fail, or wait in vain, are probed now, not when their turn comes; so are nodes heard of.
+    /// Probes members that failed a request, and nodes that gossip named, at once and not when their turn comes.
     fn hurry(&mut self) {
         self.follow();
         let now = Instant::now();
@@ -329,9 +332,10 @@ impl<R: Send + Sync + 'static> Prober<R> {
         }
     }
 
-    /// Whether this node is known to be alone, or not to be: every seed was tried, and either a member was met, which will
-    /// tell of the others, or nothing is left open. Silence leaves it open, and so does a name that does not resolve: whoever is
-    /// there may only be slow, and a node that takes itself for a cluster of one runs what others have.
+    /// Whether it is known if this node is alone. It is known when every seed was tried, and either a member has answered
+    /// (which names the others) or every seed has answered or refused. It is not known after silence, or when a name does
+    /// not resolve: a node there may only be slow. A node that wrongly takes itself for a cluster of one runs queries that
+    /// other nodes have cached.
     fn knows_whether_alone(&self) -> bool {
         let seeds = || self.targets.values().filter(|target| target.is_seed);
         let are_tried = self.seeds.are_tried() && seeds().all(|target| target.tried);
@@ -341,10 +345,10 @@ impl<R: Send + Sync + 'static> Prober<R> {
 }
 
 impl Target {
-    /// Whether an unanswered probe says more of this node than of the peer: its time was noticed to be over
-    /// [`PROBE_LATE_MS`] too late, so what was missed may have come. Then it is sent again, once.
-    ///   this node stands still for a second · the peer answers · this node goes on, and finds both the answer and the
-    ///   end of its patience.
+    /// Whether this node, and not the peer, is the likely cause of a missing answer: the timeout was noticed more than
+    /// [`PROBE_LATE_MS`] too late, so the answer may have come meanwhile. Then the probe is sent again, once.
+    ///   this node is suspended for a second · the peer answers · this node goes on, and finds both the answer and its
+    ///   expired timeout.
     fn puts_off(&mut self, answer: &Result<PeerIdentity, PeerError>, took: Duration) -> bool {
         let limit_ms = if took < Duration::from_millis(PROBE_TIMEOUT_MS) {
             PEER_CONNECT_MS_MAX
@@ -356,13 +360,13 @@ impl Target {
         self.put_off
     }
 
-    /// One that has answered as a member, and not failed to since often enough to be out.
+    /// Whether the address has answered as a member, and has not failed often enough since to be out.
     const fn is_answering(&self) -> bool {
         self.name.is_some() && self.failures < PROBES_UNANSWERED_MAX
     }
 
     fn new(now: Instant) -> Self {
-        let said = String::from("not probed yet");
+        let last_error = String::from("not probed yet");
         Self {
             probe_at: now,
             in_flight: false,
@@ -374,20 +378,20 @@ impl Target {
             me: false,
             is_seed: false,
             refused_until: None,
-            said,
+            last_error,
             verdict: Verdict::None,
         }
     }
 }
 
-/// Tells the cluster who answered; what is wrong with that, if something is.
+/// Reports an answer to the cluster. Returns why the node is not admitted, if it is not.
 fn welcome<R: Send + Sync + 'static>(
     cluster: &Cluster<R>,
     addr: SocketAddr,
     target: &mut Target,
     who: &PeerIdentity,
 ) -> Option<String> {
-    // Another node lives at the address now: the one that did is not there any more.
+    // Another node has the address now, so the earlier one is not there any more.
     if let Some(before) = target.name.take_if(|before| *before != who.card.name) {
         report_at(cluster, addr, &before, |_| Report::Stranger);
     }
@@ -422,8 +426,9 @@ fn tell_failure<R: Send + Sync + 'static>(
     }
 }
 
-/// Reports a member, unless it lives at another address: its second address may fail without it. The life that is known is
-/// the one that was probed: one probe of an address is under way at a time, and only its answer brings another life there.
+/// Reports a failed probe of a member, unless the member has another address: a second address may fail alone. The known
+/// life is the one that was probed, because there is one probe of an address at a time and only its answer can bring
+/// another life.
 fn report_at<R: Send + Sync + 'static>(
     cluster: &Cluster<R>,
     addr: SocketAddr,

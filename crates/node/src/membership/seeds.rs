@@ -1,8 +1,9 @@
-//! Where the configured seeds are: addresses as they stand, names by asking the resolver again and again.
+//! The addresses of the configured seeds. A configured address stays as it is; a name is resolved again and again.
 //!
-//! Decides when a name is asked for and what an answer means. A name that does not resolve, or to nothing, keeps
-//! what it resolved to before and is asked again soon: the resolver may be starting as well. Of each name one question
-//! is under way, however long it takes: a system's look-up cannot be called off, it keeps a thread. Probes nobody.
+//! This file decides when a name is resolved and what an answer means. A name that does not resolve keeps its last
+//! addresses and is resolved again soon, because the resolver may still be starting. There is one question under way for
+//! each name, however long it takes: a look-up of the system cannot be cancelled and keeps a thread. This file sends no
+//! probes.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use futures_util::future::BoxFuture;
 use hopcache_core::limits::{PROBE_TARGETS_MAX, SEED_RESOLVE_MS, SEED_RESOLVE_TIMEOUT_MS, SEED_RETRY_MS};
 use tokio::time::Instant;
 
-/// What a resolver said of a name.
+/// The answer of a resolver for a name.
 pub(super) type Resolved = Result<BTreeSet<SocketAddr>, String>;
 /// Asks a resolver for `host:port`.
 pub(super) type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, Resolved> + Send + Sync>;
@@ -22,19 +23,19 @@ pub(super) type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, Resolved> + 
 pub(super) struct Seed {
     /// `host:port` as configured.
     text: String,
-    /// What it resolved to the last time it did.
+    /// The addresses of its last successful look-up.
     addrs: BTreeSet<SocketAddr>,
-    /// When it is asked for next; none while it is, and for an address.
+    /// When it is resolved next. `None` during a look-up, and for an address.
     resolve_at: Option<Instant>,
-    /// When a question that is under way is late; none once that was said.
+    /// When a look-up that is under way counts as late. `None` once that was logged.
     late_at: Option<Instant>,
-    /// Whether there was an answer, whatever it was, or one is late.
+    /// Whether a look-up has ended with any answer, or is late.
     tried: bool,
-    /// What was last logged about it, so that a lasting trouble is one line.
-    said: String,
+    /// The last logged error, so that a lasting error is logged once.
+    last_error: String,
 }
 
-/// All of them.
+/// All seeds.
 pub(super) struct Seeds {
     all: Vec<Seed>,
     resolver: Resolver,
@@ -51,18 +52,18 @@ impl Seeds {
                 resolve_at: addr.is_none().then_some(now),
                 late_at: None,
                 tried: addr.is_some(),
-                said: String::new(),
+                last_error: String::new(),
             }
         });
         Self { all: all.collect(), resolver }
     }
 
-    /// Questions that are due, each with the place of its seed.
+    /// The look-ups that are due, each with the index of its seed.
     pub(super) fn start_due(&mut self) -> Vec<(usize, BoxFuture<'static, Resolved>)> {
         let now = Instant::now();
         for seed in self.all.iter_mut().filter(|seed| seed.late_at.is_some_and(|at| at <= now)) {
             (seed.late_at, seed.tried) = (None, true);
-            seed.say(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms"));
+            seed.log_once(format!("no answer in {SEED_RESOLVE_TIMEOUT_MS} ms"));
         }
         let due =
             self.all.iter_mut().enumerate().filter(|(_, seed)| seed.resolve_at.is_some_and(|at| at <= now));
@@ -78,7 +79,7 @@ impl Seeds {
         self.all.iter().flat_map(|seed| [seed.resolve_at, seed.late_at]).flatten().min()
     }
 
-    /// Every question that was under way is lost: all are asked again.
+    /// All look-ups under way are lost and start again.
     pub(super) fn start_over(&mut self) {
         let now = Instant::now();
         for seed in self.all.iter_mut().filter(|seed| seed.text.parse::<SocketAddr>().is_err()) {
@@ -86,12 +87,12 @@ impl Seeds {
         }
     }
 
-    /// Whether every seed is an address, or was asked for once.
+    /// Whether every seed is an address or was looked up once.
     pub(super) fn are_tried(&self) -> bool {
         self.all.iter().all(|seed| seed.tried)
     }
 
-    /// Whether it is known of every seed where it is.
+    /// Whether the address of every seed is known.
     pub(super) fn are_found(&self) -> bool {
         self.all.iter().all(|seed| !seed.addrs.is_empty())
     }
@@ -112,18 +113,18 @@ impl Seeds {
             Err(error) => (SEED_RETRY_MS, error),
         };
         seed.resolve_at = Some(Instant::now() + Duration::from_millis(pause_ms));
-        seed.say(trouble);
+        seed.log_once(trouble);
     }
 }
 
 impl Seed {
-    fn say(&mut self, trouble: String) {
-        if trouble != self.said {
+    fn log_once(&mut self, trouble: String) {
+        if trouble != self.last_error {
             match trouble.as_str() {
                 "" => tracing::info!(seed = self.text, "seed can be resolved"),
                 error => tracing::warn!(seed = self.text, error, "seed cannot be resolved; trying again"),
             }
-            self.said = trouble;
+            self.last_error = trouble;
         }
     }
 }

@@ -148,7 +148,7 @@ fn a_key_that_is_put_again_is_queued_once_and_last() {
     }
     assert_eq!(memory.shares.lock().queued(), 10);
 
-    let mut shares = Shares::new(1_000);
+    let mut shares = PrincipalShares::new(1_000);
     let (ann, eve) = (ScopeTag(1), ScopeTag(2));
     shares.add(ann, key(0, 0), 100);
     let (first, _) = shares.add(eve, key(1, 0), 300);

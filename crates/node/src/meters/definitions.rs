@@ -1,16 +1,16 @@
-//! Every metric's name and definition, said once: operators read it as `HELP`. Nothing is counted here.
+//! The name and the help text of every metric. Operators read the help text as `HELP`. This file counts nothing.
 //!
-//! "Here" is the node that shows it. Requests are counted at the node that the client asked; flights, runs, leases,
-//! commits, refreshes and stale answers at the node that did them.
+//! "This node" is the node that shows the metric. The node that the client asked counts requests. The node that did the
+//! work counts flights, runs, leases, commits, refreshes and stale answers.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 
-/// A metric's name and its definition.
+/// A metric's name and its help text.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// As it stands in the exposition.
+    /// The name in the exposition.
     pub name: &'static str,
-    /// What one more of it means.
+    /// What an increment means.
     pub help: &'static str,
 }
 
@@ -51,69 +51,69 @@ macro_rules! metrics {
 }
 
 metrics! {
-    HITS = "cache_hit_total": "Requests served from a copy in a memory or the store, here or at the owner, fresh or stale.";
-    MISSES = "cache_miss_total": "Requests served from an origin run, their own or one that they joined, or that failed.";
-    BYPASSES = "cache_bypass_total": "Requests that passed the cache by, or were refused before they became a query.";
-    REQUESTS = "hopcache_requests_total": "Requests that got an answer, by status; hits + misses + bypasses.";
-    JOINED = "single_flight_hits_total": "Misses that joined a flight, here or at the owner, and ran nothing themselves.";
-    STAMPEDES = "stampede_events_total": "Flights, and shared forwards that a run answered, with refresh.stampede_followers followers or more at this node: so many waited for one run.";
-    RUNS = "hopcache_origin_runs_total": "Runs of a statement at the origin that were sent, well or not; EXPLAIN is none.";
-    RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, those that were never sent included.";
-    HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing, since the last runs of their key brought no answer.";
-    FORWARDS = "hopcache_forwards_total": "Hops to another node; left_out is one that was not made, to a peer that had failed.";
-    HANDOVERS = "hopcache_handover_total": "What was handed over when the ring changed: values from a former owner's memory, what is known of hot keys, requests of flights that a leaving node gave up.";
-    COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by what became of them.";
+    HITS = "cache_hit_total": "Requests that were served from a copy in memory or in the store, at this node or at the owner, fresh or stale.";
+    MISSES = "cache_miss_total": "Requests that were served from an origin run (their own, or one that they joined) or that failed.";
+    BYPASSES = "cache_bypass_total": "Requests that bypassed the cache, or that this node refused before they became a query.";
+    REQUESTS = "hopcache_requests_total": "Requests that got an answer, by status. The sum is hits + misses + bypasses.";
+    JOINED = "single_flight_hits_total": "Misses that joined a flight, at this node or at the owner, and ran nothing themselves.";
+    STAMPEDES = "stampede_events_total": "Flights and shared forwards that one run answered and that had at least refresh.stampede_followers followers at this node.";
+    RUNS = "hopcache_origin_runs_total": "Runs of a statement that were sent to the origin, successful or not. An EXPLAIN does not count.";
+    RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, including runs that were never sent.";
+    HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing because the last runs of their key brought no answer.";
+    FORWARDS = "hopcache_forwards_total": "Hops to another node. left_out counts hops that were not made because the peer had failed.";
+    HANDOVERS = "hopcache_handover_total": "What nodes handed over when the ring changed: values from a former owner's memory, plans of hot keys, and requests of flights that a leaving node gave up.";
+    COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by what happened to them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
-    CONTENTION = "xfetch_lock_contention_total": "Answers of the store that somebody else leads.";
-    STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, given by the node that had the copy; each is a hit of at least one request.";
-    TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies, retries not counted again; completed + failed + xfetch_active_refreshes.";
-    COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, their own or one that they found stored.";
+    CONTENTION = "xfetch_lock_contention_total": "Answers of the store that another node holds the lease.";
+    STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, counted at the node that had the copy. Each is a hit of at least one request.";
+    TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies; retries do not count again. The sum is completed + failed + xfetch_active_refreshes.";
+    COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, from their own run or found in the store.";
     FAILED = "xfetch_refresh_failed_total": "Refreshes that ended without a newer value, after their retries.";
-    RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after its first one; a wait for a key that is held back is none.";
-    DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were left out, since as many waited as may; they count as not triggered.";
-    LATE = "hopcache_refresh_late_total": "Copies that were past their soft TTL when they were next asked for, so that no refresh came in time; once for each copy, by a stale answer or, within half of its TTL and 10 s of its expiry, a run in its place; no-cache asks for that itself and does not count.";
-    NEAR_HITS = "hopcache_near_hits_total": "Hits served from a near copy of a key that another node owns.";
-    BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error, since the origin failed or was overdue; at their entry node.";
-    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests: sent, dropped, too_long, crowded and unreached at their entry node, taken, refused and learned at the owner of their session.";
-    SHARED = "hopcache_learning_shared_total": "What this node and others told each other of what they had learned: pieces spread by gossip or not, counts and definitions merged, known before or refused, pages pulled or asked for in vain.";
-    DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it said one.";
-    PREFETCHES = "prefetch_attempts_total": "Prefetches of keys of this node whose run was to begin; hits + late + waste + prefetch_pending.";
-    PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one; once for each prefetch.";
+    RETRIED = "hopcache_refresh_retried_total": "Tries of a refresh after the first one. Waiting for a key that is held back does not count.";
+    DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were dropped because the queue was full. They do not count as triggered.";
+    LATE = "hopcache_refresh_late_total": "Copies past their soft TTL at their next request, so that no refresh came in time. Each copy counts once: by a stale answer, or by a run in its place within half of its TTL and 10 s of its expiry. Requests with no-cache do not count.";
+    NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
+    BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
+    OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
+    SHARED = "hopcache_learning_shared_total": "What nodes told each other of what they had learned: pieces spread by gossip or not, counts and definitions merged, known before or refused, pages pulled or asked for in vain.";
+    DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it gave one.";
+    PREFETCHES = "prefetch_attempts_total": "Prefetches that this node launched for keys that it owns. The sum is hits + late + waste + prefetch_pending.";
+    PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one. Each prefetch counts once.";
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
-    PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that ended otherwise: expired, evicted, purged, flushed or replaced unused, failed, refused.";
-    PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that were ordered and not launched; unreached is counted by who ordered, the others at the key's owner.";
-    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and used, late or wasted in the end; the sums over kinds are prefetch_attempts_total and so on.";
+    PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that ended in any other way: expired, evicted, purged, flushed or replaced unused, failed or refused.";
+    PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that were ordered and not launched. The node that ordered counts unreached; the owner of the key counts the others.";
+    PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
-    RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster (the next node after a failed hop, one more run or hop after another's bad luck) that were left out, since they were over their share of requests.";
-    SHED = "hopcache_shed_total": "Runs that were never sent to the origin for want of a place, by what they were for.";
-    STRANGERS = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
-    GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that were not believed, or could not be read.";
-    GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed; those received include what was not believed.";
-    GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the system did not take; gossip goes on without them.";
-    GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead here; those that lived all the same are brought back by a probe.";
-    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node learned that it had been declared dead, and came back.";
-    UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request of them, or instead of their next one; no requests.";
-    LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost: the queue was full, or they could not be written.";
-    REQUEST_TIMES = "hopcache_request_duration_seconds": "From a request's arrival to its answer.";
-    RUN_TIMES = "hopcache_origin_duration_seconds": "What runs at the origin took.";
-    REFRESH_TIMES = "xfetch_refresh_duration_seconds": "What refreshes took from their trigger to their end, with retries and the waits between; completed + failed.";
-    AGES = "cache_age_at_access_seconds": "Age of what hits were answered with, since the start of its read.";
-    TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness that what hits were answered with had left; 0 for stale answers, which are the bucket le=0, and more for fresh ones.";
+    RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that were refused because they exceeded their share of requests: the next node after a failed hop, or one more run or hop after another request's failure.";
+    SHED = "hopcache_shed_total": "Runs that were never sent to the origin because no slot was free, by their purpose.";
+    UNAUTHENTICATED = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
+    GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that this node did not accept or could not read, by reason.";
+    GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed. Received bytes include datagrams that were not accepted.";
+    GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the operating system did not take. Gossip goes on without them.";
+    GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead at this node. A probe brings back a member that is alive.";
+    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node learned that gossip had declared it dead, and came back.";
+    UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request, or instead of their next request. They do not count as requests.";
+    LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost because the queue was full or because they could not be written.";
+    REQUEST_TIMES = "hopcache_request_duration_seconds": "Time from the arrival of a request to its answer.";
+    RUN_TIMES = "hopcache_origin_duration_seconds": "Duration of runs at the origin.";
+    REFRESH_TIMES = "xfetch_refresh_duration_seconds": "Duration of refreshes from their trigger to their end, including retries and the waits between them. The count is completed + failed.";
+    AGES = "cache_age_at_access_seconds": "Age of the copies that answered hits, counted from the start of the read.";
+    TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness left to the copies that answered hits. Stale answers count as 0, in the bucket le=0.";
     RING_MEMBERS = "hopcache_ring_members": "Nodes in the ring as this node sees it.";
-    RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set: equal on nodes that agree, else without order.";
+    RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set. It is equal on nodes that agree; its order means nothing.";
     ENTRIES = "hopcache_entries": "Copies in this node's memory.";
     ENTRY_BYTES = "hopcache_entry_bytes": "Bytes of the copies in this node's memory.";
-    FLIGHTS = "hopcache_flights": "Flights under way, forwards and refreshes included.";
-    IN_FLIGHT = "hopcache_origin_in_flight": "Runs at the origin under way.";
+    FLIGHTS = "hopcache_flights": "Flights under way, including forwards and refreshes.";
+    IN_FLIGHT = "hopcache_origin_in_flight": "Runs under way at the origin.";
     QUEUE = "xfetch_refresh_queue_size": "Refreshes that wait for a worker.";
-    ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or sleep before their next try.";
-    PREFETCHES_PENDING = "prefetch_pending": "Prefetches that run, or whose copy nobody has asked for yet.";
+    ACTIVE_REFRESHES = "xfetch_active_refreshes": "Refreshes that began and have not ended: they run, wait for a worker (xfetch_refresh_queue_size), or wait before their next try.";
+    PREFETCHES_PENDING = "prefetch_pending": "Prefetches that run, or whose copy no request has asked for yet.";
     ACTIVE_LOCKS = "xfetch_active_locks": "Leases that this node holds.";
     TASKS = "hopcache_tasks": "Tasks of the process that have not ended.";
-    LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns of which this node knows what follows them, learned here or by others.";
+    LEARNED_PATTERNS = "hopcache_learned_patterns": "Patterns whose successors this node knows, learned here or by other nodes.";
     LEARNED_FORMS = "hopcache_learned_forms": "Next queries that this node knows how to run, exact ones and templates.";
-    SESSIONS = "hopcache_sessions": "Sessions of which this node is the owner and remembers the last queries.";
-    LEARNING_BYTES = "hopcache_learning_bytes": "Bytes of what this node has learned or heard (counts and definitions, as estimated) and of the queries that its sessions remember.";
-    OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node: to be told to the owners of their sessions, or to be learned from.";
-    DEGRADED = "hopcache_degraded": "1 where a part cannot be used (store, origin, at least one peer), where members are missing or have another ring, or where load was shed or retries refused in the last seconds.";
+    SESSIONS = "hopcache_sessions": "Sessions that this node owns and whose last queries it remembers.";
+    LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of what this node has learned or heard (counts and definitions), and of the queries that its sessions remember.";
+    OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node, to be sent to the owners of their sessions or to be learned from.";
+    DEGRADED = "hopcache_degraded": "1 while a part cannot be used (store, origin, at least one peer), while members are missing or have another ring, or when load was shed or retries were refused in the last seconds.";
 }

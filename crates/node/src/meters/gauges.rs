@@ -3,7 +3,7 @@
 use metrics::{Counter, Gauge};
 
 use super::definitions as defined;
-use crate::words;
+use crate::labels;
 
 /// What the gauges show.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,8 +42,8 @@ pub struct Readings {
     pub observations_waiting: usize,
     /// Log lines lost so far.
     pub log_lines_dropped: u64,
-    /// Which of [`words::PARTS`] are degraded.
-    pub degraded: [bool; words::PARTS.len()],
+    /// Which of [`labels::PARTS`] are degraded.
+    pub degraded: [bool; labels::PARTS.len()],
 }
 
 pub(super) struct Gauges {
@@ -64,7 +64,7 @@ pub(super) struct Gauges {
     learning_bytes: Gauge,
     observations_waiting: Gauge,
     log_lines_dropped: Counter,
-    degraded: [Gauge; words::PARTS.len()],
+    degraded: [Gauge; labels::PARTS.len()],
 }
 
 impl Gauges {
@@ -87,7 +87,7 @@ impl Gauges {
             learning_bytes: defined::LEARNING_BYTES.gauge(),
             observations_waiting: defined::OBSERVATIONS_WAITING.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
-            degraded: words::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
+            degraded: labels::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
     }
 

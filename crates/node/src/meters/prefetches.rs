@@ -4,17 +4,18 @@ use hopcache_core::learning::gain::CandidateKind;
 use hopcache_engine::outcome::PrefetchWord;
 use metrics::Counter;
 
-use super::{Family, defined};
-use crate::words;
+use super::definitions as defined;
+use super::family::Family;
+use crate::labels;
 
 pub(super) struct Prefetches {
     launched: Counter,
     used: Counter,
     late: Counter,
     wasted: Counter,
-    skipped: Family<{ words::SKIPS.len() }>,
-    /// By [`CandidateKind::place`] and [`words::PREFETCH_ENDS`].
-    kinds: [[Counter; words::PREFETCH_ENDS.len()]; CandidateKind::ALL.len()],
+    skipped: Family<{ labels::SKIPS.len() }>,
+    /// By [`CandidateKind::place`] and [`labels::PREFETCH_ENDS`].
+    kinds: [[Counter; labels::PREFETCH_ENDS.len()]; CandidateKind::ALL.len()],
 }
 
 impl Prefetches {
@@ -24,9 +25,9 @@ impl Prefetches {
             used: defined::PREFETCHES_USED.counter(),
             late: defined::PREFETCHES_LATE.counter(),
             wasted: defined::PREFETCHES_WASTED.counter(),
-            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &words::SKIPS),
+            skipped: Family::new(defined::PREFETCHES_SKIPPED, "reason", &labels::SKIPS),
             kinds: CandidateKind::ALL.map(|kind| {
-                words::PREFETCH_ENDS.map(|end| {
+                labels::PREFETCH_ENDS.map(|end| {
                     defined::PREFETCH_KINDS.counter_of_two([("kind", kind.as_str()), ("outcome", end)])
                 })
             }),

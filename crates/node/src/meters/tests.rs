@@ -182,7 +182,7 @@ fn prefetches_add_up() {
         [(exact, [5.0, 5.0, 0.0, 0.0]), (template, [3.0, 0.0, 3.0, 0.0]), (expansion, [2.0, 0.0, 0.0, 2.0])]
     {
         let name = "hopcache_prefetch_kinds_total";
-        let of_kind = words::PREFETCH_ENDS
+        let of_kind = labels::PREFETCH_ENDS
             .map(|end| total(&text, &format!("{name}{{kind=\"{}\",outcome=\"{end}\"}}", kind.as_str())));
         assert_eq!(of_kind, counts, "{kind:?}");
     }

@@ -1,16 +1,16 @@
-//! Tasks that a node cannot do without, and what happens when one ends by a defect: it is said, and the node leaves in good
-//! order, so that whoever runs the process starts it anew. A node without its prober or its gossip would look well
-//! and be wrong. What the tasks do is not decided here.
+//! Background tasks of a node, and what happens when one of them panics: the node logs it and leaves in order, so that
+//! the supervisor of the process restarts it. A node without its prober or its gossip would look healthy and route
+//! wrongly. This file does not decide what the tasks do.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::{Node, Standing};
+use super::Node;
 
 impl Node {
-    /// Spawns a task that ends with the node, or before by itself.
+    /// Spawns a task that ends with the node, or earlier by itself.
     pub(super) fn spawn(&self, what: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop_rest.clone();
         let guarded = self.guarded(what, work);
@@ -28,24 +28,12 @@ impl Node {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let standing = Arc::clone(&self.standing);
-        guard(work, move || standing.broke(what))
+        let state = Arc::clone(&self.state);
+        guard(work, move || state.broke(what))
     }
 }
 
-impl Standing {
-    fn broke(&self, what: &'static str) {
-        tracing::error!(
-            task = what,
-            "a task broke, which is a defect of hopcache; the node leaves because of it"
-        );
-        // Of several the first is told.
-        let _ = self.broken.set(what);
-        self.leaving.cancel();
-    }
-}
-
-/// What the work had under way when it panicked is dropped and never looked at again.
+/// Runs the work and calls `broke` when it panics. State that the work had under way is dropped and never read again.
 async fn guard(work: impl Future<Output = ()>, broke: impl FnOnce()) {
     if AssertUnwindSafe(work).catch_unwind().await.is_err() {
         broke();

@@ -1,4 +1,4 @@
-//! How a node ends in good order, and how long each step may take. What is handed over is the engine's.
+//! The steps by which a node leaves, and how long each step may take. The engine decides what is handed over.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,20 +9,21 @@ use hopcache_core::ring::Ring;
 use hopcache_core::time::Millis;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use super::{Node, Standing};
+use super::Node;
+use crate::node_state::NodeState;
 use crate::routing::ring_of;
 
-/// When each step of an end is over at the latest.
+/// The latest end of each step of leaving.
 struct Schedule {
-    /// Served as before until then, for balancers to see that it is not ready.
+    /// Until then the node serves as before, so that balancers see that it is not ready.
     serve_on: Instant,
-    /// Flights that have not ended by then are the new owners': who followed them has the rest of the time.
+    /// Flights that have not ended by then go to the new owners. Their followers have the rest of the time.
     hand_on: Instant,
-    /// Who waits still is told that the node leaves, and has the rest of the time to read it.
+    /// Clients that still wait are told then that the node leaves. They have the rest of the time to read it.
     turn_away: Instant,
-    /// How long the store may take to get the leases of those flights back.
+    /// How long the store may take to take back the leases of those flights.
     give_back: Duration,
-    /// Nothing is waited for after that but the goodbye and the last words.
+    /// After that the node waits only for the goodbye and the last messages.
     deadline: Instant,
     goodbye: Duration,
     last_words: Duration,
@@ -43,18 +44,23 @@ impl Schedule {
 }
 
 impl Node {
-    /// Leaves in good order: not ready at once; what is known of the hottest keys goes to those who will own them; the ring of
-    /// everybody without this node; serve on until balancers have seen it; requests and flights end or are handed on; leases
-    /// are given back. All within the configured time (F12). A node that has not joined yet leaves in the same way.
+    /// Leaves in order, within the configured time (F12). A node that has not joined yet leaves in the same way.
+    ///
+    /// 1. The node is not ready from now on.
+    /// 2. The plans of the hottest keys go to their next owners.
+    /// 3. The node announces that it drains: the ring of every node is without it.
+    /// 4. The node serves on until balancers have seen that it is not ready.
+    /// 5. Requests and flights end, or are handed on.
+    /// 6. The node says goodbye, and gives its leases back.
     pub async fn leave(self) {
         let schedule = Schedule::new(self.drain, self.serve_on);
-        let standing = &self.standing;
-        standing.leaving.cancel();
+        let state = &self.state;
+        state.leaving.cancel();
         self.is_leaving.store(true, Ordering::Relaxed);
-        tracing::info!(node = %standing.engine.me().node, "leaving: not ready from now on");
-        // Before the others know, or their first requests would be there first.
-        let told = timeout_at(schedule.serve_on, standing.engine.tell_plans(&ring_of_others(standing))).await;
-        standing.joining.say_draining(&standing.members);
+        tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
+        // Before the other nodes know of the change: else their first requests would reach the new owners first.
+        let told = timeout_at(schedule.serve_on, state.engine.tell_plans(&ring_of_others(state))).await;
+        state.joining.say_draining(&state.members);
         tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
         sleep_until(schedule.serve_on).await;
         self.stop_clients.cancel();
@@ -65,8 +71,8 @@ impl Node {
         self.stop_rest.cancel();
         self.background.close();
         let _ = timeout(schedule.last_words, self.background.wait()).await;
-        // Last, so that no peer's question takes a lease after it.
-        let engine = &self.standing.engine;
+        // Last, so that no request of a peer takes a lease afterwards.
+        let engine = &self.state.engine;
         let _ = timeout(schedule.last_words, engine.give_back_leases()).await;
         match engine.leases_held() {
             0 => tracing::info!("left"),
@@ -74,19 +80,19 @@ impl Node {
         }
     }
 
-    /// Requests and flights; those that take too long are handed on. Clients that wait even so are told, and nothing is
-    /// waited for after the deadline.
+    /// Waits for requests and flights. Flights that take too long are handed on. Clients that still wait then are told that
+    /// the node leaves. Nothing waits after the deadline.
     ///
-    /// The peers' port is open until what they asked has been answered:
-    ///   another node's request follows a flight here · the port closes · that node's probe is refused, so it takes this one
-    ///   for gone and asks the new owner · the new owner finds the lease's holder gone, and runs what runs here still.
+    /// The peer port stays open until every request of a peer is answered. Otherwise this schedule makes a second run:
+    ///   a request of node B follows a flight here · the port closes · this node refuses B's probe, so B takes it for
+    ///   gone and asks the new owner · the new owner sees that the holder of the lease is gone, and runs the same query.
     async fn end_requests(&self, schedule: &Schedule) {
-        let engine = &self.standing.engine;
+        let engine = &self.state.engine;
         let orderly = async {
             self.clients.wait().await;
             engine.peers_are_answered().await;
             engine.finish().await;
-            // Peers go to the next node where this one's port refuses; what is on its way to them gets there.
+            // A peer whose connection is refused goes to the next node. Answers that are on their way still arrive.
             self.stop_peers.cancel();
             self.peers.close();
             self.peers.wait().await;
@@ -96,8 +102,8 @@ impl Node {
         if timeout_at(schedule.hand_on, &mut orderly).await.is_ok() {
             return;
         }
-        let patience_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
-        let flights = engine.hand_on_flights(patience_ms).await;
+        let give_back_ms = Millis(u64::try_from(schedule.give_back.as_millis()).unwrap_or(u64::MAX));
+        let flights = engine.hand_on_flights(give_back_ms).await;
         if flights > 0 {
             tracing::info!(flights, "flights are handed on to the new owners of their keys");
         }
@@ -116,25 +122,25 @@ impl Node {
     }
 }
 
-/// The ring as it will be without this node.
-fn ring_of_others(standing: &Standing) -> Ring {
-    let me = &standing.engine.me().node;
+/// The ring without this node.
+fn ring_of_others(state: &NodeState) -> Ring {
+    let me = &state.engine.me().node;
     let stays = |member: &MemberInfo| member.is_routable() && member.name != *me;
-    let members: Vec<_> = standing
+    let members: Vec<_> = state
         .members
         .members()
         .into_iter()
         .filter(stays)
         .map(|member| (member.name, member.weight))
         .collect();
-    ring_of(&members, standing.virtual_nodes)
+    ring_of(&members, state.virtual_nodes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// I9: whatever is configured, the steps follow each other and end within the time.
+    /// I9: for every configuration the steps follow each other and end within the configured time.
     #[tokio::test(start_paused = true)]
     async fn the_steps_follow_each_other_within_the_time() {
         for drain_ms in [0, 1, 400, 2_000, 10_000, 600_000] {
@@ -144,7 +150,7 @@ mod tests {
                     Schedule::new(drain, Duration::from_millis(serve_on_ms));
                 assert!(begun <= serve_on && serve_on <= hand_on && hand_on <= deadline, "{drain_ms}");
                 assert!(deadline + goodbye + 2 * last_words <= begun + drain, "{drain_ms}");
-                // Followers that are sent elsewhere have at least as long to be told as the store had.
+                // Followers that are sent to another node have at least as much time as the store had.
                 assert!(hand_on + give_back <= turn_away && turn_away + give_back <= deadline, "{drain_ms}");
                 let time_to_read = (drain / 16).min(Duration::from_millis(LAST_WORDS_MS_MAX / 2));
                 assert!(deadline - turn_away >= time_to_read, "{drain_ms}: no time to be told");

@@ -1,4 +1,4 @@
-//! The engine's policy, made of the settings: one word for another. It checks nothing; the settings are checked.
+//! Translates the settings into the engine's policy. It checks nothing, because the settings are checked already.
 
 use hopcache_core::limits;
 use hopcache_core::refresh::{Mode, Rule};
@@ -8,7 +8,7 @@ use hopcache_engine::{Policy, RefreshPolicy};
 
 use crate::config::{PrefetchKind, PrefetchSection, RefreshMode, RefreshSection, Settings};
 
-/// What the operator decided.
+/// The policy that the operator configured.
 pub(super) fn policy(settings: &Settings) -> Policy {
     Policy {
         ttl_ms: settings.entry.ttl,
@@ -22,7 +22,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         collapses: settings.entry.collapse,
         refresh: refresh_policy(&settings.refresh),
         prefetch: prefetch_policy(&settings.prefetch),
-        // Sharing off is a cache without all that hopcache adds, to measure against.
+        // With sharing off the node is a plain cache, which benchmarks compare with.
         near_rate_per_s_min: if settings.entry.collapse {
             limits::NEAR_RATE_PER_S_MIN
         } else {
@@ -31,7 +31,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
     }
 }
 
-/// `refresh.min_ttl` goes as it is: what jitter makes of a TTL is the engine's to reckon with.
+/// The policy of refreshes. `refresh.min_ttl` stays as configured, because the engine takes the jitter into account.
 fn refresh_policy(refresh: &RefreshSection) -> RefreshPolicy {
     RefreshPolicy {
         is_early: refresh.enabled,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::config::{Sources, load};
 
-    /// Each word of `prefetch.kinds` is its own kind, and the other keys come to the engine as they are said.
+    /// Each word of `prefetch.kinds` is a kind of its own, and the other keys come to the engine as configured.
     #[test]
     fn prefetch_comes_to_the_engine_as_configured() {
         let of = |sets: &[&str]| {
@@ -84,13 +84,13 @@ mod tests {
         };
         assert_eq!(of(&[]).unwrap(), PrefetchPolicy::DEFAULT);
         let none = Kinds { exact: false, template: false, neighbour: false, overlap: false };
-        for (said, kinds) in [
+        for (text, kinds) in [
             ("exact", Kinds { exact: true, ..none }),
             ("template,neighbour", Kinds { template: true, neighbour: true, ..none }),
             ("overlap", Kinds { overlap: true, ..none }),
             ("", none),
         ] {
-            assert_eq!(of(&[&format!("prefetch.kinds={said}")]).unwrap().kinds, kinds, "{said:?}");
+            assert_eq!(of(&[&format!("prefetch.kinds={text}")]).unwrap().kinds, kinds, "{text:?}");
         }
         let refused = of(&["prefetch.kinds=guesses"]).unwrap_err();
         assert!(refused.contains("a list of exact, template, neighbour and overlap"), "{refused}");

@@ -1,9 +1,8 @@
-//! The origin over Bolt: a Neo4j server, as the engine's port sees it.
+//! The origin over Bolt: the engine's origin port on a Neo4j server.
 //!
-//! Decides how many runs there are at a time, how long each waits and lasts, with whose connection it
-//! runs, what its end means, and that nothing is asked of a server that is known to be away, or to refuse
-//! this node's own log-on. Never retries, never caches, and never answers from anything but a complete
-//! result (promise I10).
+//! This file decides how many runs there are at a time, how long each waits and lasts, on whose connection it runs, and
+//! what its end means. It asks nothing of a server that is known to be away, or to refuse this node's own login. It never
+//! retries, never caches, and answers only from a complete result (promise I10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +23,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fault;
 pub use super::gate::BreakerHook;
-use super::gate::{Gate, Ticket};
+use super::gate::{CallPermit, Gate};
 use super::own_login::Refusal;
 use super::pools::{self, Bounds, Fingerprint, LendError, Lent, Pools};
-use super::room::ResultRoom;
+use super::result_budget::ResultBudget;
+use super::run_slots::{NoSlot, Slot, Slots};
 pub use super::settings::{BoltSettings, Login};
-use super::turns::{NoSlot, Slot, Slots};
 
-/// A Neo4j server over Bolt. Dropping it closes its idle connections.
+/// The origin over Bolt. Dropping it closes its idle connections.
 pub struct BoltOrigin {
     settings: BoltSettings,
     pools: Arc<Pools>,
@@ -41,20 +40,20 @@ pub struct BoltOrigin {
     gate: Arc<Gate>,
     /// Neo4j's refusal of this node's own credentials, if they are refused.
     refusal: Refusal,
-    room: ResultRoom,
+    room: ResultBudget,
     _sweeper: AbortOnDropHandle<()>,
     _prober: AbortOnDropHandle<()>,
 }
 
 impl BoltOrigin {
-    /// Connects to nothing yet. Must be called inside a tokio runtime: it owns a task that closes idle
-    /// connections, and one that probes a server that is away.
+    /// An origin without connections. It must be called inside a tokio runtime, because it owns a task that closes idle
+    /// connections and a task that probes an absent server.
     #[must_use]
     pub fn new(settings: BoltSettings) -> Self {
         Self::watched(settings, Arc::new(|_| {}))
     }
 
-    /// The same; `on_breaker` is told of each change of the breaker's state.
+    /// The same. `on_breaker` is called at each change of the breaker's state.
     #[must_use]
     pub fn watched(mut settings: BoltSettings, on_breaker: BreakerHook) -> Self {
         settings.max_concurrent = settings.max_concurrent.clamp(1, Semaphore::MAX_PERMITS / 4);
@@ -74,7 +73,7 @@ impl BoltOrigin {
             slots: Slots::new(turn_bounds(&settings)),
             verifies: Semaphore::new(limits::ORIGIN_VERIFIES_MAX),
             refusal: Refusal::default(),
-            room: ResultRoom::new(settings.wait, settings.max_concurrent),
+            room: ResultBudget::new(settings.wait, settings.max_concurrent),
             settings,
             pools,
             gate,
@@ -87,12 +86,13 @@ impl BoltOrigin {
     async fn run_as_is(&self, run: &OriginRun, mode: Mode, text: &str) -> Result<Finished, OriginError> {
         let allowed = run.timeout_ms.duration().min(self.settings.timeout);
         let whose = self.fingerprint(&run.identity);
-        // Before the wait for a slot, so that nobody queues for a server that is away, and after it, since it
-        // may have gone meanwhile; and so for this node's own log-on, or all who queue would try it in turn.
+        // The check comes before the wait for a slot, so that no run queues for an absent server, and again after it,
+        // because the server may have gone meanwhile. The same holds for this node's own login: otherwise every queued
+        // run would try it.
         self.check_own_login()?;
         self.gate.check()?;
         let _slot = self.take(&whose, run.class, allowed).await?;
-        // Only now: a wait behind others is not this statement's slowness.
+        // The time starts only now, because waiting for other runs does not make this statement slow.
         let deadline = Instant::now() + allowed;
         self.check_own_login()?;
         let ticket = self.gate.admit()?;
@@ -106,7 +106,7 @@ impl BoltOrigin {
         run: &OriginRun,
         (mode, text): (Mode, &str),
         deadline: Instant,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Result<Finished, OriginError> {
         let mut lent = self.connection_of(run, deadline, ticket).await?;
         let traceparent = run.traceparent.as_deref().map(|parent| [("traceparent", parent)]);
@@ -127,10 +127,9 @@ impl BoltOrigin {
             Ok(finished) => Ok(Finished { records: place.keep(finished.records), ..finished }),
             Err(error) => {
                 let mut error = fault::of_run(error);
-                // As large as a result, and shown like one.
+                // The records can be as large as a result, and are shown in the same way.
                 error.records = place.keep(error.records);
-                // Also where the server noticed the deadline first and said so: what it does with a statement
-                // that is to end is not waited for.
+                // Also when the server noticed the deadline first: the run does not wait for the statement to end.
                 if fault::ends_connections(&error.kind) {
                     lent.close();
                     self.pools.forget(&self.fingerprint(&run.identity));
@@ -142,20 +141,20 @@ impl BoltOrigin {
         }
     }
 
-    /// Waits no longer than the run itself may take: the two together are what a client waits for.
+    /// Waits for a slot, no longer than the run itself may take: a client waits for both together.
     async fn take(
         &self,
         whose: &Fingerprint,
         class: RunClass,
         allowed: Duration,
     ) -> Result<Slot<'_, Fingerprint>, OriginFault> {
-        let patience = Instant::now() + allowed.min(self.settings.wait);
-        self.slots.take_in_time(whose, class, patience).await.map_err(refused)
+        let deadline = Instant::now() + allowed.min(self.settings.wait);
+        self.slots.take_in_time(whose, class, deadline).await.map_err(refused)
     }
 
     async fn permit_to_verify(&self, deadline: Instant) -> Result<SemaphorePermit<'_>, OriginFault> {
-        let patience = deadline.min(Instant::now() + self.settings.wait);
-        match timeout_at(patience, self.verifies.acquire()).await {
+        let wait_until = deadline.min(Instant::now() + self.settings.wait);
+        match timeout_at(wait_until, self.verifies.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(OriginFault::Overloaded),
         }
@@ -165,14 +164,14 @@ impl BoltOrigin {
         &self,
         run: &OriginRun,
         deadline: Instant,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Result<Lent, OriginFault> {
         let whose = self.fingerprint(&run.identity);
         let lending = async {
             if self.may_log_on(&run.identity, run.class) {
                 self.pools.lend(&whose, || self.auth(&run.identity), self.settings.wait).await
             } else {
-                self.pools.lend_standing(&whose).await
+                self.pools.lend_idle(&whose).await
             }
         };
         match timeout_at(deadline, lending).await {
@@ -181,7 +180,7 @@ impl BoltOrigin {
         }
     }
 
-    fn not_lent(&self, whose: &Fingerprint, error: LendError, ticket: &Ticket<'_>) -> OriginFault {
+    fn not_lent(&self, whose: &Fingerprint, error: LendError, ticket: &CallPermit<'_>) -> OriginFault {
         if matches!(error, LendError::Open(OpenError::TimedOut)) {
             ticket.note_silence();
         }
@@ -197,8 +196,8 @@ impl BoltOrigin {
         }
     }
 
-    /// A refusal of the node's own credentials is nobody's who asks: for them Neo4j cannot be had. It is
-    /// kept until `reach` is accepted. The gate has heard of it as the answer that it is.
+    /// A refusal of this node's own credentials is no refusal of the client's: for the client Neo4j is unavailable. The
+    /// refusal is kept until `reach` succeeds. The gate counts it as an answer.
     fn blamed(&self, fault: OriginFault) -> OriginFault {
         match (&self.settings.login, &fault) {
             (Login::Service(_), OriginFault::Unauthorized(failure)) => {
@@ -213,13 +212,13 @@ impl BoltOrigin {
         if self.refusal.stands() { Err(own_login_refused()) } else { Ok(()) }
     }
 
-    /// Logs on anew on a connection of the principal's pool, where there is one and a connection of it is free:
-    /// a new one was checked when it was opened. `None`: there is none, or it broke, and the question is still
-    /// open. A check makes no pool: each wrong password would take the place of somebody's who is believed.
+    /// Logs on again on a free connection of the principal's pool. A new connection was checked when it was opened. `None`
+    /// when there is no free connection or it broke: then the result is still unknown. A check makes no pool, because
+    /// each wrong password would evict the pool of an accepted principal.
     async fn verify_in_pool(
         &self,
         identity: &Identity,
-        ticket: &Ticket<'_>,
+        ticket: &CallPermit<'_>,
     ) -> Option<Result<(), OriginFault>> {
         let whose = self.fingerprint(identity);
         let mut lent = match self.pools.lend_again(&whose).await? {
@@ -240,8 +239,8 @@ impl BoltOrigin {
         }
     }
 
-    /// With a LOGON that happens now.
-    async fn verify_now(&self, identity: &Identity, ticket: &Ticket<'_>) -> Result<(), OriginFault> {
+    /// Checks with a LOGON that happens now.
+    async fn verify_now(&self, identity: &Identity, ticket: &CallPermit<'_>) -> Result<(), OriginFault> {
         if let Some(answer) = self.verify_in_pool(identity, ticket).await {
             return answer;
         }
@@ -257,7 +256,7 @@ impl BoltOrigin {
     fn fingerprint(&self, identity: &Identity) -> Fingerprint {
         match self.settings.login {
             Login::Passthrough => identity.fingerprint,
-            // The only pool there is.
+            // In service mode this is the only pool.
             Login::Service(_) => [0; 32],
         }
     }
@@ -273,9 +272,9 @@ impl BoltOrigin {
         auth_of(self.credentials(identity))
     }
 
-    /// Not for a prediction: the credentials of a hit are only believed, and from the third wrong password in a row on Neo4j
-    /// refuses the right one as well. It takes a connection that clients' runs left idle, as many at a time as there
-    /// are; a client's run that finds none opens one, so their number grows to what both use together.
+    /// A prefetch never logs on. The credentials of a hit were accepted earlier and may be wrong now, and after three wrong
+    /// passwords in a row Neo4j refuses the right one as well. So a prefetch takes a connection that clients' runs have
+    /// left idle. A client's run that finds none opens a new one, so the pool grows to what both use together.
     fn may_log_on(&self, identity: &Identity, class: RunClass) -> bool {
         class != RunClass::Prefetch || matches!(self.credentials(identity), Credentials::None)
     }
@@ -320,8 +319,8 @@ impl Origin for BoltOrigin {
         })
     }
 
-    /// By `EXPLAIN`, which takes a run slot as well: planning is work. In write mode, since in read mode
-    /// the server refuses to plan a write instead of saying that it is one.
+    /// Classifies a statement by `EXPLAIN`. It takes a run slot, because planning is work. It runs in write mode, because
+    /// in read mode the server refuses to plan a write instead of reporting that it is one.
     async fn kind(&self, run: &OriginRun) -> Result<StatementKind, OriginError> {
         let text = format!("EXPLAIN {}", run.statement);
         let finished = self.run_as_is(run, Mode::Write, &text).await?;
@@ -335,8 +334,8 @@ impl Origin for BoltOrigin {
         })
     }
 
-    /// With a LOGON that happens now; in service mode, of the service's credentials, since no others
-    /// are ever used.
+    /// Checks with a LOGON that happens now. In service mode it uses the service's credentials, because no others are
+    /// ever used.
     async fn verify(&self, identity: &Identity) -> Result<(), OriginError> {
         let deadline = Instant::now() + self.settings.wait + 2 * self.settings.connect_timeout;
         self.check_own_login()?;
@@ -349,8 +348,8 @@ impl Origin for BoltOrigin {
         verified.map_err(|fault| self.blamed(fault).into())
     }
 
-    /// Without credentials of this node's own, a server that refuses to talk to nobody is there. While it
-    /// refuses those, this alone tries them again, at its own pace however often it is called.
+    /// Without credentials of this node's own, any answer of the server counts as reachable. While the server refuses this
+    /// node's credentials, only this function tries them again, at a fixed pace however often it is called.
     async fn reach(&self) -> Result<(), OriginError> {
         let auth = match &self.settings.login {
             Login::Passthrough => Auth::None,
@@ -393,8 +392,8 @@ impl Origin for BoltOrigin {
         if !self.may_log_on(identity, class) && !self.pools.has_standing(&whose) {
             return Some(OriginFault::Overloaded);
         }
-        let patience = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
-        self.slots.would_refuse(&whose, class, patience).map(refused)
+        let wait = timeout_ms.duration().min(self.settings.timeout).min(self.settings.wait);
+        self.slots.would_refuse(&whose, class, wait).map(refused)
     }
 
     fn in_flight(&self) -> usize {
@@ -414,8 +413,7 @@ impl Origin for BoltOrigin {
     }
 }
 
-/// The hook, and the end of the connections that nobody uses: those that stood when the server went away are
-/// not trusted when it is back.
+/// Calls the hook and closes idle connections: connections from before an absence of the server are not used after it.
 fn on_opening(pools: &Arc<Pools>, hook: BreakerHook) -> BreakerHook {
     let pools = Arc::downgrade(pools);
     Arc::new(move |state| {

@@ -1,11 +1,11 @@
-//! What the Bolt client reports, in the words of the engine's port. Decides what counts as the
-//! principal's fault, the statement's, the server's or the network's; acts on nothing.
+//! Translates errors of the Bolt client into faults of the engine's port. It decides whether the principal, the
+//! statement, the server or the network is at fault, and does nothing else.
 
 use hopcache_bolt::{Failure, OpenError, RunError, RunFault};
 use hopcache_engine::ports::{Neo4jFailure, OriginError, OriginFault};
 
-/// Codes that say no to the credentials (Neo4j status codes, "Neo.ClientError.Security").
-/// `Forbidden` is not among them: it is about the statement.
+/// Codes that refuse the credentials (Neo4j status codes, "Neo.ClientError.Security"). `Forbidden` is not among them,
+/// because it refuses the statement.
 const CREDENTIAL_CODES: [&str; 5] = [
     "Neo.ClientError.Security.Unauthorized",
     "Neo.ClientError.Security.AuthenticationRateLimit",
@@ -13,8 +13,8 @@ const CREDENTIAL_CODES: [&str; 5] = [
     "Neo.ClientError.Security.TokenExpired",
     "Neo.ClientError.Security.AuthorizationExpired",
 ];
-/// Said of the user after too many wrong passwords, whoever sent them, and before these credentials are
-/// looked at: not a no to them, so it ends neither a belief nor the connections that are logged on.
+/// The code for a user that is locked out after too many wrong passwords. Neo4j sends it before it looks at these
+/// credentials. So it does not refuse them, and ends neither an acceptance nor connections that are logged on.
 const RATE_LIMIT_CODE: &str = "Neo.ClientError.Security.AuthenticationRateLimit";
 /// `TransactionTimedOut` and `TransactionTimedOutClientConfiguration`: our own `tx_timeout`, seen first there.
 const TIMED_OUT_CODE_START: &str = "Neo.ClientError.Transaction.TransactionTimedOut";
@@ -24,7 +24,7 @@ const TRANSIENT_CODE_START: &str = "Neo.TransientError.";
 pub(super) fn of_open(error: OpenError) -> OriginFault {
     match error {
         OpenError::Refused(failure) => of_failure(failure),
-        // Of this machine, not of the server: must not open its breaker.
+        // A fault of this machine and not of the server, so it must not open the breaker.
         OpenError::OutOfDescriptors(_) => OriginFault::Overloaded,
         other => OriginFault::Unreachable(other.to_string()),
     }
@@ -49,13 +49,13 @@ pub(super) fn of_run(error: RunError) -> OriginError {
 }
 
 /// Whether Neo4j has looked at the credentials themselves and refused them.
-pub(crate) fn is_no_to_credentials(said: &Neo4jFailure) -> bool {
-    CREDENTIAL_CODES.contains(&said.code.as_str()) && said.code != RATE_LIMIT_CODE
+pub(crate) fn is_no_to_credentials(error: &Neo4jFailure) -> bool {
+    CREDENTIAL_CODES.contains(&error.code.as_str()) && error.code != RATE_LIMIT_CODE
 }
 
-/// The same of a fault.
+/// The same for a fault.
 pub(super) fn ends_connections(fault: &OriginFault) -> bool {
-    matches!(fault, OriginFault::Unauthorized(said) if is_no_to_credentials(said))
+    matches!(fault, OriginFault::Unauthorized(error) if is_no_to_credentials(error))
 }
 
 fn of_failure(failure: Failure) -> OriginFault {
@@ -87,7 +87,7 @@ mod tests {
         assert!(!run(RunFault::BadParameters).was_sent && !run(RunFault::NotReady).was_sent);
     }
 
-    fn said(code: &str) -> OriginFault {
+    fn fault(code: &str) -> OriginFault {
         of_failure(Failure { code: code.to_owned(), message: String::new() })
     }
 
@@ -99,13 +99,16 @@ mod tests {
 
     #[test]
     fn codes_are_told_apart() {
-        assert!(matches!(said("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
-        assert!(matches!(said("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
-        assert!(matches!(said("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
-        assert!(matches!(said("Neo.TransientError.Transaction.DeadlockDetected"), OriginFault::Transient(_)));
-        assert!(matches!(said("Neo.ClientError.Statement.SyntaxError"), OriginFault::Failed(_)));
-        assert!(matches!(said(""), OriginFault::Failed(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.Unauthorized"), OriginFault::Unauthorized(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.TokenExpired"), OriginFault::Unauthorized(_)));
+        assert!(matches!(fault("Neo.ClientError.Security.Forbidden"), OriginFault::Failed(_)));
+        assert!(matches!(
+            fault("Neo.TransientError.Transaction.DeadlockDetected"),
+            OriginFault::Transient(_)
+        ));
+        assert!(matches!(fault("Neo.ClientError.Statement.SyntaxError"), OriginFault::Failed(_)));
+        assert!(matches!(fault(""), OriginFault::Failed(_)));
         let late = "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration";
-        assert_eq!(said(late), OriginFault::TimedOut);
+        assert_eq!(fault(late), OriginFault::TimedOut);
     }
 }

@@ -1,14 +1,16 @@
-//! Whether Neo4j can be reached, as one truth for this node: a breaker before every run and every check
-//! of credentials, and the prober that closes it again.
+//! Whether this node can reach Neo4j: a breaker before every run and every check of credentials, and the prober that
+//! closes it again.
 //!
-//! What counts against Neo4j is a connection that is refused. What it says of a statement, a user
-//! or itself is an answer. A run that timed out, was cut, or goes on for long, and a connection that was not opened in time
-//! (this process may have had no CPU to open it) only raise a doubt, which the prober settles: so a slow query opens nothing, and a server that went silent is found out long before the runs that it
-//! lost have used up their time. Those go on to their own deadlines: it may be back before.
+//! - A refused connection is a failure and opens the breaker. Anything that Neo4j says about a statement, a user or
+//!   itself is an answer.
+//! - A run that timed out, was cut or takes long, and a connection that was not opened in time (this process may have had
+//!   no CPU to open it), only raise a doubt. The prober settles it.
+//! - So a slow query does not open the breaker. A silent server is found long before the runs that it lost reach their
+//!   deadlines. Those runs go on to their own deadlines, because the server may come back earlier.
 //!
-//! Clients never probe: while the breaker is not closed each is told at once, and one task, here, asks
-//! again, one connection at a time. So nobody waits for a server that is away, and it is found again
-//! without anybody asking.
+//! Requests of clients never probe: while the breaker is not closed, each is refused at once. One task here probes, one
+//! connection at a time. So no request waits for a server that is away, and the node finds the server again without any
+//! request.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,16 +28,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
+/// Called at each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 
-/// Whether the server answers at all, or how it does not; nothing where this machine could not ask.
+/// Whether the server answers, or why not. `None` when this machine could not ask.
 pub(super) type Probe = Box<dyn Fn() -> BoxFuture<'static, Option<Result<(), String>>> + Send + Sync>;
 
 const SETTINGS: BreakerSettings = BreakerSettings {
     failures_max: ORIGIN_BREAKER_FAILURES_MAX,
     apart_ms: Millis::ZERO,
-    // The prober alone asks an open breaker, at its own pace: at once, and then every half second.
+    // Only the prober asks an open breaker: at once, and then every half second.
     open_ms: Millis::ZERO,
     probe_ms_max: Millis(ORIGIN_BREAKER_PROBE_MS_MAX),
 };
@@ -46,7 +48,7 @@ pub(super) struct Gate {
     started: Instant,
     hook: BreakerHook,
     is_answered: AtomicBool,
-    /// Calls that were answered so far.
+    /// Calls that the server has answered.
     answers: AtomicU64,
     doubts: Notify,
 }
@@ -63,30 +65,30 @@ impl Gate {
         }
     }
 
-    /// Whether the last question, a probe's included, was answered.
+    /// Whether the server answered the last call or probe.
     pub(super) fn is_reachable(&self) -> bool {
         self.is_answered.load(Ordering::Relaxed) && self.state() == BreakerState::Closed
     }
 
-    /// Whether there is any use in waiting for a place: not while the server is known to be away.
+    /// Fails while the server is known to be away, so that no run waits for a place.
     pub(super) fn check(&self) -> Result<(), OriginFault> {
         self.admit().map(|_| ())
     }
 
-    /// Leave to use the server, while it is not known to be away.
-    pub(super) fn admit(&self) -> Result<Ticket<'_>, OriginFault> {
+    /// A permit to use the server. Fails while the server is known to be away.
+    pub(super) fn admit(&self) -> Result<CallPermit<'_>, OriginFault> {
         let mut breaker = self.breaker.lock();
-        // Only a closed breaker is asked: an open one would take this call for its probe.
+        // Only a closed breaker is asked, because an open one would take this call for its probe.
         let admission = match breaker.state() {
             BreakerState::Closed => breaker.admit(self.now()).0,
             BreakerState::Open | BreakerState::HalfOpen => None,
         };
         let admission =
             admission.ok_or_else(|| OriginFault::Unreachable("its breaker is open".to_owned()))?;
-        Ok(Ticket { gate: self, admission, met_silence: AtomicBool::new(false) })
+        Ok(CallPermit { gate: self, admission, met_silence: AtomicBool::new(false) })
     }
 
-    /// The call's end, with a doubt for each [`ORIGIN_DOUBT_MS`] that it goes on.
+    /// Waits for the call, and raises a doubt each [`ORIGIN_DOUBT_MS`].
     pub(super) async fn in_doubt_while<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = pin!(call);
         loop {
@@ -97,20 +99,20 @@ impl Gate {
         }
     }
 
-    /// Probes whenever there is a doubt, until it is settled and the breaker closed; one probe at a time.
+    /// Probes, one probe at a time, whenever there is a doubt, until the doubt is settled and the breaker is closed.
     pub(super) async fn watch(&self, probe: Probe) {
         loop {
             self.doubts.notified().await;
             while !self.probe_once(&probe).await {
                 pause().await;
             }
-            // However many runs fail, and however fast: so many probes and no more.
+            // This bounds the probes, however many runs fail.
             pause().await;
         }
     }
 
-    /// Whether the server answered: the probe, or somebody's call meanwhile. On a machine without a free core a probe
-    /// is late at a server that answers others, and refusing everybody then would end work that goes on.
+    /// Whether the server answered the probe, or another call meanwhile. On a machine without a free core a probe can be
+    /// late at a server that answers other calls. Opening the breaker then would end work that goes on.
     async fn probe_once(&self, probe: &Probe) -> bool {
         let (admission, changed) = self.breaker.lock().admit(self.now());
         self.tell(changed);
@@ -152,7 +154,7 @@ impl Gate {
             let mut breaker = self.breaker.lock();
             (breaker.state(), breaker.report(self.now(), admission, report))
         };
-        // Once for an absence, not for each probe in it.
+        // One log line for each absence, not one for each probe.
         if (before, changed) == (BreakerState::Closed, Some(BreakerState::Open)) {
             tracing::warn!(reason, "Neo4j cannot be reached; runs are refused");
         }
@@ -176,20 +178,20 @@ async fn pause() {
     tokio::time::sleep(Duration::from_millis(ORIGIN_BREAKER_OPEN_MS)).await;
 }
 
-/// Leave to use the server. Given back without a word (its holder left) it says nothing.
-pub(super) struct Ticket<'gate> {
+/// A permit for one call to the server. A permit that is dropped without a report counts as nothing.
+pub(super) struct CallPermit<'gate> {
     gate: &'gate Gate,
     admission: Admission,
     met_silence: AtomicBool,
 }
 
-impl Ticket<'_> {
-    /// Takes note that a connection was not opened in time: neither refused nor answered.
+impl CallPermit<'_> {
+    /// Notes that a connection was not opened in time: neither refused nor answered.
     pub(super) fn note_silence(&self) {
         self.met_silence.store(true, Ordering::Relaxed);
     }
 
-    /// Reports what came of it.
+    /// Reports the result of the call.
     pub(super) fn report(self, fault: Option<&OriginFault>) {
         let gate = self.gate;
         match fault {

@@ -1,11 +1,11 @@
-//! Adapters of the engine's [`Origin`](hopcache_engine::ports::Origin) port: where queries are run
-//! when nobody has their answer. No cache, no retry and no rendering in here.
+//! Adapters of the engine's [`Origin`](hopcache_engine::ports::Origin) port: they run queries that are not cached. They
+//! do not cache, retry or render.
 
 pub mod bolt;
 pub(crate) mod fault;
 mod gate;
 pub mod own_login;
 mod pools;
-mod room;
+mod result_budget;
+pub(crate) mod run_slots;
 mod settings;
-pub(crate) mod turns;

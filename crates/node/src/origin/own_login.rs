@@ -1,9 +1,9 @@
-//! This node's own log-on at the origin (`origin.auth = "service"`): that a refusal is kept, told to
-//! operators once, and how soon the log-on may be tried again.
+//! This node's own login at the origin (`origin.auth = "service"`). A refusal is kept and logged once. This file decides
+//! how soon the login may be tried again.
 //!
-//! The origin is asked at the start, so that a node that nobody asks for anything says at once what is wrong,
-//! and again for as long as it refuses, whoever met the refusal first: this watch, or a run after the password
-//! was changed. Whether the origin can be reached at all is its own word. Decides nothing about requests.
+//! The watch tries the login at the start, so that a node without requests also reports a wrong password. It tries again
+//! for as long as the origin refuses, whether the watch or a run met the refusal first. The origin reports by itself
+//! whether it can be reached. This file decides nothing about requests.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,26 +16,26 @@ use tokio::time::Instant;
 
 const REFUSED: &str = "Neo4j refuses this node's log-on: check origin.user and origin.password_file";
 
-/// A refusal that stands from the try that met it to the first one that is accepted.
+/// The refusal of the login, from the first refused try to the next accepted one.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
-    /// While it stands: when the log-on may be tried again. From the third wrong one in a row on Neo4j locks
-    /// the user out for five seconds, for everybody.
+    /// During a refusal: when the login may be tried again. After three wrong logins in a row Neo4j locks the user out for
+    /// five seconds, for all clients.
     next_try: Mutex<Option<Instant>>,
 }
 
 impl Refusal {
-    /// Whether the last word was no.
+    /// Whether the last try was refused.
     pub(super) fn stands(&self) -> bool {
         self.next_try.lock().is_some()
     }
 
-    /// Whether a try is not too soon after the last refused one.
+    /// Whether enough time has passed since the last refused try.
     pub(super) fn may_try(&self) -> bool {
         self.next_try.lock().is_none_or(|next_try| Instant::now() >= next_try)
     }
 
-    /// The origin said no. Told when it begins, not each time.
+    /// The origin refused the login. Only the first refusal is logged.
     pub(super) fn refused(&self, failure: &Neo4jFailure) {
         let next_try = Instant::now() + Duration::from_millis(ORIGIN_WATCH_REFUSED_MS);
         if self.next_try.lock().replace(next_try).is_none() {
@@ -43,7 +43,7 @@ impl Refusal {
         }
     }
 
-    /// The origin said yes.
+    /// The origin accepted the login.
     pub(super) fn ended(&self) {
         if self.next_try.lock().take().is_some() {
             tracing::info!("Neo4j takes this node's log-on again");
@@ -51,7 +51,7 @@ impl Refusal {
     }
 }
 
-/// What is wrong with the origin, and what to do; nothing when it is well.
+/// What is wrong with the origin, and what to do. `None` when nothing is wrong.
 #[must_use]
 pub fn trouble(origin: &dyn Origin) -> Option<&'static str> {
     if origin.refuses_us() {
@@ -63,8 +63,8 @@ pub fn trouble(origin: &dyn Origin) -> Option<&'static str> {
     }
 }
 
-/// Asks until it was answered once, and again whenever and as long as the origin refuses this node; the caller
-/// owns the task.
+/// Tries the login until the origin answers once, and again for as long as the origin refuses this node. The caller owns
+/// the task.
 pub async fn watch(origin: &dyn Origin) -> Infallible {
     let mut is_answered = false;
     loop {

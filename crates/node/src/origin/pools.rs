@@ -1,12 +1,12 @@
-//! Connections to the server, kept for each principal. Decides who may use which connection, how many
-//! there are, and when one is closed; runs nothing.
+//! Connections to the server, in a pool for each principal. This file decides who may use which connection, how many
+//! there are, and when one is closed. It runs nothing.
 //!
-//! A pool is found by the fingerprint of whole credentials and opens its connections with those, and no
-//! other way leads to a connection: one that logged on as A never serves B (promise I5).
+//! The fingerprint of whole credentials selects a pool, and the pool opens its connections with those credentials. There
+//! is no other way to a connection, so a connection that logged on as A never serves B (promise I5).
 //!
-//! Bounds (I9): connections of one principal (the pool's size), principals (the least recently used
-//! pool gives way), and all connections together: each holds a seat, and where seats run short the
-//! idle connections of the least recently used pools are closed.
+//! Bounds (I9): connections of one principal (the size of the pool), principals (the least recently used pool is
+//! evicted), and all connections together. Each connection holds a seat. When seats run short, idle connections of the
+//! least recently used pools are closed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -31,7 +31,7 @@ pub(super) struct Bounds {
     pub(super) per_principal: usize,
     /// Principals with a pool.
     pub(super) principals: usize,
-    /// Connections lent or being opened at a time, by what the caller allows itself.
+    /// Connections that are lent or being opened at a time, as the caller limits itself.
     pub(super) lent: usize,
     /// For how long an idle connection is kept.
     pub(super) idle: Duration,
@@ -47,8 +47,8 @@ pub(super) enum LendError {
 }
 
 tokio::task_local! {
-    /// Set while a loan may only be of a connection that stands. The pool calls [`Opener::create`] without a word on the loan,
-    /// and a look at what is idle before it would not do: another may take the last one, or it turns out to be closed.
+    /// Set while only an open connection may be lent. The pool calls [`Opener::create`] without naming the loan. Checking
+    /// for an idle connection first is not enough: another loan may take it, or it may be closed.
     static MUST_STAND: ();
 }
 
@@ -66,7 +66,7 @@ struct Held {
     used: Instant,
 }
 
-/// An open connection and its seat, which is free again when the connection is gone.
+/// An open connection and its seat. The seat is free again when the connection is gone.
 pub(super) struct Pooled {
     connection: Connection,
     returned: Instant,
@@ -107,13 +107,13 @@ impl Manager for Opener {
 
 impl Pools {
     pub(super) fn new(address: Address, options: Options, bounds: Bounds) -> Self {
-        // As many idle as lent: with that, closing idle ones always finds a seat for a new one.
+        // Twice as many seats as lent connections, so that closing idle ones always frees a seat for a new one.
         let seats = Arc::new(Semaphore::new(bounds.lent.saturating_mul(2).min(Semaphore::MAX_PERMITS)));
         Self { address, options, bounds, seats, by_principal: Mutex::new(HashMap::new()) }
     }
 
-    /// A connection that is logged on with `auth`, of which `whose` is the fingerprint, waiting at
-    /// most `wait` for one of this principal's to come back.
+    /// Lends a connection that is logged on with `auth`, whose fingerprint is `whose`. Waits at most `wait` for a
+    /// connection of this principal to come back.
     pub(super) async fn lend(
         &self,
         whose: &Fingerprint,
@@ -124,19 +124,19 @@ impl Pools {
         self.lend_from(&pool, wait).await
     }
 
-    /// The same of a principal that has a pool already, without waiting. `None`: it has none, and gets none.
+    /// The same for a principal that has a pool already, without waiting. `None` when it has no pool; none is made.
     pub(super) async fn lend_again(&self, whose: &Fingerprint) -> Option<Result<Lent, LendError>> {
         let pool = self.known_pool(whose)?;
         Some(self.lend_from(&pool, Duration::ZERO).await)
     }
 
-    /// The same, of the connections that are logged on and idle: never with a LOGON.
-    pub(super) async fn lend_standing(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
+    /// Lends an idle connection that is logged on already. It never sends a LOGON.
+    pub(super) async fn lend_idle(&self, whose: &Fingerprint) -> Result<Lent, LendError> {
         let pool = self.known_pool(whose).ok_or(LendError::Full)?;
         MUST_STAND.scope((), self.lend_from(&pool, Duration::ZERO)).await
     }
 
-    /// Whether [`Pools::lend_standing`] would find one, as far as can be seen without touching any.
+    /// Whether [`Pools::lend_idle`] would probably find a connection. It touches none.
     pub(super) fn has_standing(&self, whose: &Fingerprint) -> bool {
         self.by_principal.lock().get(whose).is_some_and(|held| held.pool.status().available > 0)
     }
@@ -151,14 +151,14 @@ impl Pools {
         }
     }
 
-    /// A connection of its own, beside the pools, for a principal whose pool is in use or who has none.
+    /// Opens a connection outside the pools, for a principal whose pool is in use or that has no pool.
     pub(super) async fn open_apart(&self, auth: Auth) -> Result<Connection, LendError> {
         self.make_room();
-        // The seat is free when the caller still holds the connection: it closes it at once.
+        // The seat becomes free while the caller still holds the connection, because the caller closes it at once.
         Ok(self.opener(auth).create().await?.connection)
     }
 
-    /// Closes the principal's connections; those in use when they come back.
+    /// Closes the principal's connections. Connections in use are closed when they come back.
     pub(super) fn forget(&self, whose: &Fingerprint) {
         let held = self.by_principal.lock().remove(whose);
         if let Some(held) = held {
@@ -194,7 +194,7 @@ impl Pools {
         }
         let pool = Pool::builder(self.opener(auth()))
             .max_size(self.bounds.per_principal.max(1))
-            // The last one back is the first one out, so that those not needed grow idle.
+            // The connection that came back last is lent first, so that unneeded ones become idle.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .build()
@@ -203,8 +203,8 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Closes idle connections, least recently used principals first, until everybody who may be about
-    /// to open one finds a seat.
+    /// Closes idle connections, least recently used principals first, until there is a seat for every connection that may
+    /// be about to open.
     fn make_room(&self) {
         if self.seats.available_permits() >= self.bounds.lent {
             return;
@@ -222,13 +222,13 @@ impl Pools {
         }
     }
 
-    /// Closes every idle connection, without a word: nobody may be there to hear it.
+    /// Closes every idle connection without GOODBYE, because the server may be away.
     pub(super) fn drop_idle(&self) {
         let by_principal = self.by_principal.lock();
         by_principal.values().for_each(|held| drop(held.pool.retain(|_, _| false).removed));
     }
 
-    /// Says goodbye on connections that were idle for too long, and drops pools without any.
+    /// Sends GOODBYE on connections that were idle for too long, and drops empty pools.
     async fn sweep(&self) {
         let idle = self.bounds.idle;
         let mut old = Vec::new();
@@ -249,19 +249,19 @@ pub(super) async fn sweep_while_used(pools: Weak<Pools>, every: Duration) {
     }
 }
 
-/// A connection out of its pool. On drop it goes back if it is ready, and is closed if it is not: a
-/// cut exchange must neither meet the next run nor stay open, where the server would work on.
+/// A lent connection. On drop it goes back to its pool if it is ready, and is closed if it is not. A connection with an
+/// unfinished exchange must not serve the next run, and must not stay open, because the server would go on working.
 pub(super) struct Lent {
     object: Option<Object<Opener>>,
 }
 
 impl Lent {
-    /// Whether it was opened for this loan, so that the server has checked the credentials just now.
+    /// Whether it was opened for this loan. Then the server has just checked the credentials.
     pub(super) fn is_new(&self) -> bool {
         self.object.as_ref().is_some_and(|object| Object::metrics(object).recycle_count == 0)
     }
 
-    /// The connection; only a lent one that was already returned has none.
+    /// The connection. It is absent only after it was returned.
     pub(super) fn connection(&mut self) -> Option<&mut Connection> {
         self.object.as_mut().map(|object| &mut object.connection)
     }

@@ -1,5 +1,5 @@
-//! How this node uses its Neo4j server, and whose credentials it logs on with: what the operator decides, with the defaults.
-//! Acts on nothing.
+//! Settings of the origin: how this node uses its Neo4j server, and which credentials it logs on with. Values and
+//! defaults only.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use hopcache_engine::identity::Credentials;
 /// Whose credentials a run logs on with.
 #[derive(Debug, Clone)]
 pub enum Login {
-    /// Each client's own.
+    /// The credentials of each client.
     Passthrough,
-    /// These, whoever asks.
+    /// These credentials for every client.
     Service(Credentials),
 }
 

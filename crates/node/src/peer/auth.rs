@@ -1,4 +1,4 @@
-//! How peers prove the cluster key to each other, and keep what they say to themselves.
+//! How peers prove the cluster key to each other and encrypt their messages.
 //!
 //! **Scheme.** A session of one sender with one life of one receiver, then one AEAD (ChaCha20-Poly1305)
 //! for every message and every answer:
@@ -12,22 +12,21 @@
 //!
 //! N: 128 random bits of the sender for this session. B: 128 random bits of the receiver's life. S: a
 //! serial number the receiver never gives twice in a life. Request and answer key are derived from
-//! cluster key, sender, N, B and S, so each is used in one session, in one direction, and the counter
-//! (never repeated in a session) is its nonce: no nonce is ever used twice, without luck.
+//! cluster key, sender, N, B and S, so each is used in one session and in one direction. The counter, which never repeats
+//! in a session, is the nonce. So no nonce is ever used twice.
 //!
-//! **What the proof covers.** Poly1305's tag is a keyed MAC; it covers method, path, sender, session and
-//! counter as associated data, and the body. The answer's tag covers path, status and body, under the
-//! nonce of the request it answers, so a stranger on a peer's port can answer nothing, and an answer
-//! cannot be moved to another request.
+//! **What the proof covers.** Poly1305's tag is a keyed MAC. It covers method, path, sender, session and counter as
+//! associated data, and the body. The answer's tag covers path, status and body, under the nonce of its request. So a
+//! process without the key on a peer's port cannot answer, and an answer cannot be moved to another request.
 //!
 //! **Replay without clocks.** Nodes' clocks may be an hour apart or step (FAULTS F23), so "time" is an
 //! order and not a date: the counter within a session ([`super::sessions`] keeps a sliding window as
 //! RFC 6479 does), and the serial number between sessions. A receiver that restarts draws a new B, which makes every
-//! older message worthless. A replayed greeting gets an answer that only the true sender can open, and
-//! leaves no trace in the receiver: a session takes memory only once a message of it has been opened.
+//! older message invalid. A replayed greeting gets an answer that only the true sender can open, and it leaves no state in
+//! the receiver: a session takes memory only after one of its messages was opened.
 //!
-//! **What it does not do.** Whoever learns the cluster key can read recorded traffic (no forward
-//! secrecy), and every holder of the key can speak as any node: the key is the cluster.
+//! **What it does not do.** There is no forward secrecy: a process that learns the cluster key can read recorded traffic.
+//! Every holder of the key can act as any node.
 
 use bytes::{Bytes, BytesMut};
 use hopcache_core::limits::CARD_BYTES_MAX;
@@ -54,28 +53,28 @@ const HEAD_BYTES: usize = 1 + 8 + 16 + 8 + 1;
 /// constant but for one life in 2^64.
 const WELCOME_FORM: [u8; 8] = *b"card\0\0\0\x02";
 
-/// Why a message or answer is not believed. Never told to whoever sent it.
+/// Why a message or answer is not authentic. The sender never learns the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// Not of the form, or cut short.
+    /// Not in the format, or cut.
     #[error("not a sealed peer message")]
     Malformed,
-    /// The session is unknown here: another life of this node, or pushed out by newer ones.
+    /// The session is unknown: it belongs to an earlier life of this node, or newer sessions have evicted it.
     #[error("no such session")]
     UnknownSession,
-    /// The tag does not fit: another key, or changed on the way.
+    /// The tag is wrong: another key, or a changed message.
     #[error("the proof of the cluster key does not fit")]
     Forged,
-    /// Seen before, or further behind than the window reaches.
+    /// Seen before, or older than the replay window.
     #[error("seen before")]
     Replayed,
-    /// Sealed with the cluster key, but by a build that says who it is in another form.
+    /// Sealed with the cluster key, but by a build with another format of the identity.
     #[error("the peer's build says who it is in another form; its version does not fit this one")]
     OtherForm,
 }
 
 impl AuthError {
-    /// One word, for a metric's label.
+    /// The label of a metric.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -88,10 +87,10 @@ impl AuthError {
     }
 }
 
-/// A sender's greeting: who it is, and its random part of the session to come.
+/// A sender's greeting: its name, and its random part of the new session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// Who greets.
+    /// The sender.
     pub sender: NodeName,
     /// Random, for this session.
     pub nonce: [u8; 16],
@@ -133,12 +132,12 @@ impl Hello {
     }
 }
 
-/// Who answers a probe.
+/// The identity of the node that answers a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerIdentity {
-    /// What it says of itself.
+    /// Its card.
     pub card: Card,
-    /// Its ring: equal to another node's where both see the same members and weights.
+    /// Its ring. It equals another node's ring when both see the same members and weights.
     pub epoch: RingEpoch,
 }
 
@@ -148,7 +147,7 @@ pub struct SessionKeys {
     answer: LessSafeKey,
 }
 
-/// What both ends know of a session in clear.
+/// The public parts of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId {
     /// Random part of the sender.
@@ -229,7 +228,7 @@ impl SessionKeys {
     }
 }
 
-/// A message as it came, its head read but nothing believed yet.
+/// A received message whose head was read and whose proof was not checked yet.
 #[derive(Debug)]
 pub struct SealedRequest {
     /// Serial number of the session it claims.
@@ -266,7 +265,7 @@ impl SealedRequest {
     }
 }
 
-/// The receiver's answer to a greeting it believes.
+/// The receiver's answer to an authentic greeting.
 #[must_use]
 pub fn seal_welcome(keys: &SessionKeys, id: &SessionId, who: &PeerIdentity) -> Vec<u8> {
     let mut plain = Vec::with_capacity(WELCOME_FORM.len() + 8 + CARD_BYTES_MAX);
@@ -280,7 +279,7 @@ pub fn seal_welcome(keys: &SessionKeys, id: &SessionId, who: &PeerIdentity) -> V
     out
 }
 
-/// Opens [`seal_welcome`]: who answered, and the session.
+/// Opens [`seal_welcome`]. Returns which node answered, and the session.
 ///
 /// # Errors
 /// [`AuthError::Malformed`] or [`AuthError::Forged`].
@@ -297,11 +296,11 @@ pub fn open_welcome(
     Ok((read_identity(&plain)?, id, keys))
 }
 
-/// Total: whoever holds the key may still say anything.
+/// Total: a holder of the key may still send any bytes.
 fn read_identity(plain: &[u8]) -> Result<PeerIdentity, AuthError> {
     let rest = plain.strip_prefix(&WELCOME_FORM).ok_or(AuthError::OtherForm)?;
     let (epoch, card) = rest.split_first_chunk::<8>().ok_or(AuthError::Malformed)?;
-    // What follows the card is a later form's.
+    // Bytes after the card belong to a later format.
     let (card, _) = Card::decode(card).ok_or(AuthError::OtherForm)?;
     Ok(PeerIdentity { card, epoch: RingEpoch(u64::from_be_bytes(*epoch)) })
 }
@@ -323,7 +322,7 @@ fn answer_aad(path: PeerPath, status: u16) -> Vec<u8> {
 }
 
 pub(crate) fn aead_key(bytes: &[u8]) -> LessSafeKey {
-    // 32 bytes is this cipher's key length, so the only error there is cannot happen.
+    // The only error is a wrong key length, and 32 bytes is the length of this cipher's key.
     match UnboundKey::new(&CHACHA20_POLY1305, bytes) {
         Ok(key) => LessSafeKey::new(key),
         Err(_) => unreachable!("a 32-byte key for ChaCha20-Poly1305"),
@@ -338,7 +337,7 @@ pub(crate) fn nonce(counter: u64) -> Nonce {
 
 fn seal(key: &LessSafeKey, counter: u64, aad: &[u8], out: &mut Vec<u8>, body_at: usize) {
     let (_, body) = out.split_at_mut(body_at);
-    // The only error is a body of more than 256 GiB; without a tag it would not be believed.
+    // The only error is a body of more than 256 GiB. Without a tag the receiver refuses it.
     if let Ok(tag) = key.seal_in_place_separate_tag(nonce(counter), Aad::from(aad), body) {
         out.extend_from_slice(tag.as_ref());
     }
@@ -351,7 +350,7 @@ fn open(key: &LessSafeKey, counter: u64, aad: &[u8], mut body: BytesMut) -> Resu
     Ok(body.freeze())
 }
 
-/// The same bytes to be opened in place; copied only where somebody else still holds them.
+/// The same bytes, to be opened in place. They are copied only when something else still holds them.
 fn into_mut(bytes: Bytes) -> BytesMut {
     bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
 }

@@ -1,8 +1,7 @@
 //! The engine's `Peers` port over [`PeerLink`]: from names to addresses, and from failures to membership.
 //!
-//! A refused or reset connection is told to membership before the engine hears of it, so that the next
-//! request is routed around the peer already. Never here: another attempt elsewhere; that is the
-//! engine's decision.
+//! A refused or reset connection is reported to membership before the engine gets the error, so that the next request
+//! already routes around the peer. The engine decides whether to try another node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,11 +15,11 @@ use hopcache_engine::ports::{PeerError, Peers};
 use super::PeerPath;
 use super::link::PeerLink;
 
-/// What the client asks of membership, and tells it.
+/// The part of membership that the client uses.
 pub trait PeerBook: Send + Sync + 'static {
-    /// Where a member listens for peers, and in which life it is known.
+    /// The peer address of a member, and its known life.
     fn find(&self, node: &NodeName) -> Option<(SocketAddr, Incarnation)>;
-    /// How an exchange with a member failed that was known in this life when it began.
+    /// Reports how an exchange with a member failed. `life` is the member's life when the exchange began.
     fn report(&self, node: &NodeName, life: Incarnation, error: &PeerError);
 }
 

@@ -1,14 +1,13 @@
-//! Kept HTTP/1.1 connections to one peer, over hyper, each driven by whoever uses it.
+//! Kept HTTP/1.1 connections to one peer, over hyper. Each exchange drives its own connection.
 //!
-//! A general client (reqwest, hyper-util's) drives each connection in a task of its own: a request is
-//! handed to that task and its answer handed back, two wake-ups and two channels for each exchange. Between
-//! peers one exchange uses one connection at a time, so the exchange polls its connection itself: forwards
-//! that share nothing went from 63 to 38 µs of CPU with this and the direct way to the desk, not measured
-//! apart (docs/benchmarks/2026-11-21-hit). There is no task to own: an exchange that is dropped drops its
-//! connection, which closes it.
+//! A general client (reqwest, hyper-util's) drives each connection in a task of its own. A request goes to that task and
+//! its answer comes back: two wake-ups and two channels for each exchange. Between peers one exchange uses one connection
+//! at a time, so the exchange polls its connection itself. Forwards that share nothing went from 63 to 38 µs of CPU with
+//! this and the direct call of the endpoint, not measured apart (docs/benchmarks/2026-11-21-hit). There is no task to own:
+//! dropping an exchange drops its connection, which closes it.
 //!
-//! Nobody polls an idle connection, so one that the peer closed meanwhile is found out by its next user;
-//! what is done then is decided in [`super::link`].
+//! Nothing polls an idle connection. So its next user finds out that the peer has closed it. [`super::link`] decides what
+//! happens then.
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
@@ -34,7 +33,7 @@ use tokio::net::TcpStream;
 use super::PeerPath;
 use crate::body::whole;
 
-/// Connections to one address that nobody uses now, the last used on top.
+/// Idle connections to one address, the last used on top.
 #[derive(Default)]
 pub(super) struct Connections {
     idle: Mutex<Vec<Idle>>,
@@ -57,7 +56,7 @@ pub(super) struct Reply {
     pub(super) body: Bytes,
 }
 
-/// Why nothing of use came over a connection.
+/// Why an exchange over a connection failed.
 pub(super) enum LineFault {
     /// It ended before the first byte of an answer.
     Broken(String),
@@ -86,9 +85,9 @@ impl Connections {
     }
 }
 
-/// Only a port that refuses or resets says that nobody lives there. Whatever else goes wrong (no
-/// descriptor left here, no route, a burst that delays the handshake) says nothing of the peer, and
-/// must neither take it out of the ring nor cost it its leases.
+/// Only a refused or reset connection shows that no node is there. Other errors (no descriptor left here, no route, a
+/// burst that delays the handshake) say nothing about the peer. They must not take it out of the ring or cost it its
+/// leases.
 fn of_connect(error: &std::io::Error) -> PeerError {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => PeerError::Gone(error.to_string()),
@@ -105,11 +104,12 @@ impl Line {
         Self::open_within(Millis(PEER_CONNECT_MS_MAX), addr).await
     }
 
-    /// Connects again to where a connection has just broken. A process that dies breaks its connections; where its
-    /// address goes with it (a container, a machine) nobody is left to refuse the next, and the silence means the
-    /// same (I7). A stopped process and a cut network break nothing (a firewall that resets what it cuts does: one run more,
-    /// and the cut holder is fenced). Where the peer had closed an idle connection
-    /// and the first packet of the new one is lost, a living node is out of routing until its next probe.
+    /// Connects again after a connection has just broken. A process that dies breaks its connections. When its address
+    /// goes with it (a container, a machine), nothing refuses the next connection, and silence means the same (I7).
+    ///
+    /// A suspended process and a cut network break no connection. A firewall that resets cut connections does: then there
+    /// is one more run, and the fence refuses the cut holder's commit. When the peer had closed an idle connection and the
+    /// first packet of the new one is lost, a live node is out of routing until its next probe.
     pub(super) async fn open_again(addr: SocketAddr) -> Result<Self, PeerError> {
         match Self::open_within(Millis(PEER_RECONNECT_MS_MAX), addr).await {
             Err(PeerError::TimedOut) => {
@@ -123,20 +123,20 @@ impl Line {
         let limit = limit_ms.duration();
         let connected = tokio::time::timeout(limit, TcpStream::connect(addr)).await;
         let stream = connected.map_err(|_| PeerError::TimedOut)?.map_err(|error| of_connect(&error))?;
-        // Without it a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
+        // Without this a large message waits 40 ms for a delayed acknowledgement (DEPENDENCIES).
         let _ = stream.set_nodelay(true);
         let (sender, driver) =
             handshake(TokioIo::new(stream)).await.map_err(|error| PeerError::Gone(error.to_string()))?;
         Ok(Self { sender, driver })
     }
 
-    /// One exchange. A connection that failed is not to be used again.
+    /// One exchange. A connection that failed must not be used again.
     pub(super) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Reply, LineFault> {
         let Self { sender, driver } = self;
         let mut talk = pin!(talk(sender, request));
         let mut has_ended = false;
         poll_fn(|context| {
-            // The driver moves bytes, the talk consumes them: whatever either wakes is this very task.
+            // The driver moves bytes and the exchange consumes them. Both wake this same task.
             if let Poll::Ready(done) = talk.as_mut().poll(context) {
                 return Poll::Ready(done);
             }
@@ -183,7 +183,7 @@ async fn talk(
     Ok(Reply { status, body })
 }
 
-/// A probe is answered by whoever listens there, before it has proved anything.
+/// Any process on the port can answer a probe, before it has proved anything.
 fn answer_bytes_max<B>(request: &Request<B>) -> usize {
     if request.uri().path() == PeerPath::Probe.as_str() {
         PEER_WELCOME_BYTES_MAX
@@ -192,7 +192,7 @@ fn answer_bytes_max<B>(request: &Request<B>) -> usize {
     }
 }
 
-/// The innermost cause says what happened.
+/// The innermost cause of an error, which says what happened.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,12 +1,16 @@
-//! What the nodes of a cluster hold and nobody else: its key, and during a rotation two of them.
+//! The secret of a cluster: its key, and during a rotation two keys. This file seals nothing.
 //!
-//! Every use has a key of its own, derived from the configured secret together with the cluster's name, so nodes
-//! of two clusters never understand each other, even if somebody gave both one secret. Nothing is sealed here.
+//! Every use has a key of its own, derived from the configured secret and the cluster's name. So nodes of two clusters
+//! never understand each other, even with the same secret.
 //!
-//! **Rotation.** A node proves and seals with one key and believes two. So that at every moment any two nodes
-//! believe each other, a rotation is three rolling restarts: (1) the old key, the new one believed too; (2) the
-//! new key, the old one believed too; (3) the new key alone. With two steps, a node that seals with the new key
-//! would meet one that has never heard of it.
+//! **Rotation.** A node proves and seals with one key and accepts two. At every moment any two nodes must accept each
+//! other, so a rotation takes three rolling restarts:
+//!
+//! 1. the old key, and the new key is accepted too;
+//! 2. the new key, and the old key is accepted too;
+//! 3. the new key alone.
+//!
+//! With two restarts, a node that seals with the new key would meet a node that does not know this key.
 
 use std::sync::Arc;
 
@@ -14,12 +18,12 @@ use secrecy::{ExposeSecret, SecretBox};
 
 /// Shortest cluster key, in bytes. It is used as it is, without stretching, so it has to be random.
 pub const CLUSTER_KEY_BYTES_MIN: usize = 16;
-/// The name of a cluster that has not been given one.
+/// The name of a cluster without a configured name.
 pub const CLUSTER_NAME_DEFAULT: &str = "hopcache";
-/// Length of the mark by which a datagram says under which key it was sealed, in bytes.
+/// Length of the tag that tells under which key a datagram was sealed, in bytes.
 pub const GOSSIP_TAG_BYTES: usize = 7;
 
-/// What every node of a cluster holds and nobody else does.
+/// The key that all nodes of a cluster, and only they, hold.
 pub struct ClusterKey {
     hello: SecretBox<[u8; 32]>,
     session: SecretBox<[u8; 32]>,
@@ -54,14 +58,14 @@ impl ClusterKey {
         Ok(Self::derive(cluster, secret))
     }
 
-    /// A key that no other node has: for a cluster of one, whose peer listener then believes nobody.
+    /// A random key that no other node has: for a cluster of one node, whose peer listener then accepts no sender.
     #[must_use]
     pub fn random() -> Self {
         Self::derive(CLUSTER_NAME_DEFAULT, &rand::random::<[u8; 32]>())
     }
 
     fn derive(cluster: &str, secret: &[u8]) -> Self {
-        // The name's length before it, so that no two pairs of name and key give one text.
+        // The length comes first, so that two pairs of name and key never give the same text.
         let text = SecretBox::new(Box::new(
             [&(cluster.len() as u64).to_be_bytes(), cluster.as_bytes(), secret].concat(),
         ));
@@ -84,18 +88,18 @@ impl ClusterKey {
         self.session.expose_secret()
     }
 
-    /// What keys of gossip sessions are derived from.
+    /// The key from which keys of gossip sessions are derived.
     pub(crate) fn gossip(&self) -> &[u8; 32] {
         self.gossip.expose_secret()
     }
 
-    /// Stands in clear on datagrams sealed under this key; says nothing else of it.
+    /// The tag in clear on datagrams that are sealed under this key. It reveals nothing else about the key.
     pub(crate) const fn gossip_tag(&self) -> [u8; GOSSIP_TAG_BYTES] {
         self.gossip_tag
     }
 }
 
-/// The keys that this node believes: the one it uses itself, and during a rotation another.
+/// The keys that this node accepts: its own, and during a rotation another one.
 #[derive(Clone)]
 pub struct Keyring {
     own: Arc<ClusterKey>,
@@ -103,7 +107,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// A node that uses `own` and believes `other` as well.
+    /// The keys of a node that uses `own` and also accepts `other`.
     #[must_use]
     pub fn new(own: Arc<ClusterKey>, other: Option<Arc<ClusterKey>>) -> Self {
         Self { own, other }
@@ -115,15 +119,15 @@ impl Keyring {
         &self.own
     }
 
-    /// The keys that are believed, by their places: 0, and during a rotation 1.
-    pub fn believed(&self) -> impl Iterator<Item = (u8, &Arc<ClusterKey>)> {
+    /// The accepted keys with their indexes: 0, and during a rotation 1.
+    pub fn accepted(&self) -> impl Iterator<Item = (u8, &Arc<ClusterKey>)> {
         std::iter::once((0, &self.own)).chain(self.other.as_ref().map(|other| (1, other)))
     }
 
-    /// The key at a place of [`Keyring::believed`].
+    /// The key at an index of [`Keyring::accepted`].
     #[must_use]
     pub fn at(&self, place: u8) -> Option<&Arc<ClusterKey>> {
-        self.believed().find(|(at, _)| *at == place).map(|(_, key)| key)
+        self.accepted().find(|(at, _)| *at == place).map(|(_, key)| key)
     }
 }
 

@@ -1,14 +1,17 @@
-//! One exchange with one address: open a session where there is none, seal, send, open the answer.
+//! One exchange with one address: open a session if there is none, seal, send, open the answer.
 //!
-//! **When something is sent twice.** (1) A pooled connection may have been closed by a peer that
-//! restarted; the request then ends before a byte of an answer. It is sent once more, on a connection
-//! of its own. (2) A peer that restarted, or pushed the session out, refuses the message; it is sealed
-//! in a new session and sent once more. In both cases the first copy may have been carried out. That
-//! cannot break "one run": what is asked are reads and purges, which may be repeated, and the right to
-//! run the origin is granted by the store's lease and not by having been asked (I1, I3). A request
-//! that got no answer in time is never sent again: the peer may be at it.
+//! **When a message is sent twice.**
 //!
-//! Never here: names' addresses, and what a failure means for routing.
+//! 1. A peer that restarted may have closed a kept connection. The request then ends before a byte of an answer, and is
+//!    sent once more on a new connection.
+//! 2. A peer that restarted, or that evicted the session, refuses the message. The message is sealed in a new session and
+//!    sent once more.
+//!
+//! In both cases the peer may have carried out the first copy. That cannot break "one run": messages are reads and purges,
+//! which may be repeated, and the store's lease grants the right to run the origin (I1, I3). A request without an answer
+//! in time is never sent again, because the peer may still be working on it.
+//!
+//! This file does not resolve names, and does not decide what a failure means for routing.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -45,28 +48,28 @@ struct LinkSession {
     to: Arc<Address>,
 }
 
-/// Where a peer listens, and the connections kept to it.
+/// A peer's address, and the connections that are kept to it.
 struct Address {
     addr: SocketAddr,
     host: HeaderValue,
     connections: Connections,
 }
 
-/// How one attempt within a session ended, other than well.
+/// Why one attempt within a session failed.
 enum Attempt {
-    /// The peer does not know the session (or is a stranger; a new session tells).
+    /// The peer does not know the session, or does not hold the key. A new session tells which.
     SessionLost,
     Failed(PeerError),
 }
 
 impl PeerLink {
-    /// A link that speaks as `me`.
+    /// A link of the node `me`.
     #[must_use]
     pub fn new(key: Arc<ClusterKey>, me: NodeName) -> Self {
         Self { key, me, sessions: RwLock::default() }
     }
 
-    /// Asks whoever lives at `addr` who it is.
+    /// Asks the node at `addr` for its identity.
     ///
     /// # Errors
     /// [`PeerError`]; `Refused` also when it does not hold the cluster key.
@@ -87,7 +90,7 @@ impl PeerLink {
     /// Sends `message` to `path` of the node `to` at `addr`, and waits for the answer.
     ///
     /// # Errors
-    /// [`PeerError`]; `Refused` also when another node lives there.
+    /// [`PeerError`]; `Refused` also when another node has this address.
     pub async fn exchange(
         &self,
         (to, addr): (&NodeName, SocketAddr),
@@ -146,7 +149,7 @@ impl PeerLink {
                 let detail = String::from_utf8_lossy(&detail);
                 Err(Attempt::Failed(PeerError::Refused(format!("{status} {detail}"))))
             }
-            // Said before our message was read, by one that has no room for it now: the session is not lost.
+            // The peer had no room and did not read the message, so the session is not lost.
             Err(_) if status == 503 => {
                 Err(Attempt::Failed(PeerError::Refused("503: it is too busy to read this".into())))
             }
@@ -158,7 +161,7 @@ impl PeerLink {
         self.sessions.read().get(&addr).cloned()
     }
 
-    /// A session that is not `lost`: somebody else's newer one, or one opened now.
+    /// A session that is not `lost`: a newer one of another request, or one that is opened now.
     async fn open_session(
         &self,
         addr: SocketAddr,
@@ -173,9 +176,8 @@ impl PeerLink {
         }
     }
 
-    /// Puts a new session in the place of `before`. Where many found the same session lost at once,
-    /// the first to be welcomed decides and the others use its session: a restart of a peer costs its
-    /// table one session, and not one for each request under way.
+    /// Replaces the session `before` by a new one. When many requests find the same session lost, the first new session
+    /// counts and the others use it. So a restart of a peer costs its table one session, and not one for each request.
     fn adopt(
         &self,
         addr: SocketAddr,
@@ -219,7 +221,7 @@ impl PeerLink {
         Ok(LinkSession { who, id, keys, counter: AtomicU64::new(0), to })
     }
 
-    /// The address with its connections, which outlive sessions.
+    /// The address with its connections. Connections outlive sessions.
     fn address(&self, addr: SocketAddr) -> Result<Arc<Address>, PeerError> {
         if let Some(known) = self.session_at(addr) {
             return Ok(Arc::clone(&known.to));
@@ -239,7 +241,7 @@ impl Address {
         request
     }
 
-    /// Sends on a kept connection, and once more on a new one where that had been closed meanwhile.
+    /// Sends on a kept connection, and once more on a new one if the kept one had been closed.
     async fn send(&self, request: impl Fn() -> Request<Full<Bytes>>) -> Result<Reply, PeerError> {
         let first = match self.connections.take() {
             Some(kept) => kept,
@@ -271,8 +273,8 @@ async fn within<T>(
     tokio::time::timeout(timeout_ms.duration(), work).await.unwrap_or(Err(PeerError::TimedOut))
 }
 
-/// Ciphering of large bodies tells the runtime that this worker is busy, so that what else waits on it
-/// moves to another (FAULTS F29). On a single-threaded runtime there is no other worker.
+/// Encrypts or decrypts. For a large body it tells the runtime that this worker is busy, so that other tasks move to
+/// another worker (FAULTS F29). On a single-threaded runtime there is no other worker.
 pub(super) fn inline_or_apart<T>(len_bytes: usize, work: impl FnOnce() -> T) -> T {
     let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
     match flavor {

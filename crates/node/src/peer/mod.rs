@@ -1,4 +1,4 @@
-//! One hop: how a node asks another, and how each proves to the other that it holds the cluster key.
+//! One hop: how a node asks another node, and how both prove that they hold the cluster key.
 //!
 //! | module | decides |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`client`] | the engine's `Peers` port: names to addresses, failures to membership |
 //! | [`server`] | the peer listener's paths |
 //!
-//! Never here: what a message means, who owns a key, whether to try another node.
+//! The engine decides what a message means, which node owns a key, and whether to try another node.
 
 pub mod auth;
 pub mod client;

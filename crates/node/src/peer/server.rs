@@ -1,14 +1,13 @@
-//! The peer listener's paths. Decides who is believed; what is asked is the service's business.
+//! The paths of the peer listener. This file decides which senders are authenticated. The handler answers them.
 //!
-//! Everything that arrives here has made its one hop: the service answers from this node and never
-//! forwards, and never joins a flight that waits on a forward (promise I8). That is implied by the
-//! listener, and there is no header that could claim otherwise.
+//! Every message here has made its one hop: the handler answers from this node, never forwards, and never joins a flight
+//! that waits for a forward (promise I8). The listener implies that, and no header can claim otherwise.
 //!
-//! Whoever does not prove the cluster key gets the same 403 whatever was wrong, and is counted by
-//! reason. Believed senders get sealed answers, refusals included.
+//! A sender that does not prove the cluster key always gets the same 403, and is counted by reason. An authenticated
+//! sender gets sealed answers, also for refusals.
 //!
-//! A large body is read before anybody has proved anything, so it takes room first (`body_room`); where
-//! there is none the sender is told so unsealed, and asks the next node.
+//! A large body is read before its sender has proved anything, so it takes room from the budget first (`body_budget`).
+//! When there is none, the sender gets an unsealed refusal and asks the next node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,22 +34,22 @@ use super::auth::{AuthError, HELLO_HEADER, Keyring, PeerIdentity, TAG_BYTES};
 use super::link::inline_or_apart;
 use super::sessions::{Opened, Sessions};
 use crate::body::{whole, within};
-use crate::body_room::{BodyRoom, NoRoom};
-use crate::farewell::Unserved;
+use crate::body_budget::{BodyBudget, BudgetExhausted};
 use crate::listener::Answers;
+use crate::refusal_response::Unserved;
 
-/// What a node does for its peers. Every future may be dropped when the peer hangs up.
+/// What a node does for its peers. Every future may be dropped when the peer closes the connection.
 #[async_trait]
-pub trait PeerService: Send + Sync + 'static {
-    /// Answers here what another node asks, a purge of memory copies included; never forwards it.
+pub trait PeerHandler: Send + Sync + 'static {
+    /// Answers a message of another node, also a purge of memory copies. It never forwards the message.
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal>;
-    /// Who this node is now.
+    /// This node's card and ring epoch.
     fn identity(&self) -> PeerIdentity;
-    /// A message did not prove the cluster key: to be counted.
+    /// A message did not prove the cluster key. The handler counts it.
     fn refused(&self, _why: AuthError) {}
 }
 
-/// This node cannot read what a peer asks. Anything else that goes wrong is an answer of the engine's.
+/// This node cannot read a peer's message. Any other failure is an answer of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct PeerRefusal {
@@ -58,74 +57,74 @@ pub struct PeerRefusal {
     pub detail: String,
 }
 
-/// The listener's service. Listening, `TCP_NODELAY`, connection caps and head timeouts are the caller's.
+/// The listener's service. The caller does the listening, `TCP_NODELAY`, connection limits and head timeouts.
 ///
-/// Forwarded requests, which are nearly all, go straight to the desk; the rest through axum's router.
-pub fn service<S: PeerService>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
-    let bodies = BodyRoom::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
-    let desk = Arc::new(Desk { service, sessions: Sessions::new(keys), bodies });
+/// Nearly all requests are forwarded ones. They go directly to the endpoint, other requests through axum's router.
+pub fn service<S: PeerHandler>(service: Arc<S>, keys: impl Into<Keyring>) -> impl Answers<Body> {
+    let bodies = BodyBudget::new(PEER_BODY_ROOM_BYTES, BODY_BYTES_MAX);
+    let endpoint = Arc::new(PeerEndpoint { service, sessions: Sessions::new(keys), bodies });
     let routes = Router::new()
         .route(PeerPath::Probe.as_str(), get(probe::<S>))
         .fallback(|| async { problem(StatusCode::FORBIDDEN) })
         .method_not_allowed_fallback(|| async { problem(StatusCode::FORBIDDEN) })
-        .with_state(Arc::clone(&desk));
-    let served = Arc::new((desk, routes));
+        .with_state(Arc::clone(&endpoint));
+    let served = Arc::new((endpoint, routes));
     service_fn(move |request: http::Request<Incoming>| {
         let served = Arc::clone(&served);
         async move {
-            let (desk, routes) = &*served;
+            let (endpoint, routes) = &*served;
             if request.method() == Method::POST && request.uri().path() == PeerPath::Ask.as_str() {
-                return Ok(ask(desk, request.into_body()).await);
+                return Ok(ask(endpoint, request.into_body()).await);
             }
             Box::pin(routes.clone().oneshot(request)).await
         }
     })
 }
 
-struct Desk<S> {
+struct PeerEndpoint<S> {
     service: Arc<S>,
     sessions: Sessions,
-    bodies: BodyRoom,
+    bodies: BodyBudget,
 }
 
-/// A message and what it is sealed with.
+/// The largest message with its seal.
 const BODY_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX + NODE_NAME_LEN_MAX + 64 + TAG_BYTES;
 
-async fn probe<S: PeerService>(State(desk): State<Arc<Desk<S>>>, headers: HeaderMap) -> Response {
+async fn probe<S: PeerHandler>(State(endpoint): State<Arc<PeerEndpoint<S>>>, headers: HeaderMap) -> Response {
     let proof = headers.get(HELLO_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match desk.sessions.welcome(proof, &desk.service.identity()) {
+    match endpoint.sessions.welcome(proof, &endpoint.service.identity()) {
         Ok(welcome) => sealed(StatusCode::OK, welcome),
-        Err(error) => refused(&*desk.service, error),
+        Err(error) => refused(&*endpoint.service, error),
     }
 }
 
-async fn ask<S: PeerService>(desk: &Desk<S>, body: Incoming) -> Response {
-    let opened = match desk.open(PeerPath::Ask, body).await {
+async fn ask<S: PeerHandler>(endpoint: &PeerEndpoint<S>, body: Incoming) -> Response {
+    let opened = match endpoint.open(PeerPath::Ask, body).await {
         Ok(opened) => opened,
         Err(response) => return response,
     };
-    let answer = desk.service.ask(&opened.session.sender, opened.message.clone()).await;
+    let answer = endpoint.service.ask(&opened.session.sender, opened.message.clone()).await;
     seal(PeerPath::Ask, &opened, answer)
 }
 
-impl<S: PeerService> Desk<S> {
+impl<S: PeerHandler> PeerEndpoint<S> {
     async fn open<B>(&self, path: PeerPath, body: B) -> Result<Opened, Response>
     where
         B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
     {
         let room = self.bodies.for_body(&body).await;
-        let room = room.map_err(|NoRoom| problem(StatusCode::SERVICE_UNAVAILABLE))?;
+        let room = room.map_err(|BudgetExhausted| problem(StatusCode::SERVICE_UNAVAILABLE))?;
         let body = read_body(body).await?;
         let room = room.shrunk_to(body.len());
         let opened = inline_or_apart(body.len(), || self.sessions.open(path, body));
         let mut opened = opened.map_err(|error| refused(&*self.service, error))?;
-        // A run outlives the sender's patience, and keeps the parameters, which are a part of the message.
+        // A run can outlive the sender's timeout, and it keeps the parameters, which are a part of the message.
         opened.message = room.kept_by(opened.message);
         Ok(opened)
     }
 }
 
-/// Reads a body within its time and size. The size is enforced as bytes arrive, whatever was claimed.
+/// Reads a body within its limits of time and size. The size is checked as bytes arrive, whatever the head claims.
 async fn read_body<B>(body: B) -> Result<Bytes, Response>
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>>,
@@ -152,13 +151,13 @@ fn sealed(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-fn refused<S: PeerService>(service: &S, error: AuthError) -> Response {
+fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
     service.refused(error);
     tracing::debug!(reason = error.label(), "a message on the peer listener was not believed");
     problem(StatusCode::FORBIDDEN)
 }
 
-/// What this listener says where no message was read.
+/// This listener's response when no message was read.
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let status = match why {
@@ -174,7 +173,7 @@ pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     Some(response)
 }
 
-/// The same words for every reason: a stranger learns nothing from them.
+/// The same response for every reason, so that an unknown sender learns nothing from it.
 fn problem(status: StatusCode) -> Response {
     let mut response = sealed(status, problem_body(status));
     response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);

@@ -1,10 +1,9 @@
-//! Which messages of which sessions were seen before. Decides fresh or replayed; never sees a clock.
+//! Remembers which messages of which sessions were seen. It decides whether a message is new or replayed, without a clock.
 //!
-//! Memory is bounded twice: [`PEER_SESSIONS_MAX`] sessions, each with a bitmap of
-//! [`PEER_WINDOW_MESSAGES`] bits. A session that is pushed out must never be taken up again, for its
-//! messages would then count as new; so sessions have serial numbers in the order they were opened,
-//! the lowest is pushed out first, and everything up to the highest number ever pushed out is unknown
-//! for good. The sender of such a session opens a new one.
+//! Memory is bounded: there are at most [`PEER_SESSIONS_MAX`] sessions, each with a bitmap of [`PEER_WINDOW_MESSAGES`]
+//! bits. An evicted session must never come back, because its messages would then count as new. So sessions have serial
+//! numbers in the order in which they were opened. The lowest is evicted first, and every session up to the highest evicted
+//! number stays unknown. The sender of such a session opens a new one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use super::auth::seal_welcome;
 use super::auth::{
     AuthError, ClusterKey, Hello, Keyring, PeerIdentity, SealedRequest, SessionId, SessionKeys,
 };
-use crate::window::Window;
+use crate::replay_window::ReplayWindow;
 
 /// The sessions a receiver has with its senders.
 pub struct Sessions {
@@ -33,25 +32,25 @@ pub struct Sessions {
 #[derive(Default)]
 struct Table {
     open: BTreeMap<u64, Arc<Session>>,
-    /// Serials up to here are unknown for good.
+    /// Sessions up to this serial stay unknown.
     floor: u64,
 }
 
 /// One session of one sender.
 pub struct Session {
-    /// Who proved the cluster key as this node.
+    /// The node that proved the cluster key.
     pub sender: NodeName,
     keys: SessionKeys,
-    window: Mutex<Window>,
+    window: Mutex<ReplayWindow>,
 }
 
-/// A message that is believed, and what it takes to answer it.
+/// An authentic message, and what is needed to answer it.
 pub struct Opened {
     /// Its session.
     pub session: Arc<Session>,
-    /// Its number there.
+    /// Its counter in the session.
     pub counter: u64,
-    /// What it says.
+    /// Its content.
     pub message: Bytes,
 }
 
@@ -64,7 +63,7 @@ impl Opened {
 }
 
 impl Sessions {
-    /// No session yet, in a new life.
+    /// A receiver without sessions, in a new life.
     #[must_use]
     pub fn new(keys: impl Into<Keyring>) -> Self {
         Self {
@@ -87,10 +86,10 @@ impl Sessions {
         Ok(seal_welcome(&keys, &id, who))
     }
 
-    /// The greeting, and the key that it proves with its place on the ring.
+    /// The greeting, the key that it proves, and the index of that key.
     fn proven(&self, header: &str) -> Result<(u8, &ClusterKey, Hello), AuthError> {
         let mut why = AuthError::Forged;
-        for (place, key) in self.keys.believed() {
+        for (place, key) in self.keys.accepted() {
             match Hello::from_header(header, key) {
                 Ok(hello) => return Ok((place, key, hello)),
                 Err(error) => why = error,
@@ -102,7 +101,7 @@ impl Sessions {
     /// Opens a message and notes that it was seen.
     ///
     /// # Errors
-    /// [`AuthError`] when it is not believed; nothing is noted then.
+    /// [`AuthError`] when it is not authentic; nothing is noted then.
     pub fn open(&self, path: PeerPath, body: Bytes) -> Result<Opened, AuthError> {
         let sealed = SealedRequest::read(body)?;
         let (serial, counter) = (sealed.serial, sealed.counter);
@@ -137,7 +136,7 @@ impl Sessions {
         self.len() == 0
     }
 
-    /// The session a message claims, if its serial was given out and not pushed out since.
+    /// The session that a message names, if its serial was given out and not evicted since.
     fn candidate(&self, sealed: &SealedRequest) -> Result<Session, AuthError> {
         let (opened, place) = (sealed.serial >> 1, (sealed.serial & 1) as u8);
         let given = opened <= self.last_opened.load(Ordering::Relaxed);
@@ -147,14 +146,15 @@ impl Sessions {
         let key = self.keys.at(place).ok_or(AuthError::UnknownSession)?;
         let id = SessionId { nonce: sealed.nonce, boot: self.boot, serial: sealed.serial };
         let keys = SessionKeys::derive(key, &sealed.sender, &id);
-        let window = Mutex::new(Window::of(PEER_WINDOW_MESSAGES));
+        let window = Mutex::new(ReplayWindow::of(PEER_WINDOW_MESSAGES));
         Ok(Session { sender: sealed.sender.clone(), keys, window })
     }
 
-    /// Keeps a session whose first message was opened. Two first messages may come at once:
-    /// both build a candidate, the first to get here keeps its own, the second takes that one, so that
-    /// one window judges both. And between `candidate` and here the session may have been pushed out:
-    /// the floor is asked again under the same lock that raises it.
+    /// Keeps a session whose first message was opened. Two races:
+    ///   two first messages come at once · both build a candidate · the first one here keeps its candidate · the second uses
+    ///   that one too, so that one window judges both.
+    ///   `candidate` builds a session · newer sessions evict its serial · the floor is checked again here, under the lock
+    ///   that raises it.
     fn admit(&self, serial: u64, fresh: Session) -> Result<Arc<Session>, AuthError> {
         let mut table = self.table.write();
         if serial <= table.floor {
@@ -165,13 +165,13 @@ impl Sessions {
             let Some((pushed_out, _)) = table.open.pop_first() else { break };
             table.floor = table.floor.max(pushed_out);
         }
-        // It may have been the lowest itself; then its messages are refused from now on, and this one too.
+        // It may have been the lowest itself. Then its messages are refused from now on, including this one.
         if serial <= table.floor { Err(AuthError::UnknownSession) } else { Ok(session) }
     }
 }
 
-/// A serial number grows with each session, and says with its last bit which key the greeting proved: a message
-/// is then opened with that key, and not tried with one after the other.
+/// A serial number grows with each session. Its last bit tells which key the greeting proved, so a message is opened with
+/// that key at once.
 const fn serial_of(opened: u64, place: u8) -> u64 {
     (opened << 1) | (place & 1) as u64
 }

@@ -1,7 +1,7 @@
-//! Places in an invalidation log, packed into the port's cursor.
+//! Positions in an invalidation log, packed into the cursor of the port.
 //!
-//! A place is (log, sequence number). The log's id is drawn at random when the log is created, so a
-//! store that restarted empty, whose new log has reached the same number again, is still told apart.
+//! A position is (log, sequence number). The id of a log is random. So a store that restarted empty has another log, even
+//! when the new log reaches the same number.
 
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_engine::ports::{LogCursor, Scope};
@@ -9,12 +9,12 @@ use hopcache_engine::ports::{LogCursor, Scope};
 const SEQUENCE_BITS: u32 = 40;
 const LOG_BITS: u32 = 64 - SEQUENCE_BITS;
 
-/// A place in one log.
+/// A position in one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogPlace {
-    /// Which log: 1 to 2^24 − 1. The default cursor's 0 is no log's.
+    /// The id of the log: 1 to 2^24 − 1. The default cursor has 0, which is no log.
     pub(super) log: u64,
-    /// Number of the last entry that was read.
+    /// The number of the last entry that was read.
     pub(super) sequence: u64,
 }
 
@@ -28,7 +28,7 @@ impl LogPlace {
     }
 }
 
-/// A log id out of random bits.
+/// A log id from random bits.
 pub(super) const fn log_id(random: u64) -> u64 {
     let id = random & ((1 << LOG_BITS) - 1);
     if id == 0 { 1 } else { id }

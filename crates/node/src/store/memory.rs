@@ -1,10 +1,12 @@
 //! The embedded store: one table of lease slots in this process, shared by the nodes of `dev`.
 //!
-//! Every operation is one step under one lock, with no await inside, so a dropped future has either
-//! done it or not begun. Its time is the injected clock's. It is bounded: entries by bytes (the one
-//! that dies first goes first), leases by number (a live lease is never evicted, since that would let
-//! a second node lead: above the bound a new lease is refused), and dead records are dropped as
-//! operations pass by. It survives nothing: a restart is an empty store.
+//! Every operation is one step under one lock, without an await, so a dropped future has either done it or not begun. The
+//! time comes from the injected clock. A restart empties the store. Its bounds:
+//!
+//! - Entries are bounded by bytes. The entry that expires first is evicted first.
+//! - Leases are bounded by number. A live lease is never evicted, because a second node could lead then. Above the bound a
+//!   new lease is refused.
+//! - Each operation drops some expired records.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,10 +25,10 @@ use parking_lot::Mutex;
 
 use super::log::LogPlace;
 
-/// Bytes that a slot costs beside its entry (map, two index places).
+/// Bytes of a slot without its entry (map and two index entries).
 const SLOT_OVERHEAD_BYTES: usize = 256;
 
-/// This process has one log for its life, so its id need not be random.
+/// The id of the log. This process has only one log, so its id need not be random.
 const LOG_ID: u64 = 1;
 
 /// Entries and leases in memory.
@@ -43,7 +45,7 @@ impl MemoryStore {
         Self { clock, table: Mutex::new(table) }
     }
 
-    /// Bytes held by entries now, overhead included.
+    /// Bytes of all entries, including overhead.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.table.lock().bytes
@@ -83,7 +85,7 @@ struct Table {
 }
 
 impl Table {
-    /// Changes one slot and keeps indexes, byte count and bound right.
+    /// Changes one slot and updates indexes, byte count and bound.
     fn step<T>(&mut self, now: MonoTime, key: &QueryKey, change: impl FnOnce(&mut Slot, MonoTime) -> T) -> T {
         let mut slot = self.slots.remove(key).unwrap_or_default();
         self.unindex(key, &slot);
@@ -128,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Two dead things go for each one that an operation can add, so the dead never pile up.
+    /// Each operation drops two expired records and adds at most one, so expired records never pile up.
     fn drop_expired(&mut self, now: MonoTime) {
         for _ in 0..STORE_EXPIRE_BATCH {
             let ends = [self.by_entry_end.first(), self.by_lease_end.first()];

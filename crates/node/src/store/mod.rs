@@ -1,9 +1,8 @@
-//! What nodes share: entries, leases and invalidations, behind the engine's port `Store`.
+//! The store that nodes share: entries, leases and invalidations, behind the engine's port `Store`.
 //!
-//! Two implementations of one protocol (`hopcache_core::lease::slot` is its meaning):
-//! [`memory::MemoryStore`] inside a process, for `dev`, and [`redis::RedisStore`]. One contract suite
-//! (`tests/store_contract.rs`) runs on both. Nothing here decides what to store or whom to ask: that
-//! is the engine. Nothing here reads a result: bodies are bytes.
+//! There are two implementations of one protocol, which `hopcache_core::lease::slot` defines: [`memory::MemoryStore`] in
+//! the process, for `dev`, and [`redis::RedisStore`]. One contract suite (`tests/store_contract.rs`) runs on both. The
+//! engine decides what to store and which node to ask. The store never reads a result: bodies are bytes.
 
 mod log;
 pub mod memory;

@@ -1,6 +1,6 @@
-//! What is wrong with the store, in words for operators: one list for the log and for `readyz`.
+//! Messages for operators about trouble with the store: one list for the log and for `readyz`.
 //!
-//! The words are fixed, because `readyz` is answered to anybody; what the server said stands in the log only.
+//! The messages are fixed, because anybody can read `readyz`. Only the log has the server's own message.
 
 use hopcache_engine::ports::StoreError;
 
@@ -22,12 +22,12 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Of an error.
+    /// The kind of an error.
     #[must_use]
     pub fn of(error: &StoreError) -> Self {
         let StoreError::Refused(text) = error else { return Self::Absent };
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        // From inside a script Redis 7.0 and 7.2 say NOPERM in words of their own.
+        // Inside a script Redis 7.0 and 7.2 have another message for NOPERM.
         if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
             Self::LogOn
         } else if says(&["NOPERM", "no permissions", "ACL failure", "can't run this command"]) {
@@ -41,7 +41,7 @@ impl Trouble {
         }
     }
 
-    /// What it is, and what to do.
+    /// The message: what is wrong, and what to do.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -67,25 +67,25 @@ mod tests {
 
     #[test]
     fn what_servers_say_is_told_apart() {
-        let said = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
+        let trouble = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
         assert_eq!(Trouble::of(&StoreError::TimedOut), Trouble::Absent);
         assert_eq!(Trouble::of(&StoreError::Unreachable("NOAUTH".to_owned())), Trouble::Absent);
         assert_eq!(
-            said("\"WRONGPASS\": invalid username-password pair or user is disabled."),
+            trouble("\"WRONGPASS\": invalid username-password pair or user is disabled."),
             Trouble::LogOn
         );
-        assert_eq!(said("\"NOAUTH\": Authentication required."), Trouble::LogOn);
+        assert_eq!(trouble("\"NOAUTH\": Authentication required."), Trouble::LogOn);
         assert_eq!(
-            said("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
+            trouble("\"NOPERM\": this user has no permissions to run the 'evalsha' command"),
             Trouble::Rights
         );
-        assert_eq!(said("ACL failure in script: User weak has no permissions"), Trouble::Rights);
+        assert_eq!(trouble("ACL failure in script: User weak has no permissions"), Trouble::Rights);
         assert_eq!(
-            said("The user executing the script can't run this command or subcommand"),
+            trouble("The user executing the script can't run this command or subcommand"),
             Trouble::Rights
         );
-        assert_eq!(said("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
-        assert_eq!(said("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
-        assert_eq!(said("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
+        assert_eq!(trouble("\"OOM\": command not allowed when used memory > 'maxmemory'."), Trouble::Full);
+        assert_eq!(trouble("\"READONLY\": You can't write against a read only replica."), Trouble::ReadOnly);
+        assert_eq!(trouble("\"MISCONF\": Redis is configured to save RDB snapshots"), Trouble::Refuses);
     }
 }

@@ -10,10 +10,10 @@ use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
-use crate::server::RedisServer;
-use crate::words::{
+use crate::fixtures::{
     MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
 };
+use crate::server::RedisServer;
 
 /// A store and a way to let its time pass.
 #[derive(Clone)]

@@ -11,8 +11,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Scope, Store, StoreError};
 use parking_lot::Mutex;
 
+use crate::fixtures::{MOVIES, ask, entry, key, leased, noise, until};
 use crate::server::RedisServer;
-use crate::words::{MOVIES, ask, entry, key, leased, noise, until};
 
 /// The promise is 300 ms; a shared machine may stop this process for a while in between.
 const BOUND: Duration = Duration::from_millis(300);
@@ -87,7 +87,7 @@ async fn a_stopped_server_times_out_and_replies_are_never_mixed() {
     let store = Arc::new(server.store());
     comes_back(&store).await;
     for index in 0..50 {
-        let (token, _) = leased(patiently(&store, index).await);
+        let (token, _) = leased(granted_in_time(&store, index).await);
         let bytes = entry(&key(index), 60_000, index.to_le_bytes().to_vec());
         until(Duration::from_secs(10), "stored", || async {
             store.commit(&key(index), token, bytes.clone(), Millis(90_000)).await.ok()
@@ -144,7 +144,7 @@ async fn dropped_calls_never_mix_replies() {
     assert_eq!(store.breaker(), BreakerState::Closed);
 }
 
-async fn patiently(store: &RedisStore, index: u64) -> Grant {
+async fn granted_in_time(store: &RedisStore, index: u64) -> Grant {
     until(Duration::from_secs(10), "a grant", || async {
         store.get_or_lease(&key(index), &ask(1, 60_000)).await.ok()
     })
@@ -164,7 +164,7 @@ async fn a_flushed_server_fences_everybody() {
     let server = RedisServer::start(&[]);
     let store = server.store();
     comes_back(&store).await;
-    let (token, _) = leased(patiently(&store, 1).await);
+    let (token, _) = leased(granted_in_time(&store, 1).await);
     let cursor = store.invalidations_since(Default::default()).await.unwrap().next;
     assert_eq!(server.tell("FLUSHALL"), "+OK");
     let bytes = entry(&key(1), 60_000, "rows");
@@ -205,10 +205,10 @@ async fn a_full_server_refuses_to_store_and_serves_on() {
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
     let store = server.store();
     comes_back(&store).await;
-    let (token, _) = leased(patiently(&store, 1).await);
+    let (token, _) = leased(granted_in_time(&store, 1).await);
     let bytes = entry(&key(1), 60_000, "rows");
     assert_eq!(store.commit(&key(1), token, bytes.clone(), Millis(90_000)).await, Ok(Commit::Stored));
-    let (running, _) = leased(patiently(&store, 2).await);
+    let (running, _) = leased(granted_in_time(&store, 2).await);
     assert_eq!(server.tell("CONFIG SET maxmemory 1"), "+OK");
     for _ in 0..10 {
         let refused = store.get_or_lease(&key(3), &ask(1, 5_000)).await;

@@ -15,8 +15,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Scope, Store};
 use proptest::prelude::*;
 
+use crate::fixtures::{MOVIES, PEOPLE, ask, entry_of, still_clock};
 use crate::server::RedisServer;
-use crate::words::{MOVIES, PEOPLE, ask, entry_of, still_clock};
 
 const LONG: u64 = 1_000_000;
 
@@ -80,7 +80,7 @@ struct Run {
 
 impl Run {
     fn key(&self, slot: u64) -> QueryKey {
-        crate::words::key(self.case * 10 + slot)
+        crate::fixtures::key(self.case * 10 + slot)
     }
 
     fn token(&self, named: Named) -> Token {

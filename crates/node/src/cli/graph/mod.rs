@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::successors::{items, number, readable, text};
+use super::fields::{items, number, readable, text};
 
 /// A graph to be drawn.
 #[derive(Debug, Default)]

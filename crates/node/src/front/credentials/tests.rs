@@ -1,4 +1,4 @@
-//! Beliefs against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
+//! CredentialCache against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -152,7 +152,7 @@ impl Bench {
     }
 
     fn sizes(&self) -> (usize, usize) {
-        self.credentials.desk.beliefs.lock().sizes()
+        self.credentials.checker.cache.lock().sizes()
     }
 }
 
@@ -228,7 +228,7 @@ async fn a_no_after_neo4j_is_back_ends_the_grace() {
 }
 
 /// F25, F26: a Neo4j that falls silent while nothing but hits flow. Each question to it ends after 7 s
-/// without an answer; no hit waits for any, over the end of the belief and on through the grace.
+/// without an answer; no hit waits for any, over the end of the acceptance and on through the grace.
 #[tokio::test(start_paused = true)]
 async fn hits_alone_never_wait_for_a_silent_neo4j() {
     let (bench, ann) = (Bench::new(), identity("ann", 1));
@@ -266,7 +266,7 @@ async fn with_hits_alone_a_changed_password_is_refused_within_30_seconds() {
     bench.settled().await;
     assert_eq!(bench.asked(), 2);
     assert!(!bench.accepts(&ann, CREDENTIALS_RECHECK_MS + 1).await);
-    // Neither does a check that has no answer yet make a belief last longer.
+    // Neither does a check that has no answer yet make an acceptance last longer.
     let bob = identity("bob", 1);
     bench.answers(None);
     assert!(bench.accepts(&bob, 0).await);
@@ -318,7 +318,7 @@ async fn in_the_grace_a_slow_no_still_ends_the_belief() {
     assert!(bench.accepts(&known, back).await, "served on while the answer is on its way");
     assert_eq!(began.elapsed(), Millis(CREDENTIALS_RETRY_WAIT_MS).duration());
     bench.let_answers_through();
-    while bench.credentials.is_believed(&known) {
+    while bench.credentials.is_accepted(&known) {
         tokio::task::yield_now().await;
     }
     assert!(!bench.accepts(&known, back + 1).await);
@@ -404,7 +404,7 @@ async fn a_yes_that_a_refusal_has_overtaken_has_no_say() {
     bench.credentials.distrust(&ann);
     bench.let_answers_through();
     assert!(!client.await.unwrap(), "it asked again, and was refused");
-    assert!(!bench.credentials.is_believed(&ann));
+    assert!(!bench.credentials.is_accepted(&ann));
     assert_eq!(bench.asked(), 3);
 }
 

@@ -175,11 +175,11 @@ async fn a_probe_that_could_not_be_made_opens_nothing() {
 #[tokio::test(start_paused = true)]
 async fn answers_of_all_kinds_open_nothing() {
     let bench = Bench::new(true, 1);
-    let said = || Neo4jFailure { code: String::new(), message: String::new() };
+    let failure = || Neo4jFailure { code: String::new(), message: String::new() };
     let words = [
-        OriginFault::Failed(said()),
-        OriginFault::Unauthorized(said()),
-        OriginFault::Transient(said()),
+        OriginFault::Failed(failure()),
+        OriginFault::Unauthorized(failure()),
+        OriginFault::Transient(failure()),
         OriginFault::TooLarge { limit_bytes: 1 },
         OriginFault::Overloaded,
     ];

@@ -16,7 +16,7 @@ use crate::peer::auth::{
 };
 use crate::peer::keys::Keyring;
 use crate::peer::sessions::{Opened, Sessions};
-use crate::window::Window;
+use crate::replay_window::ReplayWindow;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -183,7 +183,7 @@ fn an_answer_fits_only_its_request_status_and_path() {
 
 #[test]
 fn a_jump_over_the_whole_window_forgets_nothing_it_should_know() {
-    let (mut window, reach) = (Window::of(PEER_WINDOW_MESSAGES), PEER_WINDOW_MESSAGES as u64);
+    let (mut window, reach) = (ReplayWindow::of(PEER_WINDOW_MESSAGES), PEER_WINDOW_MESSAGES as u64);
     assert!(window.admit(1) && window.admit(10 * reach) && window.admit(u64::MAX));
     assert!(!window.admit(1) && !window.admit(10 * reach) && !window.admit(u64::MAX));
     assert!(!window.admit(0));
@@ -244,7 +244,7 @@ proptest! {
     fn the_window_agrees_with_a_perfect_memory(
         steps in proptest::collection::vec((any::<bool>(), 0..2 * PEER_WINDOW_MESSAGES as u64), 1..400),
     ) {
-        let (mut window, mut seen, mut highest) = (Window::of(PEER_WINDOW_MESSAGES), BTreeSet::new(), 0_u64);
+        let (mut window, mut seen, mut highest) = (ReplayWindow::of(PEER_WINDOW_MESSAGES), BTreeSet::new(), 0_u64);
         for (forward, distance) in steps {
             let near = distance % 100;
             let counter = match (forward, distance % 3) {

@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::listener::Answers;
 use crate::peer::auth::{ClusterKey, PeerIdentity};
 use crate::peer::link::PeerLink;
-use crate::peer::server::{PeerRefusal, PeerService, service};
+use crate::peer::server::{PeerHandler, PeerRefusal, service};
 
 pub(crate) fn name(text: &str) -> NodeName {
     NodeName::new(text).unwrap()
@@ -43,7 +43,7 @@ pub(crate) fn link(me: &str) -> Arc<PeerLink> {
 pub(crate) struct Echo(pub(crate) PeerIdentity);
 
 #[async_trait]
-impl PeerService for Echo {
+impl PeerHandler for Echo {
     async fn ask(&self, sender: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
         if message == "no" {
             return Err(PeerRefusal { detail: "no such word".into() });

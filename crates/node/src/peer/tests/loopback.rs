@@ -23,10 +23,10 @@ use crate::peer::client::{PeerBook, PeerClient};
 use crate::peer::link::PeerLink;
 use crate::peer::server::service;
 
-const PATIENCE: Millis = Millis(5_000);
+const TIMEOUT: Millis = Millis(5_000);
 
 async fn ask(link: &PeerLink, addr: SocketAddr, message: &'static str) -> Result<Bytes, PeerError> {
-    link.exchange((&name("node-b"), addr), PeerPath::Ask, &Bytes::from_static(message.as_bytes()), PATIENCE)
+    link.exchange((&name("node-b"), addr), PeerPath::Ask, &Bytes::from_static(message.as_bytes()), TIMEOUT)
         .await
 }
 
@@ -85,7 +85,7 @@ async fn a_restart_on_the_same_port_goes_unnoticed() {
         for answer in futures_util::future::join_all(asks).await {
             assert_eq!(answer.unwrap(), "node-a:again");
         }
-        assert_eq!(link.probe(addr, PATIENCE).await.unwrap().card.life, Incarnation(life));
+        assert_eq!(link.probe(addr, TIMEOUT).await.unwrap().card.life, Incarnation(life));
     }
     peer.kill().await;
     assert!(matches!(ask(&link, addr, "x").await, Err(PeerError::Gone(_))));
@@ -106,7 +106,7 @@ async fn an_answer_without_end_is_refused_after_the_size_of_a_welcome() {
         }
         told_bytes
     });
-    assert!(matches!(link("node-a").probe(addr, PATIENCE).await, Err(PeerError::Refused(_))));
+    assert!(matches!(link("node-a").probe(addr, TIMEOUT).await, Err(PeerError::Refused(_))));
     // What the two sockets hold, and not what was announced.
     assert!(told.await.unwrap() < 30_000_000);
 }
@@ -147,7 +147,7 @@ async fn a_connection_closed_without_an_answer_is_tried_once_more_and_then_gone(
         }
         requests
     });
-    assert!(matches!(link("node-a").probe(addr, PATIENCE).await, Err(PeerError::Gone(_))));
+    assert!(matches!(link("node-a").probe(addr, TIMEOUT).await, Err(PeerError::Gone(_))));
     assert_eq!(served.await.unwrap(), 2);
 }
 
@@ -219,10 +219,10 @@ async fn megabytes_travel_whole() {
     let message = Bytes::from(vec![b'm'; PEER_MESSAGE_BYTES_MAX]);
     let to = name("node-b");
     let link = link("node-a");
-    let answer = link.exchange((&to, peer.addr), PeerPath::Ask, &message, PATIENCE).await.unwrap();
+    let answer = link.exchange((&to, peer.addr), PeerPath::Ask, &message, TIMEOUT).await.unwrap();
     assert_eq!(answer.slice(7..), message);
     let larger = Bytes::from(vec![b'm'; PEER_MESSAGE_BYTES_MAX + 1]);
-    let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &larger, PATIENCE).await;
+    let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &larger, TIMEOUT).await;
     assert!(matches!(refused, Err(PeerError::Refused(_))));
 }
 
@@ -239,19 +239,19 @@ async fn large_messages_share_the_room_and_small_ones_need_none() {
         );
         stranger.write_all(head.as_bytes()).await.unwrap();
         // Said when its body is wanted, so it has its room.
-        let mut said = [0; 12];
-        stranger.read_exact(&mut said).await.unwrap();
-        assert_eq!(&said, b"HTTP/1.1 100");
+        let mut answer = [0; 12];
+        stranger.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 100");
         strangers.push(stranger);
     }
     let link = link("node-a");
     let message = Bytes::from(vec![b'm'; 7 << 19]);
     let to = name("node-b");
-    let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &message, PATIENCE).await;
+    let refused = link.exchange((&to, peer.addr), PeerPath::Ask, &message, TIMEOUT).await;
     assert!(matches!(&refused, Err(PeerError::Refused(text)) if text.contains("503")), "{refused:?}");
     assert_eq!(ask(&link, peer.addr, "hello").await.unwrap(), "node-a:hello");
     drop(strangers);
-    let answer = link.exchange((&to, peer.addr), PeerPath::Ask, &message, PATIENCE).await.unwrap();
+    let answer = link.exchange((&to, peer.addr), PeerPath::Ask, &message, TIMEOUT).await.unwrap();
     assert_eq!(answer.slice(7..), message);
 }
 
@@ -273,14 +273,11 @@ async fn the_port_finds_members_by_name_and_reports_their_failures() {
     let peer = Peer::start("node-b", 9).await;
     let book = Arc::new(OneMember(peer.addr, Mutex::default()));
     let client = PeerClient::new(link("node-a"), Arc::clone(&book));
-    assert_eq!(client.probe(&name("node-b"), PATIENCE).await, Ok(Incarnation(9)));
-    assert_eq!(client.forward(&name("node-b"), "x".into(), PATIENCE).await.unwrap(), "node-a:x");
-    assert!(matches!(
-        client.forward(&name("node-z"), "x".into(), PATIENCE).await,
-        Err(PeerError::Refused(_))
-    ));
+    assert_eq!(client.probe(&name("node-b"), TIMEOUT).await, Ok(Incarnation(9)));
+    assert_eq!(client.forward(&name("node-b"), "x".into(), TIMEOUT).await.unwrap(), "node-a:x");
+    assert!(matches!(client.forward(&name("node-z"), "x".into(), TIMEOUT).await, Err(PeerError::Refused(_))));
     assert!(book.1.lock().is_empty());
     peer.kill().await;
-    let gone = client.forward(&name("node-b"), "x".into(), PATIENCE).await;
+    let gone = client.forward(&name("node-b"), "x".into(), TIMEOUT).await;
     assert_eq!(vec![(Incarnation(9), gone.unwrap_err())], *book.1.lock());
 }

@@ -1,11 +1,11 @@
-//! The breaker around every call to the store, and what is said of the store in the log.
+//! The breaker around every call to the store, and the log lines about the store.
 //!
-//! Unreachable and timed-out calls count against it; a refusal is an answer, unless it was the log-on
-//! that was refused: a wrong password must not become a connection for each request. A call that is dropped
-//! reports so on its way out, or a dropped probe would keep the breaker half open.
+//! Unreachable and timed-out calls are failures. A refusal is an answer, except a refused login: a wrong password must not
+//! cause a connection for each request. A dropped call reports that it was dropped. Otherwise a dropped probe would keep
+//! the breaker half open.
 //!
-//! Each trouble is told once, when it begins, and its end once. A refusal to be written to ends when a
-//! write is taken ([`Gate::takes_writes`]), since reads are answered meanwhile.
+//! Each trouble is logged once when it begins, and once when it ends. A refusal of writes ends when the store takes a write
+//! ([`Gate::takes_writes`]), because reads succeed meanwhile.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::store::trouble::Trouble;
 
-/// Told of each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
+/// Called at each change of the breaker's state (`hopcache_breaker_transitions_total{peer_kind,to}`).
 pub type BreakerHook = Arc<dyn Fn(BreakerState) + Send + Sync>;
 
 /// A breaker with its clock and its listeners.
@@ -25,19 +25,19 @@ pub(super) struct Gate {
     breaker: Mutex<Breaker>,
     started: Instant,
     hook: Option<BreakerHook>,
-    /// Why the last call that failed did.
+    /// Why the last failed call failed.
     last: Mutex<Option<StoreError>>,
     told: Mutex<Option<Trouble>>,
 }
 
-/// Why a call had no answer.
+/// Why a call has no answer.
 #[derive(Debug, Clone)]
 pub(super) enum Missed {
-    /// This machine had no descriptor to make a connection with, which says nothing of the store.
+    /// This machine had no free descriptor for a connection. This says nothing about the store.
     Local(StoreError),
-    /// There was no connection to make it on.
+    /// There was no connection for the call.
     Connection(StoreError),
-    /// It was made.
+    /// The call was sent.
     Exchange(StoreError),
 }
 
@@ -74,11 +74,11 @@ impl Gate {
         let (admission, changed) = self.breaker.lock().admit(self.now());
         self.moved(changed);
         let Some(admission) = admission else { return Err(self.turned_away()) };
-        let mut ticket = Ticket { gate: self, admission, report: CallReport::Abandoned };
+        let mut ticket = StoreCallPermit { gate: self, admission, report: CallReport::Abandoned };
         match call.await {
             Ok(answer) => {
                 ticket.report = CallReport::Answered;
-                // Told at the first refusal, perhaps before the breaker opened: then no closing ends it.
+                // Logged at the first refusal, perhaps before the breaker opened. Then no closing of the breaker ends it.
                 self.ends(&[Trouble::LogOn]);
                 Ok(answer)
             }
@@ -94,15 +94,15 @@ impl Gate {
         }
     }
 
-    /// A write was taken.
+    /// The store took a write.
     pub(super) fn takes_writes(&self) {
         if self.told.lock().take().is_some() {
             tracing::info!("the store takes writes again");
         }
     }
 
-    /// While the breaker is open the reason is that of the call before. A silence becomes an absence:
-    /// nobody has to wonder whether this call was carried out.
+    /// While the breaker is open the reason is that of the last failed call. A timeout becomes "unreachable", because this
+    /// call was never sent.
     fn turned_away(&self) -> StoreError {
         match self.last.lock().clone() {
             Some(error @ StoreError::Refused(_)) => error,
@@ -144,7 +144,7 @@ impl Gate {
     fn tell(&self, error: &StoreError) {
         let trouble = Trouble::of(error);
         let mut told = self.told.lock();
-        // A server that is slow to refuse a log-on is still told by the refusal alone.
+        // Also for a server that is slow to refuse a login, only the refusal is logged.
         let is_less = trouble == Trouble::Absent && *told == Some(Trouble::LogOn);
         if !is_less && told.replace(trouble) != Some(trouble) {
             drop(told);
@@ -153,14 +153,14 @@ impl Gate {
     }
 }
 
-/// Reports when it goes, however it goes.
-struct Ticket<'gate> {
+/// Reports to the breaker on drop.
+struct StoreCallPermit<'gate> {
     gate: &'gate Gate,
     admission: Admission,
     report: CallReport,
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for StoreCallPermit<'_> {
     fn drop(&mut self) {
         let changed = self.gate.breaker.lock().report(self.gate.now(), self.admission, self.report);
         self.gate.moved(changed);

@@ -1,15 +1,15 @@
-//! One multiplexed connection to the store, made when it is first needed and made again when it is lost.
+//! One multiplexed connection to the store. It is opened when it is first needed, and opened again when it is lost.
 //!
-//! Connecting is one task at a time, whoever waits for it; a caller that leaves does not cut it. A
-//! connection is given up (not closed: calls under way on it still end) after an I/O error, after a
-//! deadline passed on it (it may be half open, F22), and after READONLY (its server was demoted; a
-//! Sentinel knows who leads now, F20). There is no retry here: the breaker paces new attempts.
+//! One task at a time connects, however many callers wait for it, and it goes on when a caller leaves. A connection is
+//! given up after an I/O error, after a missed deadline (it may be half open, F22), and after READONLY (its server was
+//! demoted; a Sentinel knows the new master, F20). Calls under way on it still end. This file never retries: the breaker
+//! paces new attempts.
 //!
-//! Why not redis' `ConnectionManager`: it keeps the address it was given, so it does not follow a
-//! Sentinel's fail-over, and it does not give up a half-open connection whose callers all timed out.
+//! redis' `ConnectionManager` does not fit. It keeps the address that it was given, so it does not follow a fail-over of a
+//! Sentinel. It also does not give up a half-open connection whose callers all timed out.
 //!
-//! A dropped call leaves its connection in order: redis' multiplexed connection reads every reply in
-//! order in its own task and throws away the one whose caller left.
+//! A dropped call leaves its connection intact: redis' multiplexed connection reads every reply in order in its own task,
+//! and discards the reply of a caller that left.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,10 +30,10 @@ use super::gate::Missed;
 use super::reply::connect_missed;
 use super::url::Target;
 
-/// Runs once on each new connection, before anybody uses it.
+/// Runs once on each new connection, before its first call.
 pub(super) type Greeting = Arc<dyn Fn(Connection) -> BoxFuture<'static, RedisResult<()>> + Send + Sync>;
 
-/// A line that is lazily connected.
+/// A connection that is opened when needed.
 pub(super) struct Line {
     target: Target,
     connect: Duration,
@@ -47,7 +47,7 @@ pub(super) enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// A connection and which of the line's connections it is.
+/// A connection and its number.
 #[derive(Clone)]
 pub(super) struct Live {
     pub(super) connection: Connection,
@@ -58,7 +58,7 @@ type Connecting = Shared<BoxFuture<'static, Result<Live, Missed>>>;
 
 #[derive(Default)]
 struct State {
-    /// Number of the newest connection attempt.
+    /// The number of the newest attempt to connect.
     generation: u64,
     phase: Phase,
 }
@@ -69,8 +69,8 @@ enum Phase {
     Idle,
     Connecting(Connecting),
     Live(Live),
-    /// The last attempt failed; for a moment its outcome is everybody's, or a server that refuses at once would
-    /// get an attempt for each request until the breaker opens.
+    /// The last attempt failed. For a moment every caller gets its error. Otherwise a server that refuses at once would get
+    /// an attempt for each request until the breaker opens.
     Failed(Missed, Instant),
 }
 
@@ -79,7 +79,7 @@ impl Line {
         Self { target, connect, greeting, state: Arc::default() }
     }
 
-    /// The connection, or the outcome of the attempt to make one.
+    /// The connection, or the error of the attempt to connect.
     pub(super) async fn live(&self) -> Result<Live, Missed> {
         let connecting = {
             let mut state = self.state.lock();
@@ -98,7 +98,7 @@ impl Line {
         connecting.await
     }
 
-    /// Gives a connection up, unless that was done already.
+    /// Gives a connection up, unless it was given up already.
     pub(super) fn give_up(&self, dead: &Live) {
         let mut state = self.state.lock();
         if matches!(&state.phase, Phase::Live(live) if live.generation == dead.generation) {
@@ -128,7 +128,7 @@ impl Line {
     }
 }
 
-/// The task itself leaves the outcome, so a failure that nobody waited for is not met much later.
+/// The task itself records its result, so that a later caller does not get an old failure.
 fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, Missed>) {
     let Some(state) = state.upgrade() else { return };
     let mut state = state.lock();
@@ -142,13 +142,13 @@ fn note(state: &Weak<Mutex<State>>, generation: u64, outcome: &Result<Live, Miss
         };
         let before = std::mem::replace(&mut state.phase, phase);
         drop(state);
-        // Holds this very task's handle where nobody waits: dropped last, when there is nothing to abort.
+        // It may hold the handle of this same task, so it is dropped last, when there is nothing left to abort.
         drop(before);
     }
 }
 
 async fn connect(target: &Target, limit: Duration) -> RedisResult<Connection> {
-    // No response timeout of redis' own: each call has a deadline around it.
+    // Without a response timeout of redis, because each call has its own deadline.
     let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(None);
     match target {
         Target::Single(info) => {
@@ -164,7 +164,7 @@ async fn connect(target: &Target, limit: Duration) -> RedisResult<Connection> {
 }
 
 impl Connection {
-    /// Sends one command; a cluster routes it by its keys.
+    /// Sends one command. A cluster routes it by its keys.
     pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
             Self::Single(connection) => command.query_async(connection).await,
@@ -172,8 +172,7 @@ impl Connection {
         }
     }
 
-    /// Sends one command to one server: of a cluster to the master that has the slot (any server where
-    /// none is named), else to the only one there is.
+    /// Sends one command to one server: in a cluster to the master of the slot, or to any server when no slot is given.
     pub(super) async fn query_at<T: FromRedisValue>(
         &mut self,
         master_of_slot: Option<u16>,

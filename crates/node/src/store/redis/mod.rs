@@ -1,27 +1,26 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
-//! Each operation is one Lua script on one key's slot, so it is atomic and, in a cluster, on one
-//! server. Names: `hopcache:v2:{<64 hex of the query key>}:e` (entry), `…:l` (lease),
-//! `hopcache:v2:log` (invalidation log, a capped stream). The database is inside entry and lease, not
-//! in the name: a lease is renewed, and a key purged, by those who know the query key only.
-//! Shared time is Redis' own (PTTL, TIME); no node's clock takes part.
+//! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
+//! `hopcache:v2:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v2:log` (invalidation log, a capped
+//! stream). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
+//! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
-//! Every call has a deadline around it and passes a breaker, so a Redis that is gone, stopped or slow
-//! costs each caller a bounded wait and soon none. The node starts without Redis and finds it by
-//! itself. Small commands and bodies over 64 KiB have a connection each, so that a body never
-//! delays a renewal. There is no retry: a command whose answer was lost may have been carried out, and
-//! a second `get_or_lease` would meet the first one's lease (F21). Such a loss is told as a silence, and the engine
-//! knows what to ask then.
+//! Every call has a deadline and passes a breaker. So a Redis that is gone, stopped or slow costs each caller a bounded
+//! wait, and soon none. The node starts without Redis and finds it later. Small commands and bodies over 64 KiB have
+//! separate connections, so that a body never delays a renewal.
 //!
-//! What the server's ACL has to allow, and nothing else:
+//! There is no retry: Redis may have carried out a command whose answer was lost, and a second `get_or_lease` would find
+//! the lease of the first (F21). Such a loss is reported as a timeout, and the engine knows what to ask then.
+//!
+//! The server's ACL has to allow only this:
 //! `~hopcache:v2:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
 //! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
 //! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. Without
-//! `+info` the warning about `maxmemory-policy` is lost and nothing else.
+//! `+info` only the warning about `maxmemory-policy` is lost.
 //!
-//! An evicting `maxmemory-policy` throws leases away with entries (THEORY "Leases": of 500 leases 1 was
-//! left), the `volatile-*` ones too since every lease and entry has an expiry. That costs repeated origin
-//! runs; it is warned about at each connect. Use `noeviction`.
+//! An evicting `maxmemory-policy` evicts leases with entries (THEORY "Leases": 1 of 500 leases was left). The `volatile-*`
+//! policies do too, because every lease and entry has an expiry. That costs repeated origin runs, and the node logs a
+//! warning at each connect. Use `noeviction`.
 
 mod gate;
 mod line;
@@ -61,17 +60,17 @@ use super::log::{LogPlace, log_id, scope_from_text};
 /// Deadlines and breaker of a [`RedisStore`].
 #[derive(Clone)]
 pub struct RedisSettings {
-    /// Deadline of a small command, connecting included.
+    /// Deadline of a small command, including the connect.
     pub command_ms: Millis,
     /// Deadline of a command that carries a body over 64 KiB.
     pub body_ms: Millis,
-    /// Deadline of one attempt to connect; it goes on after the command that began it gave up.
+    /// Deadline of one attempt to connect. The attempt goes on after its command has given up.
     pub connect_ms: Millis,
     /// Deadline of the invalidation of a database or of everything.
     pub sweep_ms: Millis,
-    /// When calls stop and when they are tried again.
+    /// When the breaker opens, and when calls are tried again.
     pub breaker: BreakerSettings,
-    /// Told of each change of the breaker's state.
+    /// Called at each change of the breaker's state.
     pub on_breaker: Option<BreakerHook>,
 }
 
@@ -103,7 +102,7 @@ pub struct RedisStore {
     policy: Arc<Mutex<Option<String>>>,
 }
 
-/// How much a call carries: decides its connection and its deadline.
+/// The size class of a call. It decides the connection and the deadline.
 #[derive(Debug, Clone, Copy)]
 enum Load {
     Small,
@@ -117,7 +116,7 @@ impl Load {
 }
 
 impl RedisStore {
-    /// A store at this address. Connects when it is first used, so a Redis that is down now is no error.
+    /// A store at this address. It connects at its first use, so a Redis that is down now is no error.
     ///
     /// # Errors
     /// [`BadStoreUrl`] names the accepted forms.
@@ -136,13 +135,13 @@ impl RedisStore {
         })
     }
 
-    /// State of the breaker now.
+    /// The current state of the breaker.
     #[must_use]
     pub fn breaker(&self) -> BreakerState {
         self.gate.state()
     }
 
-    /// The server's `maxmemory-policy` if it evicts leases (and was warned about), as seen at the last connect.
+    /// The server's `maxmemory-policy` at the last connect, if it evicts leases.
     #[must_use]
     pub fn evicting_policy(&self) -> Option<String> {
         self.policy.lock().clone()
@@ -179,7 +178,7 @@ impl RedisStore {
             .await
     }
 
-    /// One script, by its digest and, where the server does not know it, by its text.
+    /// Calls a script by its digest, or by its text if the server does not know it.
     async fn run<T: FromRedisValue>(
         &self,
         load: Load,
@@ -229,7 +228,7 @@ impl RedisStore {
         Answer::read(self.run::<Fields>(load, &self.scripts.peek, &slot_keys(key), args).await?)
     }
 
-    /// With its bytes, where they were too many for the connection of small commands.
+    /// Fetches the bytes of an entry if they were too many for the connection of small commands.
     async fn completed(&self, key: &QueryKey, answer: Answer) -> Result<Answer, StoreError> {
         if !answer.lacks_bytes() {
             return Ok(answer);
@@ -247,8 +246,8 @@ impl RedisStore {
             command.arg(dead.map(|token| token.counter.to_string()).unwrap_or_default());
             command.arg(dead.map(|token| nonce_text(token.nonce)).unwrap_or_default());
         };
-        // A large value can die or be purged between the answer and the fetch of its bytes: then the
-        // slot is asked again, and has no value any more.
+        // A large value can expire or be purged between the answer and the fetch of its bytes. Then the slot is asked
+        // again, and has no value any more.
         let keys = slot_keys(key);
         for _ in 0..GRANT_ROUNDS_MAX {
             let fields = self.run::<Fields>(Load::Small, &self.scripts.get_or_lease, &keys, args);
@@ -339,7 +338,7 @@ impl Store for RedisStore {
         let limit = self.settings.sweep_ms.duration();
         let removal = async {
             let removed = self.remove(scope).await?;
-            // After the removal: a node that hears of it and reads again must not find the old entry.
+            // After the removal, because a node that reads the log and then the store must not find the old entry.
             self.log_append(scope).await.map(|()| removed)
         };
         tokio::time::timeout(limit, removal).await.unwrap_or(Err(StoreError::TimedOut))
@@ -357,7 +356,7 @@ impl Store for RedisStore {
         let (gap, log, sequence, texts, deleted) = page;
         sweep::tell_foreign_log(deleted);
         let scopes: Option<Vec<Scope>> = texts.iter().map(|text| scope_from_text(text)).collect();
-        // An entry that cannot be read may have meant anything.
+        // An unreadable log entry may cover any key.
         let gap = gap == 1 || scopes.is_none();
         let next = LogPlace { log, sequence }.to_cursor();
         Ok(LogPage { scopes: scopes.unwrap_or_default(), next, gap })
@@ -369,7 +368,7 @@ impl Store for RedisStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        // By a write that leaves nothing: a server that is full or a replica answers PING all the same.
+        // The check writes and removes a key, because a full server and a replica answer PING too.
         self.run::<i64>(Load::Small, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
         self.gate.takes_writes();
         Ok(())

@@ -1,4 +1,4 @@
-//! What the server said, in the port's words.
+//! Translates answers and errors of Redis into the types of the port.
 
 use std::error::Error;
 use std::io;
@@ -14,10 +14,10 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use super::gate::Missed;
 use crate::descriptors::is_shortage;
 
-/// Codes by which a server that is there refuses: no use in asking it again soon.
+/// Codes of a server that refuses. Asking again soon does not help.
 const REFUSALS: [&str; 8] =
     ["READONLY", "OOM", "NOPERM", "MISCONF", "NOAUTH", "WRONGPASS", "NOREPLICAS", "WRONGTYPE"];
-/// Codes by which a server or cluster says that it cannot serve now.
+/// Codes of a server or cluster that cannot serve now.
 const ABSENCES: [&str; 6] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNBLOCKED"];
 
 /// Sorts redis' errors by what the caller can do about them.
@@ -42,28 +42,28 @@ pub(super) fn store_error(error: &RedisError) -> StoreError {
     }
 }
 
-/// The same for a connection that was not made.
+/// The same for a failed connect.
 pub(super) fn connect_missed(error: &RedisError) -> Missed {
     let missed = store_error(error);
     if io_error(error).is_some_and(is_shortage) { Missed::Local(missed) } else { Missed::Connection(missed) }
 }
 
-/// What the operating system said: redis shows it as a shared error only.
+/// The error of the operating system, which redis shows only as a shared error.
 fn io_error(error: &RedisError) -> Option<&io::Error> {
     let source = error.source()?;
     let shared = source.downcast_ref::<Arc<dyn Error + Send + Sync>>();
     shared.map_or_else(|| source.downcast_ref(), |inner| inner.downcast_ref())
 }
 
-/// The same for a command that was sent: where its connection broke, it may have been carried out, as after
-/// a silence. Who sees that asks again, on a new connection; a server that is gone refuses that one.
+/// The same for a command that was sent. When its connection broke, Redis may have carried it out, as after a timeout. The
+/// caller asks again on a new connection, which an absent server refuses.
 pub(super) fn exchange_error(error: &RedisError) -> StoreError {
     // A reply that ends in its middle is an error of parsing.
     let is_broken = matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse);
     if is_broken { StoreError::TimedOut } else { store_error(error) }
 }
 
-/// Whether the connection is of no more use: broken, or to a server that no longer leads.
+/// Whether the connection must be given up: it is broken, or its server is no master any more.
 pub(super) fn ends_connection(error: &RedisError) -> bool {
     let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
     demoted || error.is_io_error() || error.is_unrecoverable_error() || error.to_string().contains("READONLY")
@@ -72,7 +72,7 @@ pub(super) fn ends_connection(error: &RedisError) -> bool {
 /// The fields of `answer` in `lua/slot.lua`.
 pub(super) type Fields = (String, String, String, String, i64, i64, i64, Vec<u8>);
 
-/// What a script found in a slot.
+/// The answer of a script about a slot.
 #[derive(Debug)]
 pub(super) struct Answer {
     what: String,
@@ -103,7 +103,7 @@ impl Answer {
         })
     }
 
-    /// Whether there is an entry whose bytes were too many for this connection.
+    /// Whether there is an entry with too many bytes for this connection.
     pub(super) fn lacks_bytes(&self) -> bool {
         self.has_entry && self.bytes.is_empty() && self.entry_bytes > 0
     }
@@ -112,7 +112,7 @@ impl Answer {
         self.what == "value"
     }
 
-    /// The entry, with its bytes.
+    /// The entry with its bytes.
     pub(super) fn entry(&self) -> Option<StoredEntry> {
         (self.has_entry && !self.bytes.is_empty())
             .then(|| StoredEntry { bytes: self.bytes.clone(), left_ms: self.entry_left_ms })
@@ -150,7 +150,7 @@ impl Answer {
     }
 }
 
-/// Something under our key names is not ours.
+/// The error for a foreign value under a key name of hopcache.
 fn foreign(what: &str) -> StoreError {
     StoreError::Refused(format!("a {what} that hopcache did not write stands under its key"))
 }

@@ -1,17 +1,17 @@
 //! Invalidation of a key, a database or everything in Redis.
 //!
-//! A sweep walks over all our keys by SCAN on every master, in batches, and runs the invalidate script
-//! on each key found. It walks **twice**, because SCAN promises only keys that are there from its start
-//! to its end. The schedule that one walk misses:
+//! A sweep walks over all keys of hopcache by SCAN on every master, in batches, and runs the invalidate script on each key.
+//! It walks **twice**, because SCAN guarantees only keys that exist from its start to its end. One walk misses this
+//! schedule:
 //!
-//! 1. a node reads the origin under a lease granted before the sweep;
-//! 2. the sweep passes the place where the entry will stand;
-//! 3. the node commits: the entry appears behind the sweep, the lease disappears before it.
+//! 1. a node reads the origin under a lease from before the sweep;
+//! 2. the sweep passes the place of the future entry;
+//! 3. the node commits: the entry appears behind the sweep, and the lease disappears in front of it.
 //!
-//! After the first walk no lease of before the sweep is left: each was there throughout and was removed,
-//! or ended by a commit whose entry is there throughout the second walk. So nothing read before the
-//! sweep is left after it (promise I3). A cluster that moves slots meanwhile weakens SCAN's promise;
-//! purge again after a resharding.
+//! After the first walk no lease from before the sweep is left. Either it existed throughout the walk and was removed, or
+//! a commit ended it, and the entry of that commit exists throughout the second walk. So nothing that was read before the
+//! sweep is left after it (promise I3). A cluster that moves slots meanwhile weakens the guarantee of SCAN, so purge again
+//! after a resharding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,19 +30,18 @@ use crate::store::log::{log_id, scope_text};
 
 const WALKS: u32 = 2;
 
-/// Says that a foreign value stood under the log's key: once for each, since it is deleted then (F39).
+/// Logs that a foreign value was under the key of the log. It is deleted then, so each is logged once (F39).
 pub(super) fn tell_foreign_log(deleted: i64) {
     if deleted == 1 {
         tracing::warn!(key = LOG_KEY, "a value that hopcache did not write stood here and was deleted");
     }
 }
 
-/// A cluster's master by one of its slots, which works whatever address it is known by; `None` where
-/// there is one server only.
+/// A master of a cluster, given by one of its slots, which works with any address. `None` for a single server.
 type Server = Option<u16>;
 
 impl RedisStore {
-    /// Removes what `scope` covers; how many entries that were.
+    /// Removes everything that `scope` covers. Returns the number of entries.
     pub(super) async fn remove(&self, scope: &Scope) -> Result<u64, StoreError> {
         let only = match scope {
             Scope::Key(key) => return self.remove_slot(key, None).await,
@@ -101,7 +100,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// The servers to walk: a cluster's masters, else the only one there is.
+    /// The servers to walk: the masters of a cluster, or the single server.
     async fn masters(&self) -> Result<Vec<Server>, StoreError> {
         let exchange = |mut connection: Connection| async move {
             if matches!(connection, Connection::Single(_)) {

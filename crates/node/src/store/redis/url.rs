@@ -1,4 +1,4 @@
-//! Where the Redis is: the forms of `store.uri` that are accepted.
+//! The address of Redis: the accepted forms of `store.uri`.
 //!
 //! - `redis://[user:password@]host[:port][/db]`, and `rediss://…` over TLS;
 //! - `redis+sentinel://[user:password@]host1[:26379],host2,…/service[/db][?sentinel_username=…&sentinel_password=…]`:
@@ -15,10 +15,10 @@ use redis::{ConnectionInfo, IntoConnectionInfo, TlsMode};
 const SENTINEL_PORT: u16 = 26_379;
 const REDIS_PORT: u16 = 6_379;
 
-/// Why a text is no store address. Never shows the text: it may hold a password.
+/// Why a text is not a store address. It never shows the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadStoreUrl {
-    /// None of the forms.
+    /// None of the accepted forms.
     #[error(
         "store.uri: use redis://host:port, rediss://…, redis+sentinel://host1,host2/service or redis+cluster://host1,host2"
     )]
@@ -44,7 +44,7 @@ pub(super) enum Target {
 #[derive(Clone)]
 pub(super) struct SentinelTarget {
     sentinels: Vec<ConnectionInfo>,
-    /// Credentials and database number of the Redis behind them; its address is asked for.
+    /// Credentials and database number of the Redis behind the Sentinels. The Sentinels give its address.
     redis: Box<ConnectionInfo>,
     service: String,
     tls: bool,
@@ -55,7 +55,7 @@ impl Target {
         let (scheme, rest) = text.split_once("://").ok_or(BadStoreUrl::Scheme)?;
         let tls = scheme.starts_with("rediss");
         if tls {
-            // Fails when the process has chosen a provider already, which is as good.
+            // This fails when the process has chosen a provider already, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         match scheme {
@@ -70,7 +70,7 @@ impl Target {
 }
 
 impl SentinelTarget {
-    /// A client that asks the Sentinels anew who leads: after a fail-over that is somebody else.
+    /// A client that asks the Sentinels for the current master, which changes at a fail-over.
     pub(super) fn client(&self) -> redis::RedisResult<SentinelClient> {
         let addresses = self.sentinels.iter().map(|info| info.addr().clone());
         let mut builder = SentinelClientBuilder::new(addresses, &self.service, SentinelServerType::Master)?
@@ -106,7 +106,7 @@ fn nodelay() -> TcpSettings {
 fn info(scheme: &str, rest: &str) -> Result<ConnectionInfo, BadStoreUrl> {
     let parsed = format!("{scheme}://{rest}").into_connection_info();
     let info = parsed.map_err(|error| BadStoreUrl::Form(error.category().to_owned()))?;
-    // No CLIENT SETINFO: one right less to grant, and unknown to Redis before 7.2.
+    // Without CLIENT SETINFO: it needs another right in the ACL, and Redis before 7.2 does not know it.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     Ok(info.set_redis_settings(settings).set_tcp_settings(nodelay()))
 }

@@ -1,11 +1,10 @@
-//! Requests seen before: the shortest way from raw bytes to a query key.
+//! A cache of requests: the shortest way from raw bytes to a query key.
 //!
-//! A client sends the same bytes again and again. A request whose target, credentials, relevant headers
-//! and body are byte for byte those of one that was read before is that request, so its parsing,
-//! normal form and key need not be computed again. The bytes themselves are compared, so a hash
-//! collision can cost time and never an answer (promise I5).
+//! A client sends the same bytes many times. When target, credentials, relevant headers and body are byte for byte those
+//! of an earlier request, parsing, normal form and key are not computed again. The cache compares the bytes themselves,
+//! so a hash collision costs time and never gives a wrong answer (promise I5).
 //!
-//! Those bytes hold credentials, so a request is forgotten soon after its sender is not believed any more.
+//! The bytes hold credentials, so a request is removed soon after its sender is not accepted any more.
 
 use std::sync::Arc;
 
@@ -15,56 +14,56 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::Ask;
 use hopcache_engine::ports::Clock;
 
-use crate::front::belief::Belief;
+use crate::front::credential_cache::Acceptance;
 
 /// A request as it was read.
-pub struct Remembered {
+pub struct CachedRequest {
     raw: Box<[u8]>,
     /// What it asks; its deadline is the old one's.
     pub ask: Ask,
-    /// Whether its sender is still believed.
-    pub belief: Arc<Belief>,
+    /// Whether its sender is still accepted.
+    pub acceptance: Arc<Acceptance>,
 }
 
-/// A bounded, direct-mapped memory of requests: each has one place by its hash, and takes it.
-pub struct RememberedRequests {
-    places: Box<[ArcSwapOption<Remembered>]>,
+/// A bounded, direct-mapped cache: the hash of a request gives its only place, and a new request replaces the old one.
+pub struct RequestCache {
+    places: Box<[ArcSwapOption<CachedRequest>]>,
     seed: u64,
 }
 
-impl RememberedRequests {
-    /// Nothing remembered. `seed` is random, so that nobody outside can aim requests at one place.
+impl RequestCache {
+    /// An empty cache. `seed` is random, so that no client can aim requests at one place.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let places = PARSED_REQUESTS_MAX.next_power_of_two();
         Self { places: (0..places).map(|_| ArcSwapOption::empty()).collect(), seed }
     }
 
-    /// The request with these very bytes, if it is remembered.
+    /// The request with exactly these bytes, if it is cached.
     #[must_use]
-    pub fn find(&self, raw: &[u8]) -> Option<Arc<Remembered>> {
+    pub fn find(&self, raw: &[u8]) -> Option<Arc<CachedRequest>> {
         let found = self.place(raw).load();
         let remembered = found.as_ref()?;
         (*remembered.raw == *raw).then(|| Arc::clone(remembered))
     }
 
-    /// Remembers a request, unless it is too long to be worth it.
-    pub fn remember(&self, raw: &[u8], ask: Ask, belief: Arc<Belief>) {
+    /// Stores a request, unless it is too long.
+    pub fn remember(&self, raw: &[u8], ask: Ask, acceptance: Arc<Acceptance>) {
         if raw.len() <= PARSED_REQUEST_BYTES_MAX {
-            self.place(raw).store(Some(Arc::new(Remembered { raw: raw.into(), ask, belief })));
+            self.place(raw).store(Some(Arc::new(CachedRequest { raw: raw.into(), ask, acceptance })));
         }
     }
 
-    /// Forgets requests of senders who are not believed now; how many.
+    /// Removes requests of senders that are not accepted now. Returns how many.
     pub fn sweep(&self, now: MonoTime) -> usize {
-        let is_over = |place: &&ArcSwapOption<Remembered>| {
-            place.load().as_ref().is_some_and(|remembered| !remembered.belief.holds(now))
+        let is_over = |place: &&ArcSwapOption<CachedRequest>| {
+            place.load().as_ref().is_some_and(|remembered| !remembered.acceptance.holds(now))
         };
-        // One that was remembered between look and removal is read again by its next request.
+        // A request that was stored between look and removal is read again when it next comes.
         self.places.iter().filter(is_over).map(|place| place.store(None)).count()
     }
 
-    fn place(&self, raw: &[u8]) -> &ArcSwapOption<Remembered> {
+    fn place(&self, raw: &[u8]) -> &ArcSwapOption<CachedRequest> {
         let hash = xxhash_rust::xxh3::xxh3_64_with_seed(raw, self.seed);
         let mask = self.places.len() - 1;
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits are wanted")]
@@ -74,7 +73,7 @@ impl RememberedRequests {
 }
 
 /// Sweeps until it is dropped.
-pub(super) async fn sweep_for_ever(requests: Arc<RememberedRequests>, clock: Arc<dyn Clock>) {
+pub(super) async fn sweep_for_ever(requests: Arc<RequestCache>, clock: Arc<dyn Clock>) {
     loop {
         clock.sleep(Millis(CREDENTIALS_SWEEP_MS)).await;
         requests.sweep(clock.now());
@@ -92,7 +91,7 @@ mod tests {
     use hopcache_queryapi::render::{Counters, Encoding, Form};
 
     use super::*;
-    use crate::front::belief::Beliefs;
+    use crate::front::credential_cache::CredentialCache;
 
     fn ask(identity: Arc<Identity>) -> Ask {
         let parts = QueryParts {
@@ -115,14 +114,14 @@ mod tests {
         }
     }
 
-    /// Credentials in the clear live as long as the belief in them, and no longer.
+    /// Credentials in the clear live as long as the acceptance in them, and no longer.
     #[test]
     fn requests_of_those_who_are_not_believed_any_more_are_forgotten() {
-        let (start, requests) = (MonoTime(3_600_000_000), RememberedRequests::new(7));
+        let (start, requests) = (MonoTime(3_600_000_000), RequestCache::new(7));
         let scope = PrincipalScope::of(&KeyHasher::new(b""), "basic", "ann", None);
         let identity = Arc::new(Identity { scope, fingerprint: [1; 32], credentials: Credentials::None });
-        let belief = Beliefs::new(Millis::ZERO).accept(&identity.fingerprint, start);
-        requests.remember(b"the bytes", ask(Arc::clone(&identity)), belief);
+        let acceptance = CredentialCache::new(Millis::ZERO).accept(&identity.fingerprint, start);
+        requests.remember(b"the bytes", ask(Arc::clone(&identity)), acceptance);
         let end = start + Millis(CREDENTIALS_TTL_MS);
         assert_eq!(requests.sweep(MonoTime(end.0 - 1)), 0);
         assert!(requests.find(b"the bytes").is_some());

@@ -1,10 +1,10 @@
-//! Slots that principals share in turn: the waiting side of [`hopcache_core::turns`], which decides who is
-//! next. Decides how long somebody waits; knows nothing of what a slot is for.
+//! Slots that principals take in turn. [`hopcache_core::turns`] decides which run is next. This file decides how long a
+//! run waits, and knows nothing of what a slot is for.
 //!
-//! The race that the drop of a waiting future has to survive:
-//!   a run ends and calls ticket 7 · the slot is 7's · 7's future is dropped before it was polled again.
-//! Nobody else knows of that slot. So who waits holds a guard whose drop gives the place up under the
-//! lock, and is told there whether it had been called: then the slot goes on to the next in turn.
+//! The race that dropping a waiting future has to survive:
+//!   a run ends and calls ticket 7 · ticket 7 has the slot · the future of 7 is dropped before it is polled again.
+//! Nothing else knows of that slot. So a waiting run holds a guard. Its drop gives the place up under the lock and learns
+//! whether the ticket had been called. If so, the slot goes to the next run.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// Slots, and who waits for one.
+/// Slots, and the runs that wait for one.
 pub(crate) struct Slots<P: Ord + Clone> {
     state: Mutex<State<P>>,
     started: Instant,
@@ -23,22 +23,22 @@ pub(crate) struct Slots<P: Ord + Clone> {
 
 struct State<P> {
     turns: Turns<P>,
-    /// Of each waiting run, how it is called.
+    /// How each waiting run is called.
     callers: HashMap<Ticket, oneshot::Sender<()>>,
 }
 
-/// Why there is no slot.
+/// Why a run gets no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoSlot {
-    /// As many runs of this principal wait as may.
+    /// The maximum of runs of this principal waits already.
     PrincipalFull,
-    /// As many runs wait altogether as may.
+    /// The maximum of runs of all principals waits already.
     Full,
-    /// None became free in time, or would.
+    /// No slot became free in time, or none would.
     Late,
 }
 
-/// A slot, free again when this is dropped.
+/// A slot. Dropping it frees the slot.
 pub(crate) struct Slot<'a, P: Ord + Clone> {
     slots: &'a Slots<P>,
     since: Instant,
@@ -51,26 +51,26 @@ impl<P: Ord + Clone> Slots<P> {
         Self { state: Mutex::new(state), started: Instant::now() }
     }
 
-    /// A slot for a run of `principal`, at the latest at `patience`.
-    pub(crate) async fn take(&self, principal: &P, patience: Instant) -> Result<Slot<'_, P>, NoSlot> {
-        self.take_as(principal, patience, |turns, _| turns.ask(principal)).await
+    /// Waits for a slot for a run of `principal`, until `deadline`.
+    pub(crate) async fn take(&self, principal: &P, deadline: Instant) -> Result<Slot<'_, P>, NoSlot> {
+        self.take_as(principal, deadline, |turns, _| turns.ask(principal)).await
     }
 
-    /// The same for a run of this class; at once refused where it would not come to its turn by then.
+    /// The same for a run of this class. A run whose turn would come too late is refused at once.
     pub(crate) async fn take_in_time(
         &self,
         principal: &P,
         class: RunClass,
-        patience: Instant,
+        deadline: Instant,
     ) -> Result<Slot<'_, P>, NoSlot> {
-        let span = Millis::from(patience.saturating_duration_since(Instant::now()));
-        self.take_as(principal, patience, |turns, now| turns.ask_within(principal, class, now, span)).await
+        let span = Millis::from(deadline.saturating_duration_since(Instant::now()));
+        self.take_as(principal, deadline, |turns, now| turns.ask_within(principal, class, now, span)).await
     }
 
-    /// Why [`Slots::take_in_time`] would refuse such a run at once; nothing where it would run or wait.
-    pub(crate) fn would_refuse(&self, principal: &P, class: RunClass, patience: Duration) -> Option<NoSlot> {
+    /// Why [`Slots::take_in_time`] would refuse such a run at once. `None` when the run would start or wait.
+    pub(crate) fn would_refuse(&self, principal: &P, class: RunClass, wait: Duration) -> Option<NoSlot> {
         let mut state = self.state.lock();
-        let refusal = state.turns.would_refuse(principal, class, self.now(), patience.into())?;
+        let refusal = state.turns.would_refuse(principal, class, self.now(), wait.into())?;
         match refusal {
             Asked::PrincipalFull => Some(NoSlot::PrincipalFull),
             Asked::Full => Some(NoSlot::Full),
@@ -82,7 +82,7 @@ impl<P: Ord + Clone> Slots<P> {
     async fn take_as(
         &self,
         principal: &P,
-        patience: Instant,
+        deadline: Instant,
         ask: impl FnOnce(&mut Turns<P>, MonoTime) -> Asked,
     ) -> Result<Slot<'_, P>, NoSlot> {
         let mut place = {
@@ -95,11 +95,11 @@ impl<P: Ord + Clone> Slots<P> {
                 Asked::Waits(ticket) => {
                     let (caller, called) = oneshot::channel();
                     state.callers.insert(ticket, caller);
-                    Place { slots: self, principal, ticket, called, has_ended: false }
+                    QueuePlace { slots: self, principal, ticket, called, has_ended: false }
                 }
             }
         };
-        match timeout_at(patience, &mut place.called).await {
+        match timeout_at(deadline, &mut place.called).await {
             Ok(Ok(())) => Ok(place.into_slot()),
             _ => Err(NoSlot::Late),
         }
@@ -125,7 +125,7 @@ impl<P: Ord + Clone> Slots<P> {
 }
 
 impl<P> State<P> {
-    /// Who is called and gone already gives the slot on when its guard is dropped.
+    /// Calls the next run. When its future is gone already, dropping its guard passes the slot on.
     fn call(&mut self, next: Option<Ticket>) {
         if let Some(caller) = next.and_then(|ticket| self.callers.remove(&ticket)) {
             let _ = caller.send(());
@@ -142,7 +142,7 @@ impl<P: Ord + Clone> Drop for Slot<'_, P> {
 }
 
 /// A place in the queue.
-struct Place<'a, 'p, P: Ord + Clone> {
+struct QueuePlace<'a, 'p, P: Ord + Clone> {
     slots: &'a Slots<P>,
     principal: &'p P,
     ticket: Ticket,
@@ -150,14 +150,14 @@ struct Place<'a, 'p, P: Ord + Clone> {
     has_ended: bool,
 }
 
-impl<'a, P: Ord + Clone> Place<'a, '_, P> {
+impl<'a, P: Ord + Clone> QueuePlace<'a, '_, P> {
     fn into_slot(mut self) -> Slot<'a, P> {
         self.has_ended = true;
         self.slots.slot()
     }
 }
 
-impl<P: Ord + Clone> Drop for Place<'_, '_, P> {
+impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
     fn drop(&mut self) {
         if self.has_ended {
             return;

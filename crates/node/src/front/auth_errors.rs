@@ -1,43 +1,39 @@
-//! What a client is told whose credentials were refused, or could not be checked. Decides nothing but status
-//! and words; no statement was looked at by then, so none is spoken of.
+//! Responses for credentials that Neo4j refused or that could not be checked: status and message. At this point nobody
+//! has looked at the statement, so the messages do not mention it.
 
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::outcome::{Failure, FailureKind};
 use hopcache_engine::ports::OriginFault;
 use hopcache_queryapi::failure;
-use hopcache_queryapi::headers::authorization::AuthorizationError;
 use hopcache_queryapi::render::Encoding;
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 
-use super::answer::{JSON, JSON_UTF8, RETRY_AFTER_S, Refusal, Reply, error, of_neo4j, plain};
+use super::answer::{JSON, JSON_UTF8, RETRY_AFTER_S, Reply, error, of_neo4j, plain};
 
-/// The response to who presented these credentials.
+/// The response to a client that presented these credentials.
 pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
     match (fault, presented) {
-        (OriginFault::Unauthorized(_), Credentials::None) => {
-            Refusal::authorization(AuthorizationError::Missing).into_response()
+        // Neo4j's message over HTTP differs from its message over Bolt.
+        (OriginFault::Unauthorized(neo4j), _) if neo4j.code == "Neo.ClientError.Security.Unauthorized" => {
+            error(StatusCode::UNAUTHORIZED, &neo4j.code, "Invalid credential.", JSON_UTF8)
         }
-        // Over HTTP the server says other words than over Bolt.
-        (OriginFault::Unauthorized(said), _) if said.code == "Neo.ClientError.Security.Unauthorized" => {
-            error(StatusCode::UNAUTHORIZED, &said.code, "Invalid credential.", JSON_UTF8)
-        }
-        (OriginFault::Unauthorized(said), _) if said.code.ends_with(".AuthenticationRateLimit") => {
+        (OriginFault::Unauthorized(neo4j), _) if neo4j.code.ends_with(".AuthenticationRateLimit") => {
             let message = "Too many failed authentication requests. Please wait 5 seconds and try again.";
-            error(StatusCode::TOO_MANY_REQUESTS, &said.code, message, JSON_UTF8)
+            error(StatusCode::TOO_MANY_REQUESTS, &neo4j.code, message, JSON_UTF8)
         }
         (fault, _) => of_unchecked(fault),
     }
 }
 
-/// Nobody knows whether to believe the sender.
+/// The response when the credentials could not be checked.
 fn of_unchecked(fault: &OriginFault) -> Reply {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let (status, code, message) = match fault {
-        OriginFault::Failed(said) | OriginFault::Unauthorized(said) | OriginFault::Transient(said) => {
-            let failure = Failure::from(FailureKind::Neo4j(said.clone()));
+        OriginFault::Failed(neo4j) | OriginFault::Unauthorized(neo4j) | OriginFault::Transient(neo4j) => {
+            let failure = Failure::from(FailureKind::Neo4j(neo4j.clone()));
             let (status, content_type, body, _) =
-                of_neo4j(&failure, &said.code, &said.message, Encoding::Plain);
+                of_neo4j(&failure, &neo4j.code, &neo4j.message, Encoding::Plain);
             return plain(status, content_type, body);
         }
         OriginFault::Unreachable(_) => (

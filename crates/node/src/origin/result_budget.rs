@@ -1,13 +1,13 @@
-//! Room for large results: how many there may be in this process at a time, from the first byte read until
-//! nobody renders their records any more (promise I9, F29). Bodies on their way to clients are counted by
-//! `front::outgoing`, so that a slow reader holds no place. Waits, bounded; reads nothing itself.
+//! Bounds how many large results there are in this process at a time, from the first byte read until their records are
+//! rendered (promise I9, F29). `front::answer_budget` counts bodies on their way to clients, so that a slow reader holds
+//! no place here. Waits are bounded, and this file reads nothing itself.
 //!
-//! Small results need none. Over `RESULT_BYTES_UNRESERVED` a run takes one of the places for medium
-//! results, over `RESULT_BYTES_MEDIUM` one of those for large ones, and gives the medium one back only when
-//! it has it. Who waits for a large place holds a medium one; nobody with a large place waits for anything,
-//! so no two wait for each other, and since fewer may wait than there are medium places, medium results
-//! pass a queue of large ones. Whoever waits does so in its run slot, so few may wait for a medium place
-//! either: small results need the other slots.
+//! A small result needs no place. Over `RESULT_BYTES_UNRESERVED` a run takes a medium place. Over `RESULT_BYTES_MEDIUM`
+//! it takes a large place, and gives the medium place back only when it has the large one.
+//!
+//! - No deadlock: a run that waits for a large place holds a medium one, and a run with a large place waits for nothing.
+//! - Fewer runs may wait for a large place than there are medium places, so medium results pass a queue of large ones.
+//! - A waiting run keeps its run slot, so only a few may wait for a medium place: small results need the other slots.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use tokio::time::timeout;
 
 use crate::body::tied;
 
-/// All places.
-pub(super) struct ResultRoom {
+/// The places of all runs.
+pub(super) struct ResultBudget {
     medium: Arc<Semaphore>,
     large: Arc<Semaphore>,
     waiting_medium: Semaphore,
@@ -35,13 +35,13 @@ pub(super) struct ResultRoom {
 }
 
 /// One run's place.
-pub(super) struct Place<'a> {
-    room: &'a ResultRoom,
+pub(super) struct ResultPlace<'a> {
+    room: &'a ResultBudget,
     held: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-impl ResultRoom {
-    /// For runs of so many slots; who asks for a place waits at most `wait`.
+impl ResultBudget {
+    /// Places for `run_slots` slots. A run waits at most `wait` for a place.
     pub(super) fn new(wait: Duration, run_slots: usize) -> Self {
         Self {
             medium: Arc::new(Semaphore::new(RESULTS_MEDIUM_MAX)),
@@ -52,9 +52,9 @@ impl ResultRoom {
         }
     }
 
-    /// A run that has asked for nothing yet.
-    pub(super) fn place(&self) -> Place<'_> {
-        Place { room: self, held: Mutex::new(None) }
+    /// The place of a run that has not needed any yet.
+    pub(super) fn place(&self) -> ResultPlace<'_> {
+        ResultPlace { room: self, held: Mutex::new(None) }
     }
 
     #[cfg(test)]
@@ -80,7 +80,7 @@ impl ResultRoom {
     }
 }
 
-impl Place<'_> {
+impl ResultPlace<'_> {
     /// The records, which hold the place until nobody has them any more.
     pub(super) fn keep(self, records: Bytes) -> Bytes {
         match self.held.into_inner() {
@@ -90,7 +90,7 @@ impl Place<'_> {
     }
 }
 
-impl Room for Place<'_> {
+impl Room for ResultPlace<'_> {
     fn free_bytes(&self) -> usize {
         RESULT_BYTES_UNRESERVED
     }
@@ -111,12 +111,12 @@ mod tests {
 
     use super::*;
 
-    fn room() -> ResultRoom {
-        ResultRoom::new(Duration::from_secs(10), 32)
+    fn room() -> ResultBudget {
+        ResultBudget::new(Duration::from_secs(10), 32)
     }
 
     /// A run whose result has grown past the medium size.
-    async fn large(room: &ResultRoom) -> Option<Place<'_>> {
+    async fn large(room: &ResultBudget) -> Option<ResultPlace<'_>> {
         let place = room.place();
         place.widen(RESULT_BYTES_UNRESERVED + 1).await?;
         place.widen(RESULT_BYTES_MEDIUM + 1).await?;
@@ -154,7 +154,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn few_run_slots_wait_for_a_medium_place() {
         let shared = Arc::new(room());
-        let medium = async |room: &ResultRoom| room.medium().await.is_some();
+        let medium = async |room: &ResultBudget| room.medium().await.is_some();
         let held: Vec<_> = join_all((0..RESULTS_MEDIUM_MAX).map(|_| shared.medium())).await;
         assert!(held.iter().all(Option::is_some));
         let mut waiting = tokio::task::JoinSet::new();
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(asked.elapsed(), Duration::ZERO, "and that is said at once");
         drop(held);
         assert_eq!(waiting.join_all().await, vec![true; 8]);
-        assert!(ResultRoom::new(Duration::ZERO, 1).waiting_medium.available_permits() > 0);
+        assert!(ResultBudget::new(Duration::ZERO, 1).waiting_medium.available_permits() > 0);
     }
 
     #[tokio::test(start_paused = true)]

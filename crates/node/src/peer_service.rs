@@ -1,4 +1,4 @@
-//! What this node does for its peers: the peer listener's service, over the engine.
+//! The service of the peer listener: it passes messages of peers to the engine.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use hopcache_engine::Engine;
 
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
-use crate::peer::server::{PeerRefusal, PeerService};
+use crate::peer::server::{PeerHandler, PeerRefusal};
 use crate::routing::Members;
 
-/// The engine, for peers.
-pub struct PeerDesk {
-    /// Where strangers are counted.
+/// Answers peers with the engine.
+pub struct PeerService {
+    /// Counts messages that do not prove the cluster key.
     pub meters: Arc<Meters>,
-    /// Who this node says it is.
+    /// Gives this node's card.
     pub members: Arc<Members>,
-    /// Answers here and never forwards.
+    /// Answers at this node and never forwards.
     pub engine: Arc<Engine>,
 }
 
 #[async_trait]
-impl PeerService for PeerDesk {
+impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
         self.engine.serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }
@@ -33,6 +33,6 @@ impl PeerService for PeerDesk {
     }
 
     fn refused(&self, why: AuthError) {
-        self.meters.refused_stranger(why.label());
+        self.meters.refused_unauthenticated(why.label());
     }
 }

@@ -1,5 +1,5 @@
-//! Last words: what a listener says on a connection whose request no service ever sees, and how a connection
-//! is closed so that its client can read them. What the words are is each listener's own.
+//! Refusal responses: what a listener sends on a connection whose request no service sees, and how the connection is
+//! closed so that the client can read it. Each listener writes its own response.
 
 use std::io;
 use std::io::Write as _;
@@ -11,42 +11,41 @@ use http::Response;
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why a connection was ended before a service saw a request of it, or instead of the next one.
+/// Why a listener ended a connection before a service saw a request, or instead of the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unserved {
-    /// There are as many connections as there may be.
+    /// The listener has its maximum of connections.
     Crowded,
     /// A head was not complete in time.
     HeadTooSlow,
-    /// A head, or its target alone, is larger than it may be, or has too many fields.
+    /// A head, or its target alone, is too large, or has too many fields.
     HeadTooLarge,
-    /// A head is no HTTP/1.1, or its framing could be understood in two ways (F34).
+    /// A head is not HTTP/1.1, or its framing has two meanings (F34).
     HeadUnreadable,
-    /// No byte came in time. Nothing is said: pools connect before they need to.
+    /// No byte came in time. The listener sends nothing, because pools connect before they need a connection.
     Silent,
-    /// The reader took no byte of an answer in time. Nothing can be said.
+    /// The client read no byte of an answer in time. The listener cannot send anything.
     ReaderTooSlow,
 }
 
-/// Time for a refusal to be taken by a client that reads.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a client may take to read a refusal.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Says a refusal. A client that does not take it at once goes without.
-pub(crate) async fn say<T>(stream: &mut T, refusal: &Response<Bytes>) -> io::Result<()>
+/// Sends a refusal. A client that does not read it in time does not get it.
+pub(crate) async fn send<T>(stream: &mut T, refusal: &Response<Bytes>) -> io::Result<()>
 where
     T: AsyncWrite + Unpin,
 {
     let bytes = on_the_wire(refusal)?;
-    let said = async {
+    let sending = async {
         stream.write_all(&bytes).await?;
         stream.shutdown().await
     };
-    tokio::time::timeout(LAST_WORDS, said).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    tokio::time::timeout(SEND_TIMEOUT, sending).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Reads on for a moment after the last word. A socket that is closed with bytes unread resets the
-/// connection, and a reset may overtake what was said: the client of a refused upload would see a broken
-/// connection instead of the reason.
+/// Keeps reading for a moment after the refusal. A socket that is closed with unread bytes resets the connection, and
+/// the reset can overtake the refusal. Then the client of a refused upload sees a broken connection without a reason.
 pub(crate) async fn linger<T: AsyncRead + Unpin>(stream: &mut T) {
     let mut scrap = vec![0; 16 << 10];
     let drain = async {
@@ -61,13 +60,13 @@ pub(crate) async fn linger<T: AsyncRead + Unpin>(stream: &mut T) {
     let _ = tokio::time::timeout(Duration::from_millis(LINGER_MS), drain).await;
 }
 
-/// Waits a moment for a first byte: a refusal that comes before its request is taken for a broken server.
+/// Waits a moment for a first byte. A client takes a refusal that comes before its request for a broken server.
 pub(crate) async fn asked<T: AsyncRead + Unpin>(stream: &mut T) -> bool {
     let first = tokio::time::timeout(Duration::from_millis(LINGER_MS), stream.read_u8()).await;
     matches!(first, Ok(Ok(_)))
 }
 
-/// A response that ends its connection, as bytes.
+/// The bytes of a response that ends its connection.
 fn on_the_wire(response: &Response<Bytes>) -> io::Result<Vec<u8>> {
     let (status, body) = (response.status(), response.body());
     let mut bytes = Vec::with_capacity(512);

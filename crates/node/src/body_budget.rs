@@ -1,5 +1,5 @@
-//! Room for large bodies of requests: how many bytes of them a listener reads and answers at a time
-//! (promise I9). Reads nothing itself, and says nothing to those for whom there is no room.
+//! Bounds the bytes of large request bodies that a listener reads and answers at a time (promise I9). It reads nothing
+//! itself, and sends nothing when there is no room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::tied;
 
-/// A listener's room.
-pub(crate) struct BodyRoom {
+/// A listener's budget.
+pub(crate) struct BodyBudget {
     bytes: Arc<Semaphore>,
     body_bytes_max: usize,
 }
 
-/// What one body takes of it; nothing if the body is small.
+/// The bytes that one body takes of the budget. A small body takes none.
 #[derive(Default)]
 pub(crate) struct Reserved(Option<OwnedSemaphorePermit>);
 
-/// None came free in a moment.
+/// No room came free in time.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub(crate) struct BudgetExhausted;
 
-impl BodyRoom {
-    /// Room for `bytes` of bodies, each of `body_bytes_max` at the most.
+impl BodyBudget {
+    /// A budget of `bytes`. A body has at most `body_bytes_max`.
     pub(crate) fn new(bytes: usize, body_bytes_max: usize) -> Self {
         Self { bytes: Arc::new(Semaphore::new(bytes)), body_bytes_max }
     }
 
-    /// Room for a body of the length that its head claims, or of the largest where it claims none. Small ones
-    /// need none.
+    /// Reserves room for a body of the length in its head, or of the largest length when the head has none. A small body
+    /// needs no room.
     ///
     /// # Errors
-    /// [`NoRoom`] after a bounded wait.
-    pub(crate) async fn for_body<B: Body>(&self, body: &B) -> Result<Reserved, NoRoom> {
+    /// [`BudgetExhausted`] after a bounded wait.
+    pub(crate) async fn for_body<B: Body>(&self, body: &B) -> Result<Reserved, BudgetExhausted> {
         let claimed = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = claimed.unwrap_or(self.body_bytes_max).min(self.body_bytes_max);
         if bytes <= BODY_BYTES_UNRESERVED {
@@ -47,11 +47,11 @@ impl BodyRoom {
         let asked = Arc::clone(&self.bytes).acquire_many_owned(bytes);
         match tokio::time::timeout(wait, asked).await {
             Ok(Ok(permit)) => Ok(Reserved(Some(permit))),
-            _ => Err(NoRoom),
+            _ => Err(BudgetExhausted),
         }
     }
 
-    /// How much of it is free.
+    /// Free bytes of the budget.
     #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
         self.bytes.available_permits()
@@ -59,7 +59,7 @@ impl BodyRoom {
 }
 
 impl Reserved {
-    /// What a body needs that is here and has `len` bytes, whatever was claimed.
+    /// Shrinks the reservation to the `len` bytes that the body really has.
     #[must_use]
     pub(crate) fn shrunk_to(self, len: usize) -> Self {
         if len <= BODY_BYTES_UNRESERVED {
@@ -71,8 +71,8 @@ impl Reserved {
         )
     }
 
-    /// The bytes, which hold the room until nobody has them any more: a run outlives the request for which it
-    /// was begun, and what is asked is as large as the body.
+    /// Ties the reservation to the bytes until nothing holds them. A run can outlive the request that began it, and its
+    /// parameters are as large as the body.
     #[must_use]
     pub(crate) fn kept_by(self, bytes: Bytes) -> Bytes {
         match self.0 {
@@ -97,8 +97,8 @@ mod tests {
         Full::from(vec![0; len])
     }
 
-    fn room() -> BodyRoom {
-        BodyRoom::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)
+    fn room() -> BodyBudget {
+        BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX)
     }
 
     /// I9: a thousand senders of 4 MiB hold 64 MiB, and those of small bodies are not in their way.

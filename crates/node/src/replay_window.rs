@@ -1,20 +1,20 @@
-//! Which of a session's counters were seen: a sliding window (RFC 6479). Decides new or not; knows no session.
+//! A sliding window (RFC 6479) over the message counters of one session: it decides whether a counter is new.
 
 /// Sliding window over a session's counters (RFC 6479: a ring of words, cleared as the head moves on).
 #[derive(Debug)]
-pub struct Window {
+pub struct ReplayWindow {
     highest: u64,
     seen: Box<[u64]>,
 }
 
-impl Window {
-    /// A window that tells apart this many counters behind the highest, less a word's 64; at least 128.
+impl ReplayWindow {
+    /// A window of this many counters behind the highest, less the 64 of one word; at least 128.
     #[must_use]
     pub fn of(messages: usize) -> Self {
         Self { highest: 0, seen: vec![0; (messages / 64).max(2)].into() }
     }
 
-    /// Whether this counter is new and not too far behind; notes it.
+    /// Whether this counter is new and not too far behind. Notes the counter.
     pub fn admit(&mut self, counter: u64) -> bool {
         let words = self.seen.len() as u64;
         // One word less than the ring has: the head's word is shared with the oldest counters.
@@ -22,7 +22,7 @@ impl Window {
             return false;
         }
         let (word, head) = (counter / 64, self.highest / 64);
-        // A jump over the whole ring clears every word, whichever they were.
+        // A jump over the whole ring clears every word.
         for passed in (head + 1..=word).take(self.seen.len()) {
             self.seen[(passed % words) as usize] = 0;
         }

@@ -1,9 +1,10 @@
-//! Room for answers on their way out: how many bytes of large bodies are being written to clients at a time
-//! (promise I9). Writes nothing itself, and never waits: who waited would hold the body meanwhile.
+//! Bounds the bytes of large bodies that are being written to clients at a time (promise I9). It writes nothing, and it
+//! never waits, because a waiting request would hold its body meanwhile.
 //!
-//! Memory counts a copy until it is evicted, and the origin's room a result until it is rendered; from then on
-//! only its readers hold a body. So each body is counted here from the answer to the last byte that the kernel
-//! took, once however many read it. Its address tells which it is: nothing else can be there while it is counted.
+//! `node.memory` counts a copy until it is evicted, and the origin's result budget counts a result until it is rendered.
+//! After that only clients that read a body hold it. So this budget counts each body from the answer to the last byte
+//! that the kernel takes, and counts it once however many clients read it. The address of a body identifies it, because
+//! no other body can be there while it is counted.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,30 +15,30 @@ use hopcache_core::limits::{ANSWER_BYTES_UNRESERVED, ANSWER_ROOM_BYTES};
 use hopcache_engine::outcome::Answer;
 use parking_lot::Mutex;
 
-/// The room.
+/// The budget.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct AnswerBudget {
     ledger: Arc<Mutex<Ledger>>,
 }
 
 #[derive(Default)]
 struct Ledger {
     bytes: usize,
-    readers: HashMap<Place, usize>,
+    readers: HashMap<BodyId, usize>,
 }
 
-/// Where a body is in memory, and how long it is.
-type Place = (usize, usize);
+/// Identifies a body: its address in memory, and its length.
+type BodyId = (usize, usize);
 
-impl Outgoing {
-    /// Whether there is room for this answer, which takes it until its last byte is written. One that somebody
-    /// else reads already takes none.
+impl AnswerBudget {
+    /// Whether the budget has room for this answer. The answer takes it until its last byte is written. A body that
+    /// another client is already reading takes none.
     pub(super) fn admit(&self, answer: &mut Answer) -> bool {
         let Answer::Body(body) = answer else { return true };
         if body.len() <= ANSWER_BYTES_UNRESERVED {
             return true;
         }
-        if !self.ledger.lock().enter(place_of(body)) {
+        if !self.ledger.lock().enter(id_of(body)) {
             return false;
         }
         let ledger = Arc::clone(&self.ledger);
@@ -47,33 +48,33 @@ impl Outgoing {
 }
 
 impl Ledger {
-    fn enter(&mut self, place: Place) -> bool {
-        match self.readers.entry(place) {
+    fn enter(&mut self, id: BodyId) -> bool {
+        match self.readers.entry(id) {
             Entry::Occupied(mut readers) => *readers.get_mut() += 1,
-            Entry::Vacant(_) if self.bytes + place.1 > ANSWER_ROOM_BYTES => return false,
+            Entry::Vacant(_) if self.bytes + id.1 > ANSWER_ROOM_BYTES => return false,
             Entry::Vacant(new) => {
                 new.insert(1);
-                self.bytes += place.1;
+                self.bytes += id.1;
             }
         }
         true
     }
 
-    fn leave(&mut self, place: Place) {
-        let Entry::Occupied(mut readers) = self.readers.entry(place) else { return };
+    fn leave(&mut self, id: BodyId) {
+        let Entry::Occupied(mut readers) = self.readers.entry(id) else { return };
         *readers.get_mut() -= 1;
         if *readers.get() == 0 {
             readers.remove();
-            self.bytes -= place.1;
+            self.bytes -= id.1;
         }
     }
 }
 
-fn place_of(body: &Bytes) -> Place {
+fn id_of(body: &Bytes) -> BodyId {
     (body.as_ptr().addr(), body.len())
 }
 
-/// A body that is counted for as long as somebody has it.
+/// A body that is counted as long as it is held.
 struct Counted {
     body: Bytes,
     ledger: Arc<Mutex<Ledger>>,
@@ -86,9 +87,9 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Drop for Counted {
-    /// Before the body itself goes, so that its place cannot be another's yet.
+    /// Runs before the body is freed, so that no other body can have its address yet.
     fn drop(&mut self) {
-        self.ledger.lock().leave(place_of(&self.body));
+        self.ledger.lock().leave(id_of(&self.body));
     }
 }
 
@@ -98,7 +99,7 @@ mod tests {
 
     const LARGE: usize = 16 << 20;
 
-    fn admitted(room: &Outgoing, body: &Bytes) -> Option<Bytes> {
+    fn admitted(room: &AnswerBudget, body: &Bytes) -> Option<Bytes> {
         let mut answer = Answer::Body(body.clone());
         match (room.admit(&mut answer), answer) {
             (true, Answer::Body(counted)) => Some(counted),
@@ -106,7 +107,7 @@ mod tests {
         }
     }
 
-    fn held(room: &Outgoing) -> (usize, usize) {
+    fn held(room: &AnswerBudget) -> (usize, usize) {
         let ledger = room.ledger.lock();
         (ledger.bytes, ledger.readers.len())
     }
@@ -114,7 +115,7 @@ mod tests {
     /// I9: bodies that only slow readers hold are bounded; small ones and those that are read already pass.
     #[test]
     fn large_answers_share_the_room_each_counted_once() {
-        let room = Outgoing::default();
+        let room = AnswerBudget::default();
         let bodies: Vec<Bytes> = (0..=ANSWER_ROOM_BYTES / LARGE).map(|_| vec![7; LARGE].into()).collect();
         let mut reading: Vec<Bytes> = bodies.iter().map_while(|body| admitted(&room, body)).collect();
         assert_eq!(reading.len(), ANSWER_ROOM_BYTES / LARGE);

@@ -1,31 +1,30 @@
-//! How long a connection of a client or a peer may keep this node waiting (F31).
+//! Timeouts of client and peer connections (F31).
 //!
-//! hyper's own `header_read_timeout` does not fit: it is armed whenever a head may be read, which is
-//! also while a kept connection is idle (hyper 1.12, `poll_read_head` in `src/proto/h1/conn.rs`). A head that must be
-//! complete in 5 s then closes every idle connection after 5 s, and a balancer's pool loses one it is about to
-//! use. So the bytes are watched here, under hyper, and the requests above it:
+//! hyper's own `header_read_timeout` does not fit. hyper arms it whenever it may read a head, also while a kept
+//! connection is idle (hyper 1.12, `poll_read_head` in `src/proto/h1/conn.rs`). With 5 s for a head it closes every idle
+//! connection after 5 s, and a balancer's pool loses a connection that it is about to use. So this file watches the bytes
+//! below hyper, and the requests above it:
 //!
-//! | the connection waits for | at the most | since |
+//! | the connection waits for | limit | since |
 //! |---|---|---|
-//! | its first byte | `first_byte` | it was accepted |
+//! | its first byte | `first_byte` | the node accepted it |
 //! | the rest of a head | `head` | the head's first byte |
-//! | an answer | no limit here: the service has its own for bodies and runs | |
-//! | its reader to take more of an answer | `reader` | it last took some |
-//! | its reader to take all of it | `reader`, or as long as `reader_bytes_per_s` needs for what it took | a write first had to wait |
-//! | the next request | `idle`, or `crowded` while places are scarce | the answer was written |
+//! | an answer | none here: the service has its own timeouts for bodies and runs | |
+//! | its client to read more of an answer | `reader` | the client last read some |
+//! | its client to read all of it | `reader`, or as long as `reader_bytes_per_s` allows for the bytes read | a write first had to wait |
+//! | the next request | `idle`, or `crowded` while few slots are free | the answer was written |
 //!
-//! A head ends when hyper calls the service: no parser here has to agree with hyper's. What arrives
-//! while a request is handled is its body, or a pipelined request that comes early; a part of a head
-//! that came early counts as idle until more of it comes, so such a sender has `idle + head`.
+//! A head ends when hyper calls the service, so no parser here has to agree with hyper's. Bytes that arrive while a
+//! request is handled are its body, or an early pipelined request. A part of a head that came early counts as idle until
+//! more of it comes, so such a sender has `idle + head`.
 //!
-//! hyper refuses a head that it cannot read by itself, without a word. Its refusal is recognised here on its
-//! way out and held back, so that the listener can say it in its own shape; see `hypers_refusal`.
+//! hyper answers a head that it cannot read with an empty refusal of its own. This file recognises that refusal on its
+//! way out and holds it back, so that the listener can send its own response; see `hypers_refusal`.
 //!
-//! **Cost.** The clock is read once for each answer, and once for each head that does not come in one piece.
-//! How
-//! fast a reader is, is only looked at when a write has to wait; before, its bytes are added up.
-//! There is one timer for each connection, armed for the earliest end there may be; a deadline that moves
-//! back does not touch it: it fires, looks, and is set again. One byte of each write is compared.
+//! **Cost.** The clock is read once for each answer, and once for each head that does not come in one piece. The speed of
+//! a reader is checked only when a write has to wait; before that its bytes are added up. Each connection has one timer,
+//! set to the earliest possible deadline. A deadline that moves back does not reset the timer: it fires, checks, and is
+//! set again. One byte of each write is compared.
 
 use std::io;
 use std::pin::Pin;
@@ -37,43 +36,43 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::farewell::Unserved;
-use crate::listener::Room;
+use crate::connection_slots::ConnectionSlots;
+use crate::refusal_response::Unserved;
 
 /// The limits of one listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct ConnectionTimeouts {
     /// From accepting a connection to its first byte.
     pub first_byte: Duration,
     /// From the first byte of a request's head to its last.
     pub head: Duration,
-    /// Without a byte of an answer taken by its reader.
+    /// Longest time in which the client reads no byte of an answer.
     pub reader: Duration,
-    /// What a reader has to take on average, in bytes a second, once it was waited for as long as `reader`.
+    /// The average speed, in bytes a second, that a reader must have after `reader`.
     pub reader_bytes_per_s: u64,
     /// From an answer to the next request's first byte.
     pub idle: Duration,
-    /// The same, while less than an eighth of the listener's places is free.
+    /// The same, while less than an eighth of the listener's slots is free.
     pub crowded: Duration,
 }
 
-/// Where a connection stands. Written by [`Turn`] and [`Patient`], which live in one task; the atomic
-/// only lets both be `Send`, so `Relaxed` is enough.
+/// The phase of a connection. The service and [`TimedStream`] write it, both in one task. The atomic only makes both
+/// `Send`, so `Relaxed` is enough.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Turn(Arc<AtomicU8>);
+pub(crate) struct ConnectionPhase(Arc<AtomicU8>);
 
 const SILENT: u8 = 0;
 const HEAD: u8 = 1;
 const HANDLED: u8 = 2;
 const ANSWERED: u8 = 3;
 
-impl Turn {
-    /// A head is complete, its request is the service's now.
+impl ConnectionPhase {
+    /// A head is complete, and the service has its request.
     pub(crate) fn handled(&self) {
         self.set(HANDLED);
     }
 
-    /// The service has answered; what is left is writing.
+    /// The service has answered. The answer is being written.
     pub(crate) fn answered(&self) {
         self.set(ANSWERED);
     }
@@ -87,8 +86,8 @@ impl Turn {
     }
 }
 
-/// How fast the reader of one answer is. What the kernel took counts as taken, so that nobody is held for slower
-/// than he is.
+/// The speed of the reader of one answer. Bytes that the kernel took count as read, so that no reader counts as slower
+/// than it is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
     taken_bytes: u64,
@@ -97,52 +96,57 @@ struct Pace {
 }
 
 impl Pace {
-    /// When the reader is too slow, if it takes nothing more until then.
-    fn too_slow_at(&self, patience: &Patience) -> Option<Instant> {
-        let earned_ms = self.taken_bytes.saturating_mul(1_000) / patience.reader_bytes_per_s.max(1);
-        Some(self.waited_since? + patience.reader.max(Duration::from_millis(earned_ms)))
+    /// When the reader becomes too slow, if it reads nothing more until then.
+    fn too_slow_at(&self, timeouts: &ConnectionTimeouts) -> Option<Instant> {
+        let earned_ms = self.taken_bytes.saturating_mul(1_000) / timeouts.reader_bytes_per_s.max(1);
+        Some(self.waited_since? + timeouts.reader.max(Duration::from_millis(earned_ms)))
     }
 }
 
-/// A stream that ends with [`io::ErrorKind::TimedOut`] when its other end has used up the patience.
-pub(crate) struct Patient<T> {
+/// A stream that ends with [`io::ErrorKind::TimedOut`] when its other end exceeds a timeout.
+pub(crate) struct TimedStream<T> {
     stream: T,
-    turn: Turn,
-    patience: Patience,
-    /// Since when nothing happened that was waited for; found out by the first who has to wait.
+    phase: ConnectionPhase,
+    timeouts: ConnectionTimeouts,
+    /// Since when the connection waits. The first poll that has to wait sets it.
     since: Option<Instant>,
-    /// Whether a write waits for the reader: then the write's limit is the only one.
+    /// Whether a write waits for the reader. Then only the limit of the write counts.
     is_stalled: bool,
-    /// What was taken of the answer that is being written, and since when it is waited for more.
+    /// How much of the current answer the client has read, and since when a write waits.
     pace: Pace,
     /// Whether nothing more comes from the other end.
     is_over: bool,
-    /// Why this connection ends without an answer, once it does.
+    /// Why this connection ended without an answer, if it did.
     unserved: Option<Unserved>,
-    room: Room,
+    slots: ConnectionSlots,
     timer: Pin<Box<Sleep>>,
 }
 
-impl<T> Patient<T> {
-    /// Watches a connection accepted now; whoever handles its requests tells `turn`.
-    pub(crate) fn new(stream: T, turn: Turn, patience: Patience, room: Room) -> Self {
+impl<T> TimedStream<T> {
+    /// Watches a connection that was accepted now. The service that handles its requests sets `phase`.
+    pub(crate) fn new(
+        stream: T,
+        phase: ConnectionPhase,
+        timeouts: ConnectionTimeouts,
+        slots: ConnectionSlots,
+    ) -> Self {
         let now = Instant::now();
-        let timer = Box::pin(sleep_until(now + patience.first_byte));
+        let timer = Box::pin(sleep_until(now + timeouts.first_byte));
         Self {
             stream,
-            turn,
-            patience,
+            phase,
+            timeouts,
             since: Some(now),
             is_stalled: false,
             pace: Pace::default(),
             is_over: false,
             unserved: None,
-            room,
+            slots,
             timer,
         }
     }
 
-    /// Whether nothing more comes from the other end, or nothing more is waited for.
+    /// Whether nothing more comes from the other end, or a timeout has ended the connection.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -152,47 +156,47 @@ impl<T> Patient<T> {
         self.unserved
     }
 
-    /// hyper could not read a head and has said nothing, as with one of HTTP/2.
+    /// hyper could not read a head and has sent nothing, for example on a head of HTTP/2.
     pub(crate) fn found_unreadable(&mut self) {
-        if self.unserved.is_none() && self.turn.now() == HEAD && !self.is_stalled {
+        if self.unserved.is_none() && self.phase.now() == HEAD && !self.is_stalled {
             self.unserved = Some(Unserved::HeadUnreadable);
         }
     }
 
-    /// The stream, for the last words.
+    /// The stream, for the refusal.
     pub(crate) fn into_inner(self) -> T {
         self.stream
     }
 
     fn is_idle(&self) -> bool {
-        !self.is_stalled && self.turn.now() == ANSWERED
+        !self.is_stalled && self.phase.now() == ANSWERED
     }
 
     fn limit(&self) -> Option<Duration> {
-        match self.turn.now() {
-            _ if self.is_stalled => Some(self.patience.reader),
-            SILENT => Some(self.patience.first_byte),
-            HEAD => Some(self.patience.head),
+        match self.phase.now() {
+            _ if self.is_stalled => Some(self.timeouts.reader),
+            SILENT => Some(self.timeouts.first_byte),
+            HEAD => Some(self.timeouts.head),
             HANDLED => None,
-            _ if self.room.is_crowded() => Some(self.patience.crowded),
-            _ => Some(self.patience.idle),
+            _ if self.slots.is_crowded() => Some(self.timeouts.crowded),
+            _ => Some(self.timeouts.idle),
         }
     }
 
-    /// When the patience is used up, if nothing comes.
+    /// When the timeout is over, if nothing comes.
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let deadline = since + limit;
-        match self.pace.too_slow_at(&self.patience) {
+        match self.pace.too_slow_at(&self.timeouts) {
             Some(too_slow_at) if self.is_stalled => deadline.min(too_slow_at),
             _ => deadline,
         }
     }
 
-    /// Ready when the patience is used up.
-    fn poll_impatience(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+    /// Ready when the timeout is over.
+    fn poll_timeout(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let Some(mut limit) = self.limit() else { return Poll::Pending };
         if self.since.is_none() && self.is_idle() {
-            limit = limit.min(self.patience.crowded); // When to look whether it is crowded.
+            limit = limit.min(self.timeouts.crowded); // When to look whether it is crowded.
         }
         let since = *self.since.get_or_insert_with(Instant::now);
         let first = self.deadline(since, limit);
@@ -207,15 +211,15 @@ impl<T> Patient<T> {
                 self.give_up();
                 return Poll::Ready(io::ErrorKind::TimedOut.into());
             }
-            // It was set for something that has come since, or to look.
-            let next = if self.is_idle() { deadline.min(now + self.patience.crowded) } else { deadline };
+            // The timer was set for an earlier event that has come since, or to check whether slots are scarce.
+            let next = if self.is_idle() { deadline.min(now + self.timeouts.crowded) } else { deadline };
             self.timer.as_mut().reset(next);
         }
     }
 
     fn give_up(&mut self) {
         self.is_over = true;
-        self.unserved = match self.turn.now() {
+        self.unserved = match self.phase.now() {
             _ if self.is_stalled => Some(Unserved::ReaderTooSlow),
             SILENT => Some(Unserved::Silent),
             HEAD => Some(Unserved::HeadTooSlow),
@@ -223,10 +227,10 @@ impl<T> Patient<T> {
         };
     }
 
-    /// Whether these bytes are a refusal of hyper's own, which is held back then. It is the last that hyper
-    /// writes on a connection. While a service has a request, hyper writes none.
+    /// Holds back a refusal of hyper's own. Returns whether these bytes are one. It is the last that hyper writes on a
+    /// connection. hyper writes none while a service has a request.
     fn hold_back(&mut self, bytes: &[u8]) -> bool {
-        if self.turn.now() == HANDLED {
+        if self.phase.now() == HANDLED {
             return false;
         }
         let refusal = hypers_refusal(bytes);
@@ -235,16 +239,16 @@ impl<T> Patient<T> {
     }
 
     fn note_read(&mut self) {
-        if matches!(self.turn.now(), SILENT | ANSWERED) {
-            self.turn.set(HEAD);
+        if matches!(self.phase.now(), SILENT | ANSWERED) {
+            self.phase.set(HEAD);
             if !self.is_stalled {
-                self.since = None; // Whoever sends a byte instead of reading has not read one.
+                self.since = None; // While a write waits, sending a byte does not restart the reader's timeout.
             }
         }
     }
 
-    /// What the stream says of a write, or that its reader has been waited for long enough. Without it a
-    /// client that asks and does not read keeps its answer in memory for as long as it likes.
+    /// The result of a write, or a timeout of its reader. Without this timeout a client that does not read keeps its
+    /// answer in memory without end.
     fn written(
         &mut self,
         polled: Poll<io::Result<usize>>,
@@ -262,11 +266,11 @@ impl<T> Patient<T> {
             self.since = None;
             self.pace.waited_since.get_or_insert_with(Instant::now);
         }
-        self.poll_impatience(context).map(Err)
+        self.poll_timeout(context).map(Err)
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TimedStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -274,7 +278,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(context, buffer) {
-            Poll::Pending => self.poll_impatience(context).map(Err),
+            Poll::Pending => self.poll_timeout(context).map(Err),
             ready => {
                 if buffer.filled().len() > before {
                     self.note_read();
@@ -287,7 +291,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -319,14 +323,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes behind every answer, and does not always try to read after it: where it tried
-    /// before, the socket's waker is enough for it. So idling begins here. It does so when it has written all
-    /// that it had (`poll_flush` in `src/proto/h1/io.rs`), so an answer's pace ends here as well.
+    /// hyper flushes after every answer. It does not always read afterwards, because the socket's waker may be set already.
+    /// So the idle time begins here. hyper flushes when it has written everything (`poll_flush` in
+    /// `src/proto/h1/io.rs`), so the pace of the answer ends here as well.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         self.pace = Pace::default();
         if self.since.is_none()
-            && let Poll::Ready(error) = self.poll_impatience(context)
+            && let Poll::Ready(error) = self.poll_timeout(context)
         {
             return Poll::Ready(Err(error));
         }
@@ -335,15 +339,15 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unserved.is_some() {
-            return Poll::Ready(Ok(())); // The last word is still to come.
+            return Poll::Ready(Ok(())); // The refusal is still to be sent.
         }
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
-/// What hyper says when it cannot read a head (hyper 1.12, `on_error` in `src/proto/h1/role.rs`): a status, no
-/// body, and none of the headers that every answer of a service begins with. A result cannot look like it: JSON
-/// has no bare line ends, and peers' answers are sealed. The tests fail when hyper says it otherwise.
+/// Recognises hyper's answer to a head that it cannot read (hyper 1.12, `on_error` in `src/proto/h1/role.rs`): a status,
+/// no body, and none of the headers with which every answer of a service begins. A result cannot look like it: JSON has
+/// no bare line ends, and answers to peers are sealed. The tests fail when hyper changes this answer.
 fn hypers_refusal(bytes: &[u8]) -> Option<Unserved> {
     const VERSION_LEN: usize = "HTTP/1.1 ".len();
     if bytes.get(VERSION_LEN) != Some(&b'4') {

@@ -1,11 +1,10 @@
-//! Counters and histograms for what happens on every request.
+//! Counters and histograms that every request changes.
 //!
-//! Two workers that add to one cache line wait for each other longer than the addition takes, and a
-//! hit adds to five of them. So each of these is kept in stripes, one for each of a few threads, and
-//! summed when somebody asks. Histograms count into fixed buckets at once: the exporter's own keep every
-//! sample until they are folded.
+//! Two threads that add to the same cache line wait for each other longer than the addition takes, and a hit adds to five
+//! of them. So each counter has several stripes, one for each of a few threads, and reading sums them. Histograms count
+//! into fixed buckets at once. The histograms of the exporter keep every sample until they are read.
 //!
-//! Never here: names and labels of metrics.
+//! The names and labels of metrics are in `definitions` and `labels`.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -14,10 +13,10 @@ use std::time::Duration;
 
 use metrics::Counter;
 
-/// Threads that add without meeting; more threads share. A power of two.
+/// Number of stripes. More threads share stripes. A power of two.
 const STRIPES: usize = 8;
 
-/// Two lines: processors fetch them in pairs.
+/// Two cache lines, because processors fetch lines in pairs.
 #[repr(align(128))]
 struct Stripe<T>(T);
 
@@ -36,14 +35,14 @@ fn stripe() -> usize {
     })
 }
 
-/// A counter that the exporter shows, and that is added to elsewhere.
+/// A counter in stripes whose sum the exporter shows.
 pub(super) struct BusyCounter {
     stripes: [Stripe<AtomicU64>; STRIPES],
     shown: Counter,
 }
 
 impl BusyCounter {
-    /// Counts for `shown`, which nobody else adds to.
+    /// Counts for `shown`. Nothing else may add to `shown`.
     pub(super) fn new(shown: Counter) -> Self {
         Self { stripes: std::array::from_fn(|_| Stripe(AtomicU64::new(0))), shown }
     }
@@ -55,16 +54,16 @@ impl BusyCounter {
         }
     }
 
-    /// Lets the exporter see the sum.
+    /// Gives the sum to the exporter.
     pub(super) fn show(&self) {
         self.shown.absolute(self.stripes.iter().map(|stripe| stripe.0.load(Ordering::Relaxed)).sum());
     }
 }
 
-/// Buckets of a histogram, and in what it adds up.
+/// The buckets of a histogram, and its unit.
 #[derive(Debug)]
 pub(super) struct Scale {
-    /// Upper bounds in its own unit.
+    /// Upper bounds, in the unit of the histogram.
     bounds: [u64; BUCKETS],
     /// The same in seconds, as the exposition format writes them.
     text: [&'static str; BUCKETS],
@@ -74,9 +73,9 @@ pub(super) struct Scale {
 
 const BUCKETS: usize = 18;
 
-/// How long something took, in µs: from a memory hit (10 µs) to the longest wait (a minute), about ×2.5 a step. The last two
-/// are the default of `origin.timeout` and what a client waits then at the most, and a little: what ends by a deadline lies
-/// below its bound, and is not shown somewhere in the bucket above.
+/// Durations in µs, from a memory hit (10 µs) to the longest wait (a minute), in steps of about ×2.5. The last two bounds
+/// lie a little above the default of `origin.timeout` and above the longest wait of a client. So a request that ends by a
+/// deadline falls below its bound, and not into the bucket above.
 pub(super) static TAKEN: Scale = Scale {
     bounds: [
         10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 25_000, 100_000, 250_000, 1_000_000, 2_500_000,
@@ -89,8 +88,8 @@ pub(super) static TAKEN: Scale = Scale {
     per_second: 1_000_000,
 };
 
-/// How old something is or what it has left, in ms: the first bucket has what is nothing, the last bound is a day.
-/// In µs, a hundred thousand hits a second on entries an hour old would run over the sum within a day.
+/// Ages and remaining lifetimes in ms. The first bucket holds 0, and the last bound is a day. In µs the sum would
+/// overflow within a day at a hundred thousand hits a second on entries that are an hour old.
 pub(super) static LIVED: Scale = Scale {
     bounds: [
         0, 100, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 90_000, 120_000, 300_000, 600_000,
@@ -118,15 +117,15 @@ struct Buckets {
 }
 
 /// A histogram of durations.
-pub(super) struct Tally {
+pub(super) struct Histogram {
     name: &'static str,
     labels: &'static str,
     scale: &'static Scale,
     stripes: [Stripe<Buckets>; STRIPES],
 }
 
-impl Tally {
-    /// An empty one; `labels` as they stand in the exposition, such as `class="read"`, or empty.
+impl Histogram {
+    /// An empty histogram. `labels` are as in the exposition, such as `class="read"`, or empty.
     pub(super) fn new(name: &'static str, labels: &'static str, scale: &'static Scale) -> Self {
         Self { name, labels, scale, stripes: std::array::from_fn(|_| Stripe(Buckets::default())) }
     }
@@ -142,7 +141,7 @@ impl Tally {
         }
     }
 
-    /// Appends its lines. Those of one name follow each other, so the first of them says what they are: `help`.
+    /// Appends its lines. Histograms of the same name follow each other, so only the first gets `help`.
     pub(super) fn write(&self, out: &mut String, help: Option<&str>) {
         let Self { name, labels, scale, .. } = self;
         if let Some(help) = help {
@@ -177,12 +176,12 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_each_duration_once_and_cumulates() {
-        let tally = Tally::new("t_seconds", "class=\"read\"", &TAKEN);
+        let histogram = Histogram::new("t_seconds", "class=\"read\"", &TAKEN);
         for us in [10, 11, 70_000_000] {
-            tally.record(Duration::from_micros(us));
+            histogram.record(Duration::from_micros(us));
         }
         let mut text = String::new();
-        tally.write(&mut text, Some("What."));
+        histogram.write(&mut text, Some("What."));
         assert!(text.starts_with("# HELP t_seconds What.\n# TYPE t_seconds histogram\n"), "{text}");
         for line in [
             "t_seconds_bucket{class=\"read\",le=\"0.00001\"} 1",
@@ -210,12 +209,12 @@ mod tests {
     /// What has nothing left is told apart, and ten years do not run over.
     #[test]
     fn ages_are_counted_from_nothing_to_years() {
-        let tally = Tally::new("t_seconds", "", &LIVED);
+        let histogram = Histogram::new("t_seconds", "", &LIVED);
         for seconds in [0, 61, 10 * 365 * 86_400] {
-            tally.record(Duration::from_secs(seconds));
+            histogram.record(Duration::from_secs(seconds));
         }
         let mut text = String::new();
-        tally.write(&mut text, None);
+        histogram.write(&mut text, None);
         for line in [
             "t_seconds_bucket{le=\"0\"} 1",
             "t_seconds_bucket{le=\"90\"} 2",
@@ -229,14 +228,14 @@ mod tests {
 
     #[test]
     fn threads_add_up() {
-        let tally = Tally::new("t_seconds", "", &TAKEN);
+        let histogram = Histogram::new("t_seconds", "", &TAKEN);
         std::thread::scope(|scope| {
             for _ in 0..2 * STRIPES {
-                scope.spawn(|| (0..100).for_each(|_| tally.record(Duration::from_millis(1))));
+                scope.spawn(|| (0..100).for_each(|_| histogram.record(Duration::from_millis(1))));
             }
         });
         let mut text = String::new();
-        tally.write(&mut text, None);
+        histogram.write(&mut text, None);
         assert!(text.contains("t_seconds_count 1600"), "{text}");
     }
 }

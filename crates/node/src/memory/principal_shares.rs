@@ -1,5 +1,5 @@
-//! How much of the memory each principal's copies take, and which copy gives way when one has more than
-//! its share. Holds no copies: what is counted here is told by whoever holds them.
+//! How much of the memory each principal's copies take, and which copy is evicted when a principal has more than its
+//! share. This file counts copies; the memory holds them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,13 +7,13 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{MEMORY_FULL_PERCENT, MEMORY_SHARE_PERCENT_MAX};
 use hopcache_engine::copy::ScopeTag;
 
-/// Which putting of a copy is meant: a key that is put again is another copy, in a new place of the queue.
+/// Numbers the copies. A key that is put again is another copy with a new place in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Serial(u64);
 
-/// Bytes by principal. As many principals as have copies, so memory bounds them; a copy leaves its queue
-/// when it is gone, so there are no more keys in the queues than copies.
-pub(super) struct Shares {
+/// Bytes by principal. Only principals with copies are counted, so the memory bounds their number. A copy leaves its
+/// queue when it is gone, so the queues hold no more keys than there are copies.
+pub(super) struct PrincipalShares {
     by_principal: HashMap<ScopeTag, Share>,
     total_bytes: u64,
     bytes_max: u64,
@@ -24,17 +24,17 @@ pub(super) struct Shares {
 struct Share {
     bytes: u64,
     copies: usize,
-    /// Its copies' keys in the order in which they came, without those that were told to give way.
+    /// Keys of its copies in the order in which they came, without copies that have been chosen for eviction.
     queue: BTreeMap<Serial, QueryKey>,
 }
 
-impl Shares {
+impl PrincipalShares {
     pub(super) fn new(bytes_max: u64) -> Self {
         Self { by_principal: HashMap::new(), total_bytes: 0, bytes_max, last: Serial(0) }
     }
 
-    /// Counts a new copy, and says which key of the same principal is to give way for it, if one has to. Its
-    /// place in the queue is given up with that, so the caller has to see to it that its copy goes.
+    /// Counts a new copy. Returns the key of the same principal that has to be evicted for it, if any. That key leaves the
+    /// queue, so the caller must evict its copy.
     pub(super) fn add(&mut self, whose: ScopeTag, key: QueryKey, bytes: u64) -> (Serial, Option<QueryKey>) {
         self.total_bytes += bytes;
         let is_full = self.total_bytes > percent(self.bytes_max, MEMORY_FULL_PERCENT);
@@ -47,7 +47,7 @@ impl Shares {
         let mut gives_way = None;
         while is_full && is_over && !is_alone && gives_way.is_none() {
             let Some((_, oldest)) = share.queue.pop_first() else { break };
-            // The copy that the new one replaces goes anyway.
+            // The new copy replaces the copy of its own key anyway.
             gives_way = Some(oldest).filter(|oldest| *oldest != key);
         }
         self.last.0 += 1;

@@ -14,11 +14,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Patience;
-use crate::farewell::Unserved;
-use crate::listener::{Answers, House, ListenerBounds, Refusals, Room, converse};
+use super::ConnectionTimeouts;
+use crate::connection_slots::ConnectionSlots;
+use crate::listener::{Answers, ListenerBounds, ListenerShared, Refusals, serve_connection};
+use crate::refusal_response::Unserved;
 
-const PATIENCE: Patience = Patience {
+const TIMEOUT: ConnectionTimeouts = ConnectionTimeouts {
     first_byte: Duration::from_secs(10),
     head: Duration::from_secs(5),
     reader: Duration::from_secs(8),
@@ -55,34 +56,34 @@ fn service() -> impl Answers<Full<Bytes>> {
 
 fn connect() -> DuplexStream {
     let (client, server) = duplex(PIPE_BYTES);
-    tokio::spawn(converse(server, service(), house(Room::new(1))));
+    tokio::spawn(serve_connection(server, service(), shared(ConnectionSlots::new(1))));
     client
 }
 
-fn house(room: Room) -> House {
+fn shared(slots: ConnectionSlots) -> ListenerShared {
     let bounds = ListenerBounds {
         connections_max: 1,
-        patience: PATIENCE,
+        timeouts: TIMEOUT,
         head_bytes_max: HEAD_BYTES_MAX,
         says_addresses: false,
     };
-    let refusals = Refusals { words, noted: std::sync::Arc::new(|_| {}) };
-    House { bounds, refusals, room, stop: CancellationToken::new() }
+    let refusals = Refusals { response, noted: std::sync::Arc::new(|_| {}) };
+    ListenerShared { bounds, refusals, slots, stop: CancellationToken::new() }
 }
 
 /// Each refusal as a status and, in brackets, its name.
-fn words(why: Unserved) -> Option<Response<Bytes>> {
-    let is_said = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
-    is_said.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
+fn response(why: Unserved) -> Option<Response<Bytes>> {
+    let is_sent = !matches!(why, Unserved::Silent | Unserved::ReaderTooSlow);
+    is_sent.then(|| Response::builder().status(418).body(Bytes::from(format!("[{why:?}]"))).unwrap())
 }
 
 /// Reads up to and with `end`; what was read.
 async fn read_to(client: &mut DuplexStream, end: &str) -> String {
-    let mut said = Vec::new();
-    while !said.ends_with(end.as_bytes()) {
-        said.push(client.read_u8().await.unwrap_or_else(|_| panic!("closed after {said:?}")));
+    let mut answer = Vec::new();
+    while !answer.ends_with(end.as_bytes()) {
+        answer.push(client.read_u8().await.unwrap_or_else(|_| panic!("closed after {answer:?}")));
     }
-    String::from_utf8(said).unwrap()
+    String::from_utf8(answer).unwrap()
 }
 
 /// Asks, and reads an answer without a body.
@@ -93,10 +94,10 @@ async fn exchange(client: &mut DuplexStream, request: &[u8]) {
 
 /// The seconds until the server closes, and what it says before.
 async fn closed(client: &mut DuplexStream) -> (f64, String) {
-    let (started, mut said) = (Instant::now(), String::new());
+    let (started, mut answer) = (Instant::now(), String::new());
     let most = Duration::from_secs(300);
-    timeout(most, client.read_to_string(&mut said)).await.expect("never closed").unwrap();
-    (started.elapsed().as_secs_f64(), said)
+    timeout(most, client.read_to_string(&mut answer)).await.expect("never closed").unwrap();
+    (started.elapsed().as_secs_f64(), answer)
 }
 
 /// The timer's wheel has a grain of a millisecond.
@@ -121,9 +122,9 @@ async fn a_slow_head_is_cut_however_often_a_byte_comes() {
     }
     // A second more for the words to be read.
     assert_about(started.elapsed().as_secs_f64(), 6.1);
-    let mut said = String::new();
-    client.read_to_string(&mut said).await.unwrap();
-    assert!(said.ends_with("[HeadTooSlow]"), "{said}");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("[HeadTooSlow]"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,9 +135,9 @@ async fn a_slow_head_is_cut_on_a_kept_connection_too() {
         pass(40_000).await;
     }
     client.write_all(b"GET / HT").await.unwrap();
-    let (seconds, said) = closed(&mut client).await;
+    let (seconds, answer) = closed(&mut client).await;
     assert_about(seconds, 5.0);
-    assert!(said.ends_with("[HeadTooSlow]"), "{said}");
+    assert!(answer.ends_with("[HeadTooSlow]"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,9 +160,9 @@ async fn an_idle_connection_is_kept_as_long_as_said_and_no_longer() {
         pass(59_000).await;
     }
     exchange(&mut client, GET).await;
-    let (seconds, said) = closed(&mut client).await;
+    let (seconds, answer) = closed(&mut client).await;
     assert_about(seconds, 60.0);
-    assert_eq!(said, "");
+    assert_eq!(answer, "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,18 +313,18 @@ async fn what_cannot_be_read_is_refused_in_words() {
             let send = async {
                 let _ = writes.write_all(&bytes).await;
             };
-            let mut said = String::new();
+            let mut answer = String::new();
             let _ = timeout(
                 Duration::from_secs(100),
-                futures_util::future::join(send, reads.read_to_string(&mut said)),
+                futures_util::future::join(send, reads.read_to_string(&mut answer)),
             )
             .await;
             let start = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
-            assert!(said.ends_with(words), "{start}: {said}");
-            assert!(said.matches("HTTP/1.").count() <= 2, "{start}: {said}");
+            assert!(answer.ends_with(words), "{start}: {answer}");
+            assert!(answer.matches("HTTP/1.").count() <= 2, "{start}: {answer}");
             assert!(
-                !said.contains(" 400 ") && !said.contains(" 431 ") && !said.contains(" 414 "),
-                "{start}: {said}"
+                !answer.contains(" 400 ") && !answer.contains(" 431 ") && !answer.contains(" 414 "),
+                "{start}: {answer}"
             );
         }
     }
@@ -336,10 +337,10 @@ async fn a_refusal_comes_behind_the_answer_before_it() {
         let mut client = connect();
         client.write_all(&[LARGE, b"\0\r\n\r\n"].concat()).await.unwrap();
         pass(pause_ms).await;
-        let (_, said) = closed(&mut client).await;
-        let (_, body) = said.split_once("\r\n\r\n").unwrap();
+        let (_, answer) = closed(&mut client).await;
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(body.starts_with(&"x".repeat(16 * PIPE_BYTES)), "{}", body.replace('x', ""));
-        assert!(said.ends_with("[HeadUnreadable]"), "{}", said.replace('x', ""));
+        assert!(answer.ends_with("[HeadUnreadable]"), "{}", answer.replace('x', ""));
     }
 }
 
@@ -349,26 +350,26 @@ async fn nothing_behind_a_chunked_request_is_served() {
     let mut client = connect();
     let chunked = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
     client.write_all(&[chunked, LARGE].concat()).await.unwrap();
-    let (_, said) = closed(&mut client).await;
-    assert!(said.ends_with("[1]") && said.matches("HTTP/1.1 200").count() == 1, "{said}");
+    let (_, answer) = closed(&mut client).await;
+    assert!(answer.ends_with("[1]") && answer.matches("HTTP/1.1 200").count() == 1, "{answer}");
 }
 
 /// F32: who holds a place with an idle connection gives way, but not who asks.
 #[tokio::test(start_paused = true)]
 async fn idle_connections_give_way_when_places_are_scarce() {
-    let room = Room::new(16);
+    let slots = ConnectionSlots::new(16);
     let (mut client, server) = duplex(PIPE_BYTES);
-    tokio::spawn(converse(server, service(), house(room.clone())));
-    let mut others: Vec<_> = (0..14).map(|_| room.enter().unwrap()).collect();
+    tokio::spawn(serve_connection(server, service(), shared(slots.clone())));
+    let mut others: Vec<_> = (0..14).map(|_| slots.enter().unwrap()).collect();
     exchange(&mut client, GET).await;
     pass(40_000).await;
     exchange(&mut client, GET).await;
     pass(12_500).await;
-    others.push(room.enter().unwrap());
+    others.push(slots.enter().unwrap());
     // It looks every five seconds: at 15 s.
     assert_about(closed(&mut client).await.0, 2.5);
     let (mut client, server) = duplex(PIPE_BYTES);
-    tokio::spawn(converse(server, service(), house(room.clone())));
+    tokio::spawn(serve_connection(server, service(), shared(slots.clone())));
     for _ in 0..10 {
         exchange(&mut client, GET).await;
         pass(4_900).await;

@@ -1,5 +1,5 @@
-//! The closed lists of words that operators see: metric labels and `Cache-Status` details, each in
-//! one place, each reached from the engine's enums by an exhaustive match.
+//! The closed lists of labels that operators see: labels of metrics, and details of `Cache-Status`. Each list is in one
+//! place, and an exhaustive match maps the engine's enums to it.
 
 use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
@@ -9,7 +9,7 @@ use hopcache_engine::outlook::Timing;
 use hopcache_engine::prefetch::Skip;
 use hopcache_queryapi::headers::cache_status;
 
-use crate::farewell::Unserved;
+use crate::refusal_response::Unserved;
 
 /// Classes of requests, by [`hopcache_engine::outcome::Class`].
 pub const CLASSES: [&str; 3] = ["hit", "miss", "bypass"];
@@ -29,7 +29,7 @@ pub const FAULTS: [&str; 9] = [
 ];
 /// Labels of `hopcache_forwards_total`.
 pub const FORWARDS: [&str; 5] = ["answered", "gone", "timed_out", "refused", "left_out"];
-/// Labels of `hopcache_shed_total`, in the order in which they are shed least.
+/// Labels of `hopcache_shed_total`. The class that is shed last comes first.
 pub const SHED: [&str; 4] = ["miss", "bypass", "refresh", "prefetch"];
 /// Labels `part` of `hopcache_degraded`, as in `degraded` of `readyz`.
 pub const PARTS: [&str; 6] = ["store", "origin", "members", "peer", "load", "retries"];
@@ -55,7 +55,7 @@ pub const SKIPS: [&str; Skip::ALL.len()] = {
     words
 };
 /// Labels of `hopcache_peer_unauthenticated_total`.
-pub const STRANGERS: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
+pub const UNAUTHENTICATED: [&str; 4] = ["malformed", "unknown_session", "forged", "replayed"];
 /// Labels of `hopcache_gossip_refused_total`, in the order of [`crate::gossip::refused::Refused::ALL`].
 pub const GOSSIP_REFUSALS: [&str; 11] = [
     "oversized",
@@ -79,18 +79,18 @@ pub const UNSERVED: [&str; 6] =
     ["crowded", "head_too_slow", "head_too_large", "head_unreadable", "silent", "reader_too_slow"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
-/// Statuses that are counted apart; others count as 500.
+/// Statuses with a counter of their own. Other statuses count as 500.
 pub const STATUSES: [&str; 15] =
     ["202", "400", "401", "403", "404", "405", "406", "408", "413", "415", "429", "500", "501", "503", "504"];
 
-/// Place of a status in [`STATUSES`].
+/// Index of a status in [`STATUSES`].
 #[must_use]
 pub fn status_place(status: u16) -> usize {
     const PLACES: [u16; 15] = [202, 400, 401, 403, 404, 405, 406, 408, 413, 415, 429, 500, 501, 503, 504];
     PLACES.iter().position(|each| *each == status).unwrap_or(11)
 }
 
-/// Place of a refusal in [`UNSERVED`].
+/// Index of a refusal in [`UNSERVED`].
 #[must_use]
 pub const fn unserved_place(why: Unserved) -> usize {
     match why {
@@ -128,16 +128,16 @@ pub const REASONS: [&str; 21] = [
     "unknown-start",
 ];
 
-/// Place of a reason in [`REASONS`].
+/// Index of a reason in [`REASONS`].
 #[must_use]
 pub fn reason_place(reason: Reason) -> usize {
-    let word = reason_word(reason);
+    let word = reason_label(reason);
     REASONS.iter().position(|each| *each == word).unwrap_or(1)
 }
 
-/// A reason as operators read it.
+/// The label of a reason.
 #[must_use]
-pub fn reason_word(reason: Reason) -> &'static str {
+pub fn reason_label(reason: Reason) -> &'static str {
     match reason {
         Reason::Write => "write",
         Reason::Unknown => "unknown",
@@ -149,7 +149,7 @@ pub fn reason_word(reason: Reason) -> &'static str {
     }
 }
 
-/// A bypass as clients read it in `Cache-Status`: fewer words than the metrics have.
+/// The `Cache-Status` detail of a bypass. There are fewer details than labels of the metric.
 #[must_use]
 pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
     match reason {
@@ -164,7 +164,7 @@ pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
     }
 }
 
-/// An answer's detail as clients read it.
+/// The `Cache-Status` detail of an answer.
 #[must_use]
 pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
     match detail {
@@ -180,7 +180,7 @@ pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
     }
 }
 
-/// How β is chosen, as in `refresh.mode`.
+/// How β is chosen: the value of `refresh.mode`.
 #[must_use]
 pub const fn refresh_mode(mode: Mode) -> &'static str {
     match mode {
@@ -190,7 +190,7 @@ pub const fn refresh_mode(mode: Mode) -> &'static str {
     }
 }
 
-/// How the next refresh of a key comes about.
+/// How the next refresh of a key is triggered.
 #[must_use]
 pub const fn refresh_timing(timing: Timing) -> &'static str {
     match timing {
@@ -208,7 +208,7 @@ pub const fn refresh_timing(timing: Timing) -> &'static str {
     }
 }
 
-/// Who said a degree.
+/// Where a degree comes from.
 #[must_use]
 pub const fn degree_source(source: DegreeSource) -> &'static str {
     match source {

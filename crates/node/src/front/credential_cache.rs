@@ -1,5 +1,5 @@
-//! What is known of credentials: until when they are believed, or that they were refused. Decides nothing
-//! about when Neo4j is asked, and keeps fingerprints, never credentials.
+//! The results of credential checks: until when credentials are accepted, or that Neo4j refused them. This file does not
+//! decide when Neo4j is asked. It keeps fingerprints and never credentials.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,48 +13,48 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::OriginError;
 use lru::LruCache;
 
-/// Keyed digest of whole credentials.
+/// Keyed digest of the whole credentials.
 pub type Fingerprint = [u8; 32];
 
-/// Until when an identity is believed. Shared by everything that remembers requests of it; written under
-/// the lock of the table that it stands in, read by every hit.
+/// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
+/// the lock of the cache.
 #[derive(Debug, Default)]
-pub struct Belief {
-    /// End of what Neo4j's last yes is good for.
+pub struct Acceptance {
+    /// When Neo4j's last acceptance ends.
     until: AtomicU64,
-    /// End of what may be served: later than `until` while Neo4j cannot be asked.
+    /// Until when the identity may be served: later than `until` while Neo4j cannot be reached.
     serving: AtomicU64,
-    /// From when on a hit has Neo4j asked again, while it is served.
+    /// From when on a hit starts another check.
     due: AtomicU64,
-    /// Whether the last question found nobody to answer it.
+    /// Whether Neo4j did not answer the last check.
     is_unanswered: AtomicBool,
 }
 
-impl Belief {
-    /// Whether the identity may be served now without asking Neo4j.
+impl Acceptance {
+    /// Whether the identity may be served now without a check.
     #[must_use]
     pub fn holds(&self, now: MonoTime) -> bool {
         now.0 < self.serving.load(Ordering::Relaxed)
     }
 
-    /// Whether whoever is served has to have Neo4j asked again.
+    /// Whether another check is due.
     #[must_use]
     pub fn is_due(&self, now: MonoTime) -> bool {
         now.0 >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Whether Neo4j itself stands for it: it does not while nobody answers and the identity is served on.
+    /// Whether Neo4j's acceptance is still valid. It is not while Neo4j does not answer and the identity is still served.
     #[must_use]
     pub fn is_confirmed(&self, now: MonoTime) -> bool {
         now.0 < self.until.load(Ordering::Relaxed)
     }
 
-    /// Whether the last question found nobody to answer it.
+    /// Whether Neo4j did not answer the last check.
     pub(super) fn is_in_grace(&self) -> bool {
         self.is_unanswered.load(Ordering::Relaxed)
     }
 
-    /// Counts from before the question was sent: Neo4j may have said yes as early as that.
+    /// Counts from before the check was sent, because Neo4j may have decided as early as that.
     fn accept(&self, asked_at: MonoTime) {
         let until = (asked_at + Millis(CREDENTIALS_TTL_MS)).0;
         self.until.store(until, Ordering::Relaxed);
@@ -68,13 +68,13 @@ impl Belief {
         self.serving.store(0, Ordering::Relaxed);
     }
 
-    /// Neo4j has answered: serves no longer than its last yes is good for.
+    /// Neo4j has answered: the identity is served only until Neo4j's last acceptance ends.
     fn end_grace(&self) {
         self.serving.store(self.until.load(Ordering::Relaxed), Ordering::Relaxed);
         self.is_unanswered.store(false, Ordering::Relaxed);
     }
 
-    /// Serves on for a while after Neo4j's last yes has run out; whether any of the grace is left.
+    /// Serves the identity for a while after Neo4j's last acceptance has ended. Returns whether any grace is left.
     fn serve_on(&self, now: MonoTime, grace_ms: Millis) -> bool {
         let until = MonoTime(self.until.load(Ordering::Relaxed));
         let left_ms = grace_ms.saturating_sub(now.since(until));
@@ -87,41 +87,40 @@ impl Belief {
         left_ms > Millis::ZERO
     }
 
-    /// Somebody has asked, so nobody else has to for a while.
+    /// A check was started, so no other is due for a while.
     fn put_off(&self, now: MonoTime) {
         let due = now + Millis(CREDENTIALS_RETRY_MS - CREDENTIALS_RETRY_AHEAD_MS);
         self.due.store(due.0, Ordering::Relaxed);
     }
 }
 
-/// What Neo4j said instead of yes, and until when it is not asked again.
+/// Neo4j's refusal, and until when Neo4j is not asked again.
 struct Refused {
     until: MonoTime,
     error: OriginError,
 }
 
-/// What is known of one identity.
+/// What the cache knows about one identity.
 pub(super) enum Known {
-    /// To be served.
-    Believed(Arc<Belief>),
-    /// Not to be served, and not to be asked about yet.
+    /// Accepted: requests are served.
+    Accepted(Arc<Acceptance>),
+    /// Refused recently: requests are refused without a check.
     Refused(OriginError),
-    /// Accepted once; Neo4j has to be asked again.
-    Overdue(Arc<Belief>),
-    /// Nothing.
-    Stranger,
+    /// Accepted once, and a check has to succeed before the next request.
+    Overdue(Arc<Acceptance>),
+    /// The cache knows nothing about it.
+    Unknown,
 }
 
-/// Identities that Neo4j has accepted, and such as it has refused. Two tables, so that whoever tries
-/// passwords takes the places of others who were refused, and never of those who are believed. In each
-/// the least recently used is forgotten first.
-pub(super) struct Beliefs {
-    accepted: LruCache<Fingerprint, Arc<Belief>>,
+/// Identities that Neo4j has accepted, and identities that it has refused. These are two tables, so that wrong passwords
+/// evict other refused identities and never accepted ones. Each table evicts the least recently used identity.
+pub(super) struct CredentialCache {
+    accepted: LruCache<Fingerprint, Arc<Acceptance>>,
     refused: LruCache<Fingerprint, Refused>,
     grace_ms: Millis,
 }
 
-impl Beliefs {
+impl CredentialCache {
     pub(super) fn new(grace_ms: Millis) -> Self {
         let places = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -132,74 +131,74 @@ impl Beliefs {
     }
 
     pub(super) fn known(&mut self, whose: &Fingerprint, now: MonoTime) -> Known {
-        let belief = self.accepted.get(whose).map(Arc::clone);
-        match (belief, self.refused.get(whose)) {
-            (Some(belief), _) if belief.holds(now) => Known::Believed(belief),
+        let acceptance = self.accepted.get(whose).map(Arc::clone);
+        match (acceptance, self.refused.get(whose)) {
+            (Some(acceptance), _) if acceptance.holds(now) => Known::Accepted(acceptance),
             (_, Some(refused)) if now < refused.until => Known::Refused(refused.error.clone()),
-            (Some(belief), _) => Known::Overdue(belief),
-            (None, _) => Known::Stranger,
+            (Some(acceptance), _) => Known::Overdue(acceptance),
+            (None, _) => Known::Unknown,
         }
     }
 
-    /// Neo4j's last no to them, as far as it is kept, also where it may be asked again.
+    /// Neo4j's last refusal, if it is still cached, also when Neo4j may be asked again.
     pub(super) fn last_no(&self, whose: &Fingerprint) -> Option<OriginError> {
         self.refused.peek(whose).map(|refused| refused.error.clone())
     }
 
-    /// Neo4j said yes to a question that was asked at `asked_at`.
-    pub(super) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Belief> {
+    /// Neo4j accepted the credentials in a check that began at `asked_at`.
+    pub(super) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Acceptance> {
         self.refused.pop(whose);
-        let belief = self.accepted.get(whose).map_or_else(Arc::default, Arc::clone);
-        belief.accept(asked_at);
-        if let Some((evicted, forgotten)) = self.accepted.push(*whose, Arc::clone(&belief))
+        let acceptance = self.accepted.get(whose).map_or_else(Arc::default, Arc::clone);
+        acceptance.accept(asked_at);
+        if let Some((evicted, forgotten)) = self.accepted.push(*whose, Arc::clone(&acceptance))
             && evicted != *whose
         {
-            // Remembered requests hold it still, and nobody could end it any more.
+            // Cached requests still hold it, and nothing else could end it afterwards.
             forgotten.end();
         }
-        belief
+        acceptance
     }
 
-    /// Neo4j said no.
+    /// Neo4j refused the credentials.
     pub(super) fn refuse(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
         self.forget(whose);
         self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
     }
 
-    /// Neo4j answers, and says nothing of these credentials: a belief whose 30 s are not over goes on, and one
+    /// Neo4j answers, and says nothing of these credentials: an acceptance whose 30 s are not over goes on, and one
     /// that is over stays over, since a revoked user could bring such answers about. Neo4j is there again, so
     /// nobody is served on for its absence; should it go away, the grace counts from its last yes as before.
     pub(super) fn put_off(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
-        if let Some(belief) = self.accepted.get(whose) {
-            belief.end_grace();
+        if let Some(acceptance) = self.accepted.get(whose) {
+            acceptance.end_grace();
         }
         self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
     }
 
-    /// Ends a belief: the identity is a stranger from now on.
+    /// Ends an acceptance: the identity is unknown from now on.
     pub(super) fn forget(&mut self, whose: &Fingerprint) {
-        if let Some(belief) = self.accepted.pop(whose) {
-            belief.end();
+        if let Some(acceptance) = self.accepted.pop(whose) {
+            acceptance.end();
         }
     }
 
-    /// Neo4j cannot be asked: whoever it accepted not long ago is served on.
-    pub(super) fn serve_on(&mut self, whose: &Fingerprint, now: MonoTime) -> Option<Arc<Belief>> {
-        let belief = self.accepted.get(whose)?;
-        belief.serve_on(now, self.grace_ms).then(|| Arc::clone(belief))
+    /// Neo4j cannot be reached: an identity that it accepted recently is still served.
+    pub(super) fn serve_on(&mut self, whose: &Fingerprint, now: MonoTime) -> Option<Arc<Acceptance>> {
+        let acceptance = self.accepted.get(whose)?;
+        acceptance.serve_on(now, self.grace_ms).then(|| Arc::clone(acceptance))
     }
 
     /// Whether it falls to the caller to have Neo4j asked about someone who is served meanwhile: to one for
     /// each time that it is due. Where nobody answered the last time, whoever is served stays so until this
-    /// question has its answer, as one who waits for it would (`Desk::wait_briefly`).
+    /// question has its answer, as one who waits for it would (`Checker::wait_briefly`).
     pub(super) fn take_recheck(&mut self, whose: &Fingerprint, now: MonoTime) -> bool {
-        let Some(belief) = self.accepted.get(whose) else { return false };
-        if !belief.holds(now) || !belief.is_due(now) {
+        let Some(acceptance) = self.accepted.get(whose) else { return false };
+        if !acceptance.holds(now) || !acceptance.is_due(now) {
             return false;
         }
-        belief.put_off(now);
-        if belief.is_in_grace() {
-            belief.serve_on(now, self.grace_ms);
+        acceptance.put_off(now);
+        if acceptance.is_in_grace() {
+            acceptance.serve_on(now, self.grace_ms);
         }
         true
     }

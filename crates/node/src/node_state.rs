@@ -1,0 +1,90 @@
+//! The state of a running node as the admin listener, the client listener and the CLI read it. It decides nothing
+//! except whether the node is ready and which of its parts are degraded.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use hopcache_engine::Engine;
+use hopcache_engine::ports::Origin;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Report;
+use crate::joining::Joining;
+use crate::memory::MokaMemory;
+use crate::meters::Meters;
+use crate::origin::own_login;
+use crate::routing::{Members, listed};
+use crate::store::trouble::Trouble;
+
+/// The parts and flags of a running node that its listeners read.
+pub struct NodeState {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The members.
+    pub members: Arc<Members>,
+    /// Copies in memory.
+    pub memory: Arc<MokaMemory>,
+    /// The origin, for its gauges.
+    pub origin: Arc<dyn Origin>,
+    /// Metrics.
+    pub meters: Arc<Meters>,
+    /// The configuration in force.
+    pub report: Report,
+    /// Virtual nodes of each node on the ring.
+    pub virtual_nodes: u32,
+    /// How far the node has joined the cluster.
+    pub joining: Joining,
+    /// Cancelled when the node has to leave.
+    pub leaving: CancellationToken,
+    /// A necessary task that has panicked. The node leaves because of it.
+    pub broken: OnceLock<&'static str>,
+}
+
+impl NodeState {
+    /// Why this node is not ready. Empty when it is ready.
+    #[must_use]
+    pub fn reasons_not_ready(&self) -> Vec<String> {
+        let leaving = self.leaving.is_cancelled().then(|| "leaving".to_owned());
+        leaving.into_iter().chain(self.joining.reason()).collect()
+    }
+
+    /// Parts that do not work as they should, and why. The node still serves.
+    #[must_use]
+    pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
+        let mut parts = Vec::new();
+        if let Some(error) = self.engine.store_trouble() {
+            parts.push(("store", Trouble::of(&error).advice().into()));
+        }
+        if let Some(advice) = own_login::trouble(&*self.origin) {
+            parts.push(("origin", advice.into()));
+        }
+        if let Some(why) = self.members.trouble() {
+            parts.push(("members", why.into()));
+        }
+        let left_out = self.engine.peers_left_out();
+        if !left_out.is_empty() {
+            parts.push(("peer", format!("requests leave out {}: it failed them", listed(&left_out)).into()));
+        }
+        if self.engine.is_shedding() {
+            parts.push((
+                "load",
+                "runs are refused: more is asked of Neo4j than origin.max_concurrent does".into(),
+            ));
+        }
+        if self.engine.is_short_of_retries() {
+            parts.push(("retries", "second tries are refused: too many hops or runs fail".into()));
+        }
+        parts
+    }
+
+    /// Notes that a task has panicked, and makes the node leave.
+    pub(crate) fn broke(&self, what: &'static str) {
+        tracing::error!(
+            task = what,
+            "a task broke, which is a defect of hopcache; the node leaves because of it"
+        );
+        // When several tasks panic, the first one is reported.
+        let _ = self.broken.set(what);
+        self.leaving.cancel();
+    }
+}
