@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(10);
 const HOT_KEYS: usize = 20;
 /// Requests for a new key: at three nodes, this many ticks apart.
 const ECHO_TICKS: usize = 30;
-/// A request's deadline: twice `origin.timeout` and a second (`front` `patience_ms`).
+/// A request's deadline: twice `origin.timeout` and a second (`front/ask.rs` `answer_timeout_ms`).
 const DEADLINE: Duration = Duration::from_secs(11);
 /// A result without a lease is kept for so long (`DEGRADED_TTL_MS`), so a node repeats a run after that.
 const DEGRADED_TTL: Duration = Duration::from_secs(2);

@@ -240,7 +240,7 @@ fn bounds(options: &Options) -> Bounds {
     let us = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     Bounds {
         ttl_us: us(TTL),
-        // A run's own time, as much again for the run before it or a slot, and a second (`front::answer_timeout_ms`).
+        // A run's own time, as much again for the run before it or a slot, and a second (`front::ask::answer_timeout_ms`).
         deadline_us: 2 * us(TIMEOUT) + 1_000_000,
         run_us: us(RUN_MOST),
         nodes: u64::from(options.nodes),
