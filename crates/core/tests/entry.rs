@@ -200,7 +200,7 @@ proptest! {
         let sealed = entry.encode(&SECRET, &QueryKey(key)).unwrap();
         let head = Head::read(&sealed).unwrap();
         prop_assert_eq!((head.total, head.physical, head.soft, head.token, head.tags),
-            (entry.total, entry.physical, entry.soft, entry.token, entry.tags));
+            (entry.total, entry.physical, entry.soft, entry.token, entry.tags.clone()));
         prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
     }
 

@@ -20,10 +20,6 @@ fn off() -> Policy {
     Policy { ttl_ms: Millis::ZERO, ..default_policy() }
 }
 
-fn count(world: &World, node: usize, what: impl Fn(&Event) -> bool) -> usize {
-    world.nodes[node].events.count(what)
-}
-
 /// TTL 0: whoever comes while a run is under way gets its result, also one that came after its read began; whoever
 /// comes after it has ended gets a read of its own. Nothing is kept anywhere.
 #[tokio::test(start_paused = true)]
