@@ -24,8 +24,8 @@ const FOLDER: &str = "target/seeded";
 /// Files of [`PATCHES`], and where the copy has them.
 const COPIED: [(&str, &str); 3] = [
     ("switch.rs", "crates/packstream/src/seeded/mod.rs"),
-    ("caught.rs", "crates/sim/tests/seeded.rs"),
-    ("learning.rs", "crates/learning/tests/learning/seeded.rs"),
+    ("caught.rs", "crates/sim/tests/seeded/main.rs"),
+    ("learning.rs", "crates/sim/tests/seeded/learning.rs"),
 ];
 
 /// Written from the patches' names and headers.
@@ -49,7 +49,7 @@ pub(crate) fn prove(root: &Path) -> Result<()> {
         apply(&fresh, patch)?;
     }
     replace_changed(&fresh, &tree)?;
-    test(root, &tree, &["--package", "hopcache-sim", "--test", "seeded"], &["--nocapture"])
+    test(root, &tree)
 }
 
 /// The bugs' patches, by name and in its order.
@@ -168,16 +168,15 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Dependencies lie beside all other builds of the profile, and are not built again.
-fn test(root: &Path, tree: &Path, which: &[&str], args: &[&str]) -> Result<()> {
+fn test(root: &Path, tree: &Path) -> Result<()> {
     let mut command = Command::new("cargo");
     command
         .current_dir(tree)
         .env("CARGO_BUILD_BUILD_DIR", target(root))
         .env("CARGO_TARGET_DIR", root.join(FOLDER))
-        .arg("test")
-        .args(which)
+        .args(["test", "--package", "hopcache-sim", "--test", "seeded"])
         .args(PROFILE);
-    finish(command.arg("--").args(args), "the simulator with seeded bugs")
+    finish(command.args(["--", "--nocapture"]), "the simulator with seeded bugs")
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

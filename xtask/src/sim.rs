@@ -8,7 +8,6 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::finish;
-use crate::seeded;
 
 /// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
 /// fault and no outcome out.
@@ -40,16 +39,13 @@ pub(crate) struct Options {
     minimise: Option<u64>,
     /// Build bugs in, one at a time, and show that each is caught.
     #[arg(long)]
-    seeded: bool,
+    pub(crate) seeded: bool,
     /// Threads; as many as there are processors unless said.
     #[arg(long)]
     threads: Option<usize>,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    if options.seeded {
-        return seeded::prove(root);
-    }
     let mut args = match (options.seed, options.seeds, &options.replay) {
         _ if options.minimise.is_some() => {
             vec!["--minimise".to_owned(), options.minimise.unwrap_or_default().to_string()]

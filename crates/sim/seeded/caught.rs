@@ -1,8 +1,10 @@
 //! Proof that the checkers work: each bug whose patch lies beside this file is caught within a bound of seeds, by the checker
 //! that the patch names. The same seeds without a bug are clean.
 //!
-//! `cargo xtask sim --seeded` copies this file into the tree with the patches, as `crates/sim/tests/seeded.rs`, and runs it
+//! `cargo xtask sim --seeded` copies this file into the tree with the patches, as `crates/sim/tests/seeded/main.rs`, and runs it
 //! there. `HOPCACHE_TEST_SEEDED_SEEDS` is the bound (2,000).
+
+mod learning;
 
 use hopcache_core::seeded::{Bug, choose};
 use hopcache_core::time::Millis;

@@ -1,40 +1,62 @@
-//! The bugs that are seeded here show where the simulator's checkers will look (FAULTS "Bugs to seed").
+//! Bugs of learning change what the model itself says, where the checkers of the simulator look.
 
 use hopcache_core::key::{KeyHasher, PrincipalScope};
+use hopcache_core::node::Incarnation;
 use hopcache_core::seeded::{Bug, choose};
-use hopcache_learning::{PatternTag, Successors};
+use hopcache_core::time::MonoTime;
+use hopcache_learning::{Bounds, Digest, FormId, Lesson, OriginTag, PatternTag, SourceId, Successors};
 
-use crate::{at, form, hear, node, pattern, pull};
+const NOW: MonoTime = MonoTime(0);
+const PATTERN: SourceId = SourceId::Pattern(PatternTag(0x9e37_79b9_7f4a_7c15));
+const FORM: FormId = FormId(0x9e37_79b9_7f4a_7c15);
+
+fn node(me: u64, life: u64) -> Successors {
+    Successors::new(OriginTag(me), Incarnation(life), Bounds::for_patterns(16), NOW)
+}
+
+fn hear(to: &mut Successors, bytes: &[u8]) -> bool {
+    to.merge(&Lesson::decode(bytes).unwrap(), NOW, |_| true).more
+}
+
+/// `to` pulls from `from` until it has nothing more for it.
+fn pull(to: &mut Successors, from: &mut Successors) {
+    let page = |to: &mut Successors, from: &mut Successors| {
+        let digest = Digest::decode(&to.digest(NOW).encode()).unwrap();
+        let page = from.answer_pull(&digest, NOW);
+        hear(to, &page)
+    };
+    assert!((0..1_000).any(|_| !page(to, from)), "a pull without end");
+}
 
 fn count(known: &mut Successors, times: u32) -> Vec<Vec<u8>> {
     for _ in 0..times {
-        known.saw(pattern(0), at(0));
-        known.count(pattern(0), form(0), at(0));
+        known.saw(PATTERN, NOW);
+        known.count(PATTERN, FORM, NOW);
     }
-    known.next_pieces(1_024, at(0))
+    known.next_pieces(1_024, NOW)
 }
 
 /// What another node believes was seen, after the first piece was repeated, the second lost, and all of it pulled.
 fn after_loss_and_repetition() -> f64 {
-    let (mut known, mut other) = (node(1, 11, 16, at(0)), node(2, 22, 16, at(0)));
+    let (mut known, mut other) = (node(1, 11), node(2, 22));
     let first = count(&mut known, 3);
     for piece in first.iter().chain(&first) {
-        hear(&mut other, piece, at(0));
+        hear(&mut other, piece);
     }
     count(&mut known, 2);
-    pull(&mut other, at(0), &mut known, at(0));
-    other.predictions(pattern(0), at(0))[0].tally.seen
+    pull(&mut other, &mut known);
+    other.predictions(PATTERN, NOW)[0].tally.seen
 }
 
 /// … after a node counted, was heard, started again and counted again.
 fn after_restart() -> f64 {
-    let mut other = node(2, 22, 16, at(0));
+    let mut other = node(2, 22);
     for (life, times) in [(11, 5), (12, 2)] {
-        let mut known = node(1, life, 16, at(0));
+        let mut known = node(1, life);
         count(&mut known, times);
-        pull(&mut other, at(0), &mut known, at(0));
+        pull(&mut other, &mut known);
     }
-    other.predictions(pattern(0), at(0))[0].tally.seen
+    other.predictions(PATTERN, NOW)[0].tally.seen
 }
 
 fn principals_share_a_pattern() -> bool {
