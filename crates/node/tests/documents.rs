@@ -8,13 +8,10 @@ use hopcache::config::{self, RefreshSection};
 use hopcache::labels;
 use hopcache::meters::{ALL, Meters, Readings};
 use hopcache_core::cypher::verdict::BypassReason;
-use hopcache_engine::outcome::{Detail as Answered, Reason};
-use hopcache_queryapi::headers::cache_status::Detail;
+use hopcache_engine::outcome::{Detail, Reason};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
-/// Where words are named that nothing sends yet.
-const UNSENT: &str = "are words of the list";
 
 /// The part of `docs/OPERATING.md` below `heading`, up to the next heading.
 fn section(heading: &str) -> Option<&'static str> {
@@ -22,54 +19,72 @@ fn section(heading: &str) -> Option<&'static str> {
     rest.split("\n#").next()
 }
 
-fn unsent_line() -> Option<&'static str> {
-    OPERATING.lines().find(|line| line.contains(UNSENT))
-}
-
 fn has_row_in(section: &str, word: &str) -> bool {
     section.contains(&format!("\n| `{word}` |"))
 }
 
-/// Whether the table of `Cache-Status` details has a row for `word`.
-fn has_row(word: &str) -> bool {
-    section("### Cache-Status").is_some_and(|rows| has_row_in(rows, word))
+/// The words in the first column of the table with this header, in one section.
+fn words_of_table(section: &'static str, header: &str) -> BTreeSet<&'static str> {
+    let (_, rows) = section.split_once(header).unwrap_or_else(|| panic!("{header}: no such table"));
+    // The rest of the header, and the line below it.
+    let rows = rows.lines().skip(2).take_while(|line| line.starts_with("| `"));
+    rows.map(|row| row.split('`').nth(1).unwrap()).collect()
 }
 
+/// Words of hits and misses, and of the node that asked the owner, each with a row; no row is of a word that nobody sends.
 #[test]
-fn every_detail_has_a_row_or_is_said_to_be_unsent() {
-    for detail in Detail::ALL {
-        let word = detail.as_str();
-        let is_unsent = unsent_line().is_some_and(|line| line.contains(&format!("`{word}`")));
-        assert!(has_row(word) != is_unsent, "{word}: a row of the table, or the line of unsent words");
-    }
-}
-
-#[test]
-fn every_detail_that_a_node_sends_has_a_row() {
-    let answers = [
-        Answered::Stale,
-        Answered::Degraded,
-        Answered::TooLarge,
-        Answered::Fenced,
-        Answered::Updates,
-        Answered::Off,
-        Answered::NotCached,
-        Answered::Failed,
+fn the_details_of_answers_are_the_rows_of_their_table() {
+    let details = [
+        Detail::Stale,
+        Detail::StaleIfError,
+        Detail::Degraded,
+        Detail::TooLarge,
+        Detail::Fenced,
+        Detail::Updates,
+        Detail::Off,
+        Detail::NotCached,
+        Detail::Failed,
     ];
-    let reasons = [
+    let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
+    assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
+    sent.insert(labels::DETAIL_OWNER);
+    let rows = words_of_table(section("### Cache-Status").unwrap(), "| `detail` | meaning |");
+    assert_eq!(sent, rows);
+}
+
+/// The detail of a bypass, the label of its metric and the reason of `explain` are one word, and each has a row.
+#[test]
+fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
+    let of_texts = [
+        BypassReason::Schema,
+        BypassReason::Administration,
+        BypassReason::Plan,
+        BypassReason::Prefix,
+        BypassReason::Use,
+        BypassReason::LoadCsv,
+        BypassReason::InTransactions,
+        BypassReason::VolatileFunction,
+        BypassReason::UnknownFunction,
+        BypassReason::Procedure,
+        BypassReason::Unterminated,
+        BypassReason::UnicodeEscape,
+        BypassReason::Unreadable,
+        BypassReason::ManyStatements,
+        BypassReason::UnknownStart,
+    ];
+    let others = [
         Reason::Write,
         Reason::Unknown,
         Reason::NoStore,
         Reason::Bookmarks,
         Reason::TooLarge,
         Reason::Rejected,
-        Reason::Text(BypassReason::VolatileFunction),
-        Reason::Text(BypassReason::Schema),
     ];
-    let sent = answers.into_iter().filter_map(labels::answer_detail);
-    for detail in sent.chain(reasons.map(labels::bypass_detail)).chain([Detail::Owner]) {
-        assert!(has_row(detail.as_str()), "{}: no row in docs/OPERATING.md", detail.as_str());
-    }
+    let reasons = of_texts.into_iter().map(Reason::Text).chain(others);
+    let sent: BTreeSet<&str> = reasons.map(labels::reason_label).collect();
+    assert_eq!(sent, BTreeSet::from(labels::REASONS), "the closed list");
+    let heading = "### `cache_bypass_total{reason}`";
+    assert_eq!(sent, words_of_table(section(heading).unwrap(), "| `reason` |"));
 }
 
 #[test]
