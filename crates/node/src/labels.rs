@@ -5,8 +5,8 @@ use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
-use hopcache_engine::refresh_view::Timing;
 use hopcache_engine::prefetch::Skip;
+use hopcache_engine::refresh_view::Timing;
 use hopcache_queryapi::headers::cache_status;
 
 use crate::refusal_response::Unserved;

@@ -31,11 +31,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::front::QueryApiRenderer;
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Report, Secret, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
+use crate::front::QueryApiRenderer;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
@@ -148,7 +148,10 @@ impl Node {
         };
         node.start_background(prober);
         let engine = Arc::clone(&node.state.engine);
-        node.spawn("gossip", gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run());
+        node.spawn(
+            "gossip",
+            gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run(),
+        );
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
