@@ -18,7 +18,15 @@ pub(crate) const TRIALS: &str = "hopcache-trials";
 /// Builds hopcache and `program`, which starts the hopcache beside it, and runs `program`.
 pub(crate) fn run(root: &Path, program: &str, args: &[String]) -> Result<()> {
     let mut build = Command::new("cargo");
-    build.current_dir(root).args(["build", "--profile", "dist", "--package", "hopcache", "--package", program]);
+    build.current_dir(root).args([
+        "build",
+        "--profile",
+        "dist",
+        "--package",
+        "hopcache",
+        "--package",
+        program,
+    ]);
     finish(&mut build, "the build")?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     let file = target.join("dist").join(program);

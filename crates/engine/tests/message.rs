@@ -15,10 +15,12 @@ use hopcache_engine::message::{
     BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_question, decode_reply, encode_ask,
     encode_flush_waste, encode_inspect, encode_prefetch, encode_purge, encode_reply,
 };
-use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
-use hopcache_engine::rendering::RenderingId;
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
 use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
+use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 
@@ -44,7 +46,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         query: Arc::new(Query::read(parts, &hasher(), &[])),
         rendering: RenderingId(3),
         freshness: Freshness { age_max_ms: Some(Millis(5)), ..Freshness::default() },
-        hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5), ..Hints::default() },
+        hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5) },
         mode: AccessMode::Write,
         bypass: None,
         deadline: MonoTime(0),

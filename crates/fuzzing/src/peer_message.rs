@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::tags::Tag;
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -18,7 +18,9 @@ use hopcache_engine::message::{
     encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
     encode_reply, encode_wanted,
 };
-use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
 use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;

@@ -7,7 +7,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
-use crate::model::ports::{Neo4jFailure, OriginError, OriginFault};
+use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
 use crate::model::rendering::RenderError;
 
 /// The end of one request at its entry node.

@@ -169,8 +169,7 @@ mod tests {
         let miss = Member::forward("node-b", Forward::Miss);
         let miss = Member { stored: Stored::Yes, collapsed: Collapsed::Yes, key: Some("9f2c"), ..miss };
         assert_eq!(write(&[miss]), r#"node-b; fwd=miss; stored; collapsed; key="9f2c""#);
-        let write_through =
-            Member { detail: Some("write"), ..Member::forward("node-a", Forward::Bypass) };
+        let write_through = Member { detail: Some("write"), ..Member::forward("node-a", Forward::Bypass) };
         assert_eq!(write(&[write_through]), "node-a; fwd=bypass; detail=write");
     }
 

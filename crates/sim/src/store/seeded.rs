@@ -1,11 +1,11 @@
 //! Bugs of a store, where one is chosen (`hopcache_core::seeded`); in a usual build only the steps as they should be.
 
 use bytes::Bytes;
-use hopcache_core::tags::Tag;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Token};
 #[cfg(hopcache_seeded)]
 use hopcache_core::seeded::{Bug, has};
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 
 /// Between the two halves of a step that should be one.
