@@ -201,7 +201,7 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
         FailureKind::NotCached => own(
             late,
             "Hopcache.TransientError.NotCached",
-            "The request says only-if-cached, and there is no fresh entry.",
+            "The request says only-if-cached, and there is no entry, fresh or within grace.",
         ),
         FailureKind::BadResult => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
         FailureKind::TooLarge { limit_bytes } => own(
