@@ -23,12 +23,13 @@ fn has_row_in(section: &str, word: &str) -> bool {
     section.contains(&format!("\n| `{word}` |"))
 }
 
-/// The words in the first column of the table with this header, in one section.
-fn words_of_table(section: &'static str, header: &str) -> BTreeSet<&'static str> {
-    let (_, rows) = section.split_once(header).unwrap_or_else(|| panic!("{header}: no such table"));
-    // The rest of the header, and the line below it.
-    let rows = rows.lines().skip(2).take_while(|line| line.starts_with("| `"));
-    rows.map(|row| row.split('`').nth(1).unwrap()).collect()
+/// The words in the first column of the table with this header, in one section; none where there is no such table.
+fn words_of_table(heading: &str, header: &str) -> BTreeSet<&'static str> {
+    let table = section(heading).and_then(|section| section.split_once(header));
+    // The rest of the header, and the line below it, are no rows.
+    let lines = table.into_iter().flat_map(|(_, rows)| rows.lines().skip(2));
+    let rows = lines.take_while(|line| line.starts_with("| `"));
+    rows.filter_map(|row| row.split('`').nth(1)).collect()
 }
 
 /// Words of hits and misses, and of the node that asked the owner, each with a row; no row is of a word that nobody sends.
@@ -48,7 +49,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
     let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
     assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
     sent.insert(labels::DETAIL_OWNER);
-    let rows = words_of_table(section("### Cache-Status").unwrap(), "| `detail` | meaning |");
+    let rows = words_of_table("### Cache-Status", "| `detail` | meaning |");
     assert_eq!(sent, rows);
 }
 
@@ -84,7 +85,7 @@ fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
     let sent: BTreeSet<&str> = reasons.map(labels::reason_label).collect();
     assert_eq!(sent, BTreeSet::from(labels::REASONS), "the closed list");
     let heading = "### `cache_bypass_total{reason}`";
-    assert_eq!(sent, words_of_table(section(heading).unwrap(), "| `reason` |"));
+    assert_eq!(sent, words_of_table(heading, "| `reason` |"));
 }
 
 #[test]
