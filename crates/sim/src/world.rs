@@ -49,6 +49,7 @@ pub struct World {
     pub(crate) secrets: Secrets,
     /// The renderings of its nodes.
     pub renderer: Arc<dyn Renderer>,
+    seed: u64,
 }
 
 impl World {
@@ -61,7 +62,17 @@ impl World {
     /// As [`World::new`], with another policy.
     #[must_use]
     pub fn with_policy(nodes: usize, seed: u64, policy: &Policy) -> Self {
-        let mut world = Self::empty(seed);
+        Self::made_of(Self::empty(seed), nodes, policy)
+    }
+
+    /// As [`World::new`], with other renderings.
+    #[must_use]
+    pub fn with_renderer(nodes: usize, seed: u64, renderer: Arc<dyn Renderer>) -> Self {
+        Self::made_of(Self { renderer, ..Self::empty(seed) }, nodes, &default_policy())
+    }
+
+    fn made_of(mut world: Self, nodes: usize, policy: &Policy) -> Self {
+        let seed = world.seed;
         let names: Vec<NodeName> = (0..nodes).filter_map(node_name).collect();
         for (node, name) in names.iter().enumerate() {
             let start = Start {
@@ -90,6 +101,7 @@ impl World {
             record,
             secrets,
             renderer: Arc::new(QueryApiRenderer),
+            seed,
         }
     }
 

@@ -11,6 +11,7 @@ mod lease_backoff;
 mod membership;
 mod near_copies;
 mod origin_faults;
+mod plain_text_front;
 mod prefetch;
 mod promises;
 mod refresh;
