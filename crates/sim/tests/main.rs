@@ -9,6 +9,7 @@ mod joined_flights;
 mod learning;
 mod lease_backoff;
 mod membership;
+mod misses;
 mod near_copies;
 mod origin_faults;
 mod plain_text_front;
