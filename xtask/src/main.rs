@@ -15,6 +15,7 @@ mod deny;
 mod fuzz;
 mod images;
 mod lanes;
+mod seeded;
 mod services;
 mod sim;
 mod tidy;

@@ -1,15 +1,14 @@
-//! `cargo xtask sim`: the simulator, built for speed, on seeds; and the proof that its checkers see seeded bugs.
+//! `cargo xtask sim`: the simulator, built for speed, on seeds. `--seeded` is `crate::seeded`.
 //!
 //! It decides how the simulator is built and started, nothing about what a seed does.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::command::finish;
+use crate::seeded;
 
 /// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
 /// fault and no outcome out.
@@ -19,13 +18,7 @@ pub(crate) const GATE_SEEDS: u64 = 2_000;
 const LONG_SEEDS: u64 = 10_000;
 
 /// Faster than `dev`, of which a seed takes a quarter of a second, and built sooner than `release`.
-const PROFILE: [&str; 2] = ["--profile", "simulation"];
-
-/// Where programs with seeded bugs go. What they are made of lies beside all other builds.
-const SEEDED_TARGET: &str = "target/seeded";
-
-/// Cargo runs it in place of rustc, for crates of this workspace only: so dependencies are not built again.
-const SEEDED_RUSTC: &str = "#!/bin/sh\nexec \"$@\" --cfg hopcache_seeded\n";
+pub(crate) const PROFILE: [&str; 2] = ["--profile", "simulation"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -55,7 +48,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if options.seeded {
-        return seeded(root);
+        return seeded::prove(root);
     }
     let mut args = match (options.seed, options.seeds, &options.replay) {
         _ if options.minimise.is_some() => {
@@ -92,24 +85,7 @@ pub(crate) fn gate(root: &Path) -> Result<()> {
     run(root, &options)
 }
 
-/// Each seeded bug has to be caught.
-pub(crate) fn seeded(root: &Path) -> Result<()> {
-    let folder = root.join(SEEDED_TARGET);
-    let wrapper = folder.join("rustc");
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    std::fs::write(&wrapper, SEEDED_RUSTC)?;
-    std::fs::set_permissions(&wrapper, Permissions::from_mode(0o755))?;
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(root)
-        .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
-        .env("CARGO_BUILD_BUILD_DIR", target(root))
-        .env("CARGO_TARGET_DIR", &folder)
-        .args(["test", "--package", "hopcache-sim", "--test", "seeded"])
-        .args(PROFILE);
-    finish(command.args(["--", "--nocapture"]), "the simulator")
-}
-
-fn target(root: &Path) -> PathBuf {
+/// Where cargo builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
 }

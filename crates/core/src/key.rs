@@ -73,8 +73,6 @@ impl KeyHasher {
         let database = database_name(material.database);
         let parts =
             [database.as_bytes(), &material.scope.0, material.normal.as_str().as_bytes(), material.params];
-        #[cfg(hopcache_seeded)]
-        let parts = seeded_parts(parts);
         QueryKey(digest(&self.query, &parts))
     }
 
@@ -86,12 +84,6 @@ impl KeyHasher {
 
     /// [`Self::learning_tag`] of something in a database as a principal sees it: nothing learned crosses either (I5).
     pub fn scoped_learning_tag(&self, kind: &[u8], database: &str, scope: PrincipalScope, of: &[u8]) -> u64 {
-        #[cfg(hopcache_seeded)]
-        let scope = if crate::seeded::has(crate::seeded::Bug::PrefetchCrossesPrincipals) {
-            PrincipalScope([0; 32])
-        } else {
-            scope
-        };
         self.learning_tag(kind, [database_name(database).as_bytes(), &scope.0, of])
     }
 
@@ -99,14 +91,6 @@ impl KeyHasher {
     pub fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
         digest(&self.learning, &[b"session", database_name(database).as_bytes(), &scope.0, id])
     }
-}
-
-#[cfg(hopcache_seeded)]
-fn seeded_parts(mut parts: [&[u8]; 4]) -> [&[u8]; 4] {
-    use crate::seeded::{Bug, has};
-    parts[0] = if has(Bug::KeyWithoutDatabase) { b"" } else { parts[0] };
-    parts[1] = if has(Bug::KeyWithoutPrincipal) { b"" } else { parts[1] };
-    parts
 }
 
 /// Shows no key: with one of them a reader of the store could test guesses.

@@ -19,8 +19,6 @@ pub mod refresh;
 pub mod result;
 pub mod retries;
 pub mod ring;
-#[cfg(hopcache_seeded)]
-pub mod seeded;
 pub mod tags;
 pub mod time;
 pub mod turns;

@@ -98,21 +98,11 @@ pub(super) struct Slot {
     pub(super) tally: Tally,
     /// Counted by this node and not told yet.
     pub(super) untold: bool,
-    /// What was told, for the bug of telling increments.
-    #[cfg(hopcache_seeded)]
-    pub(super) told: Tally,
 }
 
 impl Slot {
     pub(super) fn new(life: LifeId, epoch: u32, tally: Tally) -> Self {
-        Self {
-            life,
-            epoch,
-            tally,
-            untold: false,
-            #[cfg(hopcache_seeded)]
-            told: Tally::default(),
-        }
+        Self { life, epoch, tally, untold: false }
     }
 }
 

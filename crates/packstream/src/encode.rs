@@ -157,15 +157,6 @@ impl Writer {
             }
             return;
         }
-        #[cfg(hopcache_seeded)]
-        if crate::seeded::keeps_order() {
-            self.map(pairs.len());
-            for (key, value) in pairs {
-                self.string(key);
-                self.tree(value, true);
-            }
-            return;
-        }
         // A later pair of the same key replaces an earlier one, as it does in Neo4j's own JSON front.
         let sorted: std::collections::BTreeMap<&str, &Value> =
             pairs.iter().map(|(key, value)| (key.as_str(), value)).collect();

@@ -9,8 +9,6 @@
 
 mod decode;
 mod encode;
-#[cfg(hopcache_seeded)]
-pub mod seeded;
 mod value;
 
 pub use decode::{DecodeError, Reader, Token, decode};

@@ -59,12 +59,6 @@ fn options(mut args: impl Iterator<Item = String>) -> Option<Options> {
             "--cover" => covers = value == "yes",
             "--threads" => threads = value.parse().ok().filter(|threads| *threads > 0)?,
             "--out" => out = value.into(),
-            // For whoever works on a checker: with `--seed`, since a bug is this thread's.
-            #[cfg(hopcache_seeded)]
-            "--bug" => {
-                use hopcache_core::seeded::{Bug, choose};
-                choose(Some(Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == value)?));
-            }
             _ => return None,
         }
     }

@@ -124,7 +124,6 @@ impl World {
             shared: Arc::clone(&self.store),
             process: process.clone(),
             by: life,
-            apart,
             checksum_key: self.secrets.checksum_key.clone(),
         };
         let origin = OriginPort { shared: Arc::clone(&self.origin), process: process.clone(), by: life };

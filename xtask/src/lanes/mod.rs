@@ -22,7 +22,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::finish;
-use crate::{alerts, chaos, compose, deny, sim, tidy};
+use crate::{alerts, chaos, compose, deny, seeded, sim, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
         Single::Doc => doc(root),
         Single::AlertRules => alerts::run(root),
         Single::Simulator => sim::gate(root),
-        Single::Seeded => sim::seeded(root),
+        Single::Seeded => seeded::prove(root),
         Single::ComposeFile => compose::validate::validate(root),
         Single::Programs => gate::programs_that_hurt(),
         Single::Chaos => chaos::gate(root),

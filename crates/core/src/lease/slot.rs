@@ -19,9 +19,6 @@ use crate::node::Holder;
 use crate::tags::{Tag, Tags};
 use crate::time::{Millis, MonoTime};
 
-#[cfg(hopcache_seeded)]
-mod seeded;
-
 /// Largest counter that is believed: what a double holds exactly, since Lua has no other number. As
 /// microseconds since 1970 it lasts until the year 2255.
 pub const COUNTER_MAX: u64 = (1 << 53) - 1;

@@ -66,10 +66,6 @@ impl MemberInfo {
     /// Whether it owns keys: it can be reached, and says that it is ready.
     #[must_use]
     pub fn is_routable(&self) -> bool {
-        #[cfg(hopcache_seeded)]
-        if crate::seeded::has(crate::seeded::Bug::DrainingMemberKept) {
-            return self.state.is_routable() && self.phase != Phase::Joining;
-        }
         self.state.is_routable() && self.phase == Phase::Ready
     }
 }

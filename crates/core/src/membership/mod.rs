@@ -256,8 +256,6 @@ impl Membership {
             Report::ProbeUnanswered => member.unanswered >= PROBES_UNANSWERED_MAX,
             Report::RequestUnanswered => false,
         };
-        #[cfg(hopcache_seeded)]
-        let out = out && !crate::seeded::has(crate::seeded::Bug::DeadMemberKept);
         member.info.is_lost |= out && !matches!(report, Report::GossipDown(_));
         member.info.is_gone |= matches!(report, Report::Gone(_));
         member.info.state = match (before.state, out) {
@@ -305,10 +303,6 @@ impl Membership {
     }
 
     fn introduce(&mut self, card: &Card) -> Result<Heard, NotAdmitted> {
-        #[cfg(hopcache_seeded)]
-        if crate::seeded::has(crate::seeded::Bug::GossipAdmits) {
-            return self.answered(card.peer_addr, card).map(Heard::Known);
-        }
         let (name, addr) = (card.name.clone(), card.peer_addr);
         if !card.is_reachable() {
             return Err(NotAdmitted::Unreachable { name, addr });

@@ -151,15 +151,7 @@ impl Successors {
             merged.refused_old += 1;
             return None;
         };
-        Some(Heard {
-            life,
-            epoch,
-            age,
-            tally: slot.tally,
-            #[cfg(hopcache_seeded)]
-            is_increment: !lesson.is_page
-                && hopcache_core::seeded::has(hopcache_core::seeded::Bug::IncrementsGossiped),
-        })
+        Some(Heard { life, epoch, age, tally: slot.tally })
     }
 
     fn merge_row(

@@ -127,12 +127,6 @@ impl Successors {
     /// Nothing known yet; `me` counts in life `life` from `now` on.
     #[must_use]
     pub fn new(me: OriginTag, life: Incarnation, bounds: Bounds, now: MonoTime) -> Self {
-        #[cfg(hopcache_seeded)]
-        let life = if hopcache_core::seeded::has(hopcache_core::seeded::Bug::LifeReused) {
-            Incarnation(me.0)
-        } else {
-            life
-        };
         Self {
             table: Table::new(bounds, Lives::new(me, life, now), now),
             untold: BTreeSet::new(),

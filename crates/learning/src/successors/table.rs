@@ -76,9 +76,6 @@ pub(super) struct Heard {
     pub(super) epoch: u32,
     pub(super) age: u32,
     pub(super) tally: Tally,
-    /// The counts are what came since the last message: the seeded bug.
-    #[cfg(hopcache_seeded)]
-    pub(super) is_increment: bool,
 }
 
 #[derive(Debug)]
@@ -405,14 +402,6 @@ impl Table {
 }
 
 fn merged(held: Tally, heard: &Heard) -> Tally {
-    #[cfg(hopcache_seeded)]
-    if heard.is_increment {
-        return Tally {
-            seen: held.seen.saturating_add(heard.tally.seen),
-            launched: held.launched.saturating_add(heard.tally.launched),
-            used: held.used.saturating_add(heard.tally.used),
-        };
-    }
     held.max(heard.tally)
 }
 

@@ -185,21 +185,9 @@ fn slots_to_tell(row: &Row, claim: &Claim) -> Vec<(Claim, u32, Tally)> {
 }
 
 fn tally_to_tell(slot: &Slot) -> Tally {
-    #[cfg(hopcache_seeded)]
-    if hopcache_core::seeded::has(hopcache_core::seeded::Bug::IncrementsGossiped) {
-        return Tally {
-            seen: slot.tally.seen.saturating_sub(slot.told.seen),
-            launched: slot.tally.launched.saturating_sub(slot.told.launched),
-            used: slot.tally.used.saturating_sub(slot.told.used),
-        };
-    }
     slot.tally
 }
 
 fn told_slot(slot: &mut Slot) {
     slot.untold = false;
-    #[cfg(hopcache_seeded)]
-    {
-        slot.told = slot.tally;
-    }
 }

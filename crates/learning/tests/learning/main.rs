@@ -13,8 +13,6 @@ mod cluster;
 mod cost;
 mod hostile;
 mod saving;
-#[cfg(hopcache_seeded)]
-mod seeded;
 mod telling;
 
 use hopcache_core::node::Incarnation;

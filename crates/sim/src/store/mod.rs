@@ -4,7 +4,6 @@
 //! This file is the store itself. `port.rs` decides how commands reach it: late, without an answer, or not at all.
 
 mod port;
-mod seeded;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
 use tokio::sync::oneshot;
 
-use super::{Mode, SlotStore, State, concerns, seeded};
+use super::{Mode, SlotStore, State, concerns};
 use crate::clock::sim_now;
 use crate::origin::report_in;
 use crate::process::Process;
@@ -30,8 +30,6 @@ pub struct StorePort {
     pub process: Process,
     /// Whose connection it is.
     pub by: Life,
-    /// What the node's clock shows beside the simulation's.
-    pub apart: Millis,
     /// To look into what is committed.
     pub checksum_key: ChecksumKey,
 }
@@ -125,8 +123,8 @@ impl StorePort {
             tokio::time::sleep(limit).await;
             return Err(StoreError::TimedOut);
         }
-        if weather == super::Weather::default() && !seeded::in_two_halves(command.word()) {
-            return self.shared.carry_out(self.by, self.apart, command);
+        if weather == super::Weather::default() {
+            return self.shared.carry_out(self.by, command);
         }
         let dice = &self.shared.dice;
         if dice.chance(weather.lost_asks) {
@@ -138,11 +136,11 @@ impl StorePort {
         let back = Millis(dice.below(weather.delay_ms_max + 1)).duration();
         let is_lost = dice.chance(weather.lost_answers);
         let (tell, told) = oneshot::channel();
-        let (shared, by, apart) = (Arc::clone(&self.shared), self.by, self.apart);
+        let (shared, by) = (Arc::clone(&self.shared), self.by);
         // The store's own work: it goes on when the caller has stopped waiting, or is killed.
         tokio::spawn(async move {
             tokio::time::sleep(there).await;
-            let reply = shared.carry_out_in_its_time(by, apart, command).await;
+            let reply = shared.carry_out(by, command);
             if is_lost {
                 tokio::time::sleep(limit).await;
                 return;
@@ -159,20 +157,7 @@ impl StorePort {
 }
 
 impl SlotStore {
-    async fn carry_out_in_its_time(
-        &self,
-        by: Life,
-        apart: Millis,
-        command: Command,
-    ) -> Result<Reply, StoreError> {
-        #[cfg(hopcache_seeded)]
-        if seeded::in_two_halves(command.word()) {
-            return self.seeded_halves(by, apart, command).await;
-        }
-        self.carry_out(by, apart, command)
-    }
-
-    fn carry_out(&self, by: Life, apart: Millis, command: Command) -> Result<Reply, StoreError> {
+    fn carry_out(&self, by: Life, command: Command) -> Result<Reply, StoreError> {
         let mut state = self.state.lock();
         match state.mode {
             Mode::Up => {}
@@ -183,8 +168,7 @@ impl SlotStore {
             Mode::Refusing => {}
         }
         let store = state.clock();
-        let node = sim_now() + apart;
-        let (reply, fact) = self.step(&mut state, by, seeded::lease_clock(store, node), command);
+        let (reply, fact) = self.step(&mut state, by, store, command);
         drop(state);
         if let Some(fact) = fact {
             self.record.note(fact);
@@ -196,7 +180,7 @@ impl SlotStore {
         match command {
             Command::Get { key, ask, steal } => self.grant(state, by, store, (key, ask, steal)),
             Command::Commit { key, token, entry, life_ms, brought } => {
-                let commit = seeded::commit(state.slot(&key), store, token, entry, life_ms);
+                let commit = state.slot(&key).commit(store, token, entry, life_ms);
                 state.commits.push((key, token, commit));
                 let fact = self.committed(state, by, store, (&key, token, commit, brought));
                 (Reply::Commit(commit), Some(fact))
@@ -293,47 +277,10 @@ impl State {
                 removed += 1;
                 continue;
             }
-            removed += u64::from(seeded::invalidate(slot, now, only));
+            removed += u64::from(slot.invalidate(now, only));
             self.corrupt.take_if(|corrupt| corrupt == key);
         }
         removed
-    }
-}
-
-#[cfg(hopcache_seeded)]
-impl SlotStore {
-    /// A step that should be one, as a look and a later act (`Bug::ReleaseGetThenDel`, `Bug::FenceNotAtomic`).
-    async fn seeded_halves(&self, by: Life, apart: Millis, command: Command) -> Result<Reply, StoreError> {
-        let (Command::Release { key, token } | Command::Commit { key, token, .. }) = &command else {
-            return self.carry_out(by, apart, command);
-        };
-        let is_current = {
-            let mut state = self.state.lock();
-            let store = state.clock();
-            state.mode == Mode::Up && state.slot(key).seeded_is_current(store, *token)
-        };
-        if !is_current {
-            return self.carry_out(by, apart, command);
-        }
-        tokio::time::sleep(Millis(seeded::GAP_MS).duration()).await;
-        let mut state = self.state.lock();
-        let store = state.clock();
-        let fact = match command {
-            Command::Commit { key, token, entry, life_ms, brought } => {
-                let commit = state.slot(&key).seeded_put(store, entry, life_ms);
-                self.committed(&mut state, by, store, (&key, token, commit, brought))
-            }
-            Command::Release { key, token } => {
-                state.slot(&key).seeded_drop_lease();
-                let (key, seq) = (self.record.key(&key), state.changed());
-                What::Released { key, token, done: true, store, seq }
-            }
-            _ => return Ok(Reply::Done(false)),
-        };
-        drop(state);
-        let is_commit = matches!(fact, What::Committed { .. });
-        self.record.note(fact);
-        Ok(if is_commit { Reply::Commit(Commit::Stored) } else { Reply::Done(true) })
     }
 }
 

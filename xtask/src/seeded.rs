@@ -1,0 +1,201 @@
+//! `cargo xtask sim --seeded`: a copy of this tree with bugs built in, and the proof that the simulator's checkers see them.
+//!
+//! The bugs are patches in `crates/sim/seeded`, so the tree that people read has none of them. One build serves all: a bug's
+//! code asks at run time whether it is chosen. This module decides nothing about what a bug does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::command::finish;
+use crate::sim::{PROFILE, target};
+
+/// The bugs, and what they need.
+const PATCHES: &str = "crates/sim/seeded";
+
+/// The patch that declares the copied files. It is applied first.
+const SWITCH: &str = "switch";
+
+/// Where the copy of the tree is made, built, and its programs go.
+const FOLDER: &str = "target/seeded";
+
+/// Files of [`PATCHES`], and where the copy has them.
+const COPIED: [(&str, &str); 3] = [
+    ("switch.rs", "crates/packstream/src/seeded/mod.rs"),
+    ("caught.rs", "crates/sim/tests/seeded.rs"),
+    ("learning.rs", "crates/learning/tests/learning/seeded.rs"),
+];
+
+/// Written from the patches' names and headers.
+const BUGS: &str = "crates/packstream/src/seeded/bugs.rs";
+
+/// Each seeded bug has to be caught.
+pub(crate) fn prove(root: &Path) -> Result<()> {
+    let (fresh, tree) = (root.join(FOLDER).join("fresh"), root.join(FOLDER).join("tree"));
+    let patches = patches(root)?;
+    remove(&fresh)?;
+    copy_tracked(root, &fresh)?;
+    let seeded = root.join(PATCHES);
+    for (from, to) in COPIED {
+        let from = seeded.join(from);
+        write(&fresh.join(to), &read(&from)?)?;
+    }
+    write(&fresh.join(BUGS), bugs(&patches)?.as_bytes())?;
+    let switch = seeded.join(format!("{SWITCH}.patch"));
+    apply(&fresh, &switch)?;
+    for patch in patches.values() {
+        apply(&fresh, patch)?;
+    }
+    replace_changed(&fresh, &tree)?;
+    test(root, &tree, &["--package", "hopcache-sim", "--test", "seeded"], &["--nocapture"])
+}
+
+/// The bugs' patches, by name and in its order.
+fn patches(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let folder = root.join(PATCHES);
+    let files = std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut patches = BTreeMap::new();
+    for file in files {
+        let path = file?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_some_and(|extension| extension == "patch") && name != SWITCH {
+            patches.insert(name, path);
+        }
+    }
+    Ok(patches)
+}
+
+/// The bugs as an enumeration: each variant is a patch's name, with what its header says.
+fn bugs(patches: &BTreeMap<String, PathBuf>) -> Result<String> {
+    let (mut variants, mut all, mut catchers) = (String::new(), String::new(), String::new());
+    for (name, path) in patches {
+        let text = String::from_utf8_lossy(&read(path)?).into_owned();
+        let said = |what: &str| {
+            let line = text
+                .lines()
+                .take_while(|line| !line.starts_with("diff "))
+                .find_map(|line| line.strip_prefix(what));
+            line.map(str::trim)
+                .with_context(|| format!("{}: no line that begins with `{what}`", path.display()))
+        };
+        let (bug, caught_by) = (said("Bug:")?, said("Caught by:")?);
+        let checkers: Vec<String> = caught_by.split(", ").map(|checker| format!("{checker:?}")).collect();
+        variants.push_str(&format!("    /// {bug}\n    {name},\n"));
+        all.push_str(&format!("        Self::{name},\n"));
+        catchers.push_str(&format!("            Self::{name} => &[{}],\n", checkers.join(", ")));
+    }
+    Ok(format!(
+        "//! The seeded bugs, written by `cargo xtask sim --seeded`.\n\n/// A seeded bug.\n\
+         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]\npub enum Bug {{\n{variants}}}\n\n\
+         impl Bug {{\n    /// All of them.\n    pub const ALL: [Self; {}] = [\n{all}    ];\n\n    \
+         /// The checkers that have to catch it, by name.\n    #[must_use]\n    \
+         pub const fn caught_by(self) -> &'static [&'static str] {{\n        match self {{\n{catchers}        }}\n    }}\n}}\n",
+        patches.len(),
+    ))
+}
+
+/// What git tracks or would add, as it is now: a bug is proved on what is about to be committed.
+fn copy_tracked(root: &Path, to: &Path) -> Result<()> {
+    let listed = Command::new("git")
+        .current_dir(root)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("could not run git")?;
+    ensure!(listed.status.success(), "git ls-files failed: {}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    for file in listed.split_terminator('\0') {
+        let from = root.join(file);
+        // A file that is deleted and not yet committed is listed too.
+        if from.is_file() {
+            write(&to.join(file), &read(&from)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn apply(tree: &Path, patch: &Path) -> Result<()> {
+    // The copy lies inside this repository. Without the ceiling git would look for the files of the patch at its root, find
+    // them outside of the folder it runs in, and say nothing.
+    let applied = Command::new("git")
+        .current_dir(tree)
+        .env_remove("GIT_DIR")
+        .env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap_or(tree))
+        .args(["apply", "--recount"])
+        .arg(patch)
+        .stdin(Stdio::null())
+        .output()
+        .context("could not run git")?;
+    if !applied.status.success() {
+        bail!(
+            "{} does not apply. Edit its lines to what the source has now; `target/seeded/fresh` is the tree with the patches \
+             before it (CONTRIBUTING, \"Seeded bugs\").\n{}",
+            patch.display(),
+            String::from_utf8_lossy(&applied.stderr),
+        );
+    }
+    Ok(())
+}
+
+/// Makes `tree` what `fresh` is. A file that is the same keeps its time, so that cargo builds only what changed.
+fn replace_changed(fresh: &Path, tree: &Path) -> Result<()> {
+    for old in files_below(tree)? {
+        if !fresh.join(&old).is_file() {
+            std::fs::remove_file(tree.join(&old))?;
+        }
+    }
+    for new in files_below(fresh)? {
+        let content = read(&fresh.join(&new))?;
+        if std::fs::read(tree.join(&new)).ok().as_ref() != Some(&content) {
+            write(&tree.join(&new), &content)?;
+        }
+    }
+    remove(fresh)
+}
+
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(inner) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(folder.join(&inner)) else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let path = inner.join(entry.file_name());
+            if entry.file_type()?.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    Ok(files)
+}
+
+/// Dependencies lie beside all other builds of the profile, and are not built again.
+fn test(root: &Path, tree: &Path, which: &[&str], args: &[&str]) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(tree)
+        .env("CARGO_BUILD_BUILD_DIR", target(root))
+        .env("CARGO_TARGET_DIR", root.join(FOLDER))
+        .arg("test")
+        .args(which)
+        .args(PROFILE);
+    finish(command.arg("--").args(args), "the simulator with seeded bugs")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
