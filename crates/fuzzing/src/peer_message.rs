@@ -50,11 +50,12 @@ fn check_question(bytes: Bytes) {
     match decode_question(&bytes) {
         Ok(Question::Ask(head)) => {
             let Some(ask) = read(&head) else { return };
-            assert_eq!(ask.query.key, head.key, "what is run is the query of the key it came with");
-            let again = encode_ask(&ask, head.left_ms, head.epoch, head.near_hits);
+            assert_eq!(ask.query.key, *head.key(), "what is run is the query of the key it came with");
+            let again = Ask { is_forwarded: false, ..ask.clone() };
+            let again = encode_ask(&again, head.left_ms(), head.epoch(), head.near_hits());
             let Ok(Question::Ask(again)) = decode_question(&again) else { panic!("what is written is read") };
             assert_eq!(
-                (again.is_plain, again.near_hits),
+                (again.is_plain(), again.near_hits()),
                 (ask.freshness == Freshness::default(), near_of(&head, &ask))
             );
             let again = read(&again).expect("what is written is read");
@@ -66,7 +67,7 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
         Ok(Question::Prefetch(head)) => {
             let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
-            assert_eq!(order.query.key, head.key, "what is run is the query of the key it came with");
+            assert_eq!(order.query.key, *head.key(), "what is run is the query of the key it came with");
             let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
                 panic!("what is written is read")
             };
@@ -118,7 +119,7 @@ fn check_observed(observed: &Observed) {
 
 /// What a question says of near copies, if the rest of it is what its head says: only a plain one may.
 fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
-    head.near_hits.filter(|_| ask.freshness == Freshness::default())
+    head.near_hits().filter(|_| ask.freshness == Freshness::default())
 }
 
 fn check_reply(bytes: &Bytes) {
@@ -150,7 +151,7 @@ fn check_ask(draw: &mut Draw<'_>) {
     let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, epoch, near_hits)) else {
         panic!("what is written is read")
     };
-    assert_eq!((head.is_plain, head.near_hits), (true, near_hits));
+    assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
     assert_eq!(read(&head).expect("what is written is read").query.key, sent.query.key);
     let bytes = encode_ask(&sent, left, epoch, near_hits);
     let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("what is written is read") };
@@ -162,7 +163,7 @@ fn check_ask(draw: &mut Draw<'_>) {
     if let Ok(Question::Ask(head)) = decode_question(&draw.bend(&bytes).into())
         && let Some(got) = read(&head)
     {
-        assert_eq!(got.query.key, head.key);
+        assert_eq!(got.query.key, *head.key());
     }
 }
 
