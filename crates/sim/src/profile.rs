@@ -241,7 +241,7 @@ fn is_living(seed: u64) -> bool {
 }
 
 /// Four of thirteen seeds; none of those in `tests/regression_seeds.rs`, which were found before anything was learned, nor the one
-/// in 2,000 that shows a committed hand-over (`tests/seeded.rs`).
+/// in 2,000 that shows a committed hand-over (`seeded/FetchedCommitted.patch`).
 fn learns(seed: u64) -> bool {
     matches!(seed / 8 % 13, 4 | 5 | 7 | 8)
 }

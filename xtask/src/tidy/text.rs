@@ -1,4 +1,4 @@
-//! Rules for any text: no registry hosts, no dead links, no constant without its reason.
+//! Rules for any text: no registry hosts, no seeded bugs, no dead links, no constant without its reason.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -30,6 +30,18 @@ pub(super) fn registry_hosts(file: &str, content: &str) -> Vec<Finding> {
             Finding::new(file, at + 1, "registry-host", advice)
         })
         .collect()
+}
+
+/// The switch that bugs were built in by, in two for the same reason.
+const SEEDED_SWITCH: (&str, &str) = ("hopcache", "_seeded");
+
+/// Seeded bugs are patches in `crates/sim/seeded`: whoever reads the code meets none.
+pub(super) fn seeded_bugs(file: &str, content: &str) -> Vec<Finding> {
+    let (head, tail) = SEEDED_SWITCH;
+    let switch = format!("{head}{tail}");
+    let found = content.lines().enumerate().filter(|(_, line)| line.contains(&switch));
+    let advice = "make the bug a patch in crates/sim/seeded";
+    found.map(|(at, _)| Finding::new(file, at + 1, "seeded-bug", advice)).collect()
 }
 
 /// Every bound in `limits.rs` says why it has its value.
@@ -97,6 +109,14 @@ mod tests {
             assert_eq!(registry_hosts("a.toml", &line).len(), 1, "{line}");
         }
         assert!(registry_hosts("a.md", "the crates.io registry\n").is_empty());
+    }
+
+    #[test]
+    fn a_bug_behind_a_switch_is_caught() {
+        let (head, tail) = SEEDED_SWITCH;
+        let content = format!("fn a() {{\n    #[cfg({head}{tail})]\n    b();\n}}\n");
+        let findings = seeded_bugs("crates/core/src/a.rs", &content);
+        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
