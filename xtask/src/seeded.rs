@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::finish;
-use crate::sim::{PROFILE, target};
+use crate::command::{SIMULATION, finish, target};
 
 /// The bugs, and what they need.
 const PATCHES: &str = "crates/sim/seeded";
@@ -176,7 +175,7 @@ fn test(root: &Path, tree: &Path, which: &[&str], args: &[&str]) -> Result<()> {
         .env("CARGO_TARGET_DIR", root.join(FOLDER))
         .arg("test")
         .args(which)
-        .args(PROFILE);
+        .args(SIMULATION);
     finish(command.arg("--").args(args), "the simulator with seeded bugs")
 }
 
