@@ -102,7 +102,7 @@ proptest! {
         if let Ok(Question::Ask(head)) = decode_question(&changed.into()) {
             // Whatever was changed: what is read is the query of the key that it came with.
             if let Ok(got) = head.read(&hasher(), &[], MonoTime(0)) {
-                prop_assert_eq!(got.query.key, head.key());
+                prop_assert_eq!(got.query.key, *head.key());
             }
         }
     }
