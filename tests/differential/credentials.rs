@@ -1,5 +1,5 @@
 //! Promise I5: credentials are checked before a hit is served, and nobody is served from another's entry.
-//! (That a belief ends after 30 s is shown on a clock of its own in `front/credentials/tests.rs`, and on three
+//! (That a belief ends after 30 s is shown on a clock of its own in `credentials/check/tests.rs`, and on three
 //! nodes in `tests/faults/isolation/passwords.rs`.)
 
 use serde_json::json;

@@ -63,7 +63,7 @@ fn a_request_with_bookmarks_is_answered_by_neo4j() {
     let body = json!({"statement": "RETURN 'marked' AS x", "bookmarks": bookmarks});
     for _ in 0..2 {
         let answer = Request::query(&body).send(node.client);
-        assert!(answer.is_bypass() && answer.cache().contains("detail=bookmark"), "{}", answer.cache());
+        assert!(answer.is_bypass() && answer.cache().contains("detail=bookmarks"), "{}", answer.cache());
         assert_eq!(answer.bookmarks().map(|list| list.len()), Some(1));
     }
 }

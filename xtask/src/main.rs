@@ -134,7 +134,6 @@ fn run(cli: Cli) -> Result<()> {
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
-        Task::Sim(options) if options.seeded => seeded::prove(&root),
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),

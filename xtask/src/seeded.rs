@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::command::finish;
-use crate::sim::{PROFILE, target};
+use crate::command::{SIMULATION, finish, target};
 
 /// The bugs, and what they need.
 const PATCHES: &str = "crates/sim/seeded";
@@ -175,7 +174,7 @@ fn test(root: &Path, tree: &Path) -> Result<()> {
         .env("CARGO_BUILD_BUILD_DIR", target(root))
         .env("CARGO_TARGET_DIR", root.join(FOLDER))
         .args(["test", "--package", "hopcache-sim", "--test", "seeded"])
-        .args(PROFILE);
+        .args(SIMULATION);
     finish(command.args(["--", "--nocapture"]), "the simulator with seeded bugs")
 }
 

@@ -2,12 +2,13 @@
 //!
 //! It decides how the simulator is built and started, nothing about what a seed does.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::finish;
+use crate::command::{SIMULATION, finish};
+use crate::seeded;
 
 /// Seeds of the gate: two of five have nodes that come and go, and take five times as long as the others. So many leave no
 /// fault and no outcome out.
@@ -15,9 +16,6 @@ pub(crate) const GATE_SEEDS: u64 = 2_000;
 
 /// Seeds of the long form, `cargo xtask sim`.
 const LONG_SEEDS: u64 = 10_000;
-
-/// Faster than `dev`, of which a seed takes a quarter of a second, and built sooner than `release`.
-pub(crate) const PROFILE: [&str; 2] = ["--profile", "simulation"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -39,13 +37,16 @@ pub(crate) struct Options {
     minimise: Option<u64>,
     /// Build bugs in, one at a time, and show that each is caught.
     #[arg(long)]
-    pub(crate) seeded: bool,
+    seeded: bool,
     /// Threads; as many as there are processors unless said.
     #[arg(long)]
     threads: Option<usize>,
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if options.seeded {
+        return seeded::prove(root);
+    }
     let mut args = match (options.seed, options.seeds, &options.replay) {
         _ if options.minimise.is_some() => {
             vec!["--minimise".to_owned(), options.minimise.unwrap_or_default().to_string()]
@@ -63,7 +64,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         args.extend(["--threads".to_owned(), threads.to_string()]);
     }
     let mut command = Command::new("cargo");
-    command.current_dir(root).args(["run", "--quiet", "--package", "hopcache-sim"]).args(PROFILE);
+    command.current_dir(root).args(["run", "--quiet", "--package", "hopcache-sim"]).args(SIMULATION);
     finish(command.arg("--").args(args), "the simulator")
 }
 
@@ -79,9 +80,4 @@ pub(crate) fn gate(root: &Path) -> Result<()> {
         threads: None,
     };
     run(root, &options)
-}
-
-/// Where cargo builds.
-pub(crate) fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into)
 }

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use hopcache_core::entry::{BadEntry, ChecksumKey, Entry, Head, clock};
 use hopcache_core::key::{DatabaseTag, QueryKey};
-use hopcache_core::tags::Tags;
 use hopcache_core::lease::Token;
 use hopcache_core::limits::{COMPRESS_BYTES_MIN, ENTRY_BODY_BYTES_MAX, ENTRY_LIFE_MS_MAX};
 use hopcache_core::node::NodeName;
+use hopcache_core::tags::Tags;
 use hopcache_core::time::Millis;
 use proptest::prelude::*;
 

@@ -21,7 +21,7 @@ use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 
-/// Everything outside that the engine acts through.
+/// Plain data: everything outside that the engine acts through.
 #[derive(Clone)]
 pub struct Ports {
     /// Time.
@@ -46,7 +46,7 @@ pub struct Ports {
     pub observer: Arc<dyn Observer>,
 }
 
-/// What nodes of one cluster derive from its key.
+/// Plain data: what nodes of one cluster derive from its key.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     /// Makes query keys.

@@ -13,7 +13,7 @@
 //! | `fetch` | the only leader: classify, compete, run, commit; back-off and load shedding | serves anybody |
 //! | `refresh` | early and stale refreshes, degrees | makes a request wait |
 //! | `prefetch` | what sessions teach, and what is warmed by it | makes a request wait, or shows itself to one |
-//! | `path` | one request start to end; explain; drain | runs without `fetch` |
+//! | `path` | one request start to end; explain; drain | runs anything that is cached without `fetch` |
 //!
 //! A room imports the rooms above its own row, and no other; `cargo xtask tidy` checks that. Start reading at `path`: it is
 //! DESIGN section 3 as one file.

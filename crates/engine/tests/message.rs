@@ -15,10 +15,12 @@ use hopcache_engine::message::{
     BadMessage, ForwardedAsk, Question, Reply, SentOrder, VERSION, decode_question, decode_reply, encode_ask,
     encode_flush_waste, encode_inspect, encode_prefetch, encode_purge, encode_reply,
 };
-use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
-use hopcache_engine::rendering::RenderingId;
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
 use hopcache_engine::ports::{AccessMode, Neo4jFailure, Scope};
 use hopcache_engine::prefetch::{CandidateKind, FormId, Order, PatternTag, QueryTag, SourceId};
+use hopcache_engine::rendering::RenderingId;
 use hopcache_packstream::{Value, encode_canonical};
 use proptest::prelude::*;
 
@@ -44,7 +46,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         query: Arc::new(Query::read(parts, &hasher(), &[])),
         rendering: RenderingId(3),
         freshness: Freshness { age_max_ms: Some(Millis(5)), ..Freshness::default() },
-        hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5), ..Hints::default() },
+        hints: Hints { ttl_ms: Some(Millis(7)), degree: Some(3), volatility: Some(1.5) },
         mode: AccessMode::Write,
         bypass: None,
         deadline: MonoTime(0),
@@ -74,10 +76,10 @@ proptest! {
         let sent = ask(&statement, &user, &password, param, impersonated);
         let bytes = encode_ask(&sent, Millis(left), RingEpoch(11), Some(3));
         let head = forwarded(&bytes);
-        prop_assert_eq!(head.key, sent.query.key);
+        prop_assert_eq!(*head.key(), sent.query.key);
         let expected = (RingEpoch(11), Millis(left), sent.rendering, false);
-        prop_assert_eq!((head.epoch, head.left_ms, head.rendering, head.is_plain), expected);
-        prop_assert_eq!(head.near_hits, None, "only a plain request may have a near copy");
+        prop_assert_eq!((head.epoch(), head.left_ms(), head.rendering(), head.is_plain()), expected);
+        prop_assert_eq!(head.near_hits(), None, "only a plain request may have a near copy");
         let got = head.read(&hasher(), &[], MonoTime(1_000)).unwrap();
         prop_assert_eq!(&got.query.statement, &sent.query.statement);
         prop_assert_eq!(&got.query.params, &sent.query.params);
@@ -100,7 +102,7 @@ proptest! {
         if let Ok(Question::Ask(head)) = decode_question(&changed.into()) {
             // Whatever was changed: what is read is the query of the key that it came with.
             if let Ok(got) = head.read(&hasher(), &[], MonoTime(0)) {
-                prop_assert_eq!(got.query.key, head.key);
+                prop_assert_eq!(got.query.key, *head.key());
             }
         }
     }
@@ -128,7 +130,7 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
         Ask { freshness: Freshness::default(), ..ask("MATCH (n) RETURN n", "alice", "secret", 1, None) };
     for near_hits in [None, Some(0), Some(7), Some(u32::MAX)] {
         let head = forwarded(&encode_ask(&plain, Millis(5), RingEpoch(1), near_hits));
-        assert_eq!((head.is_plain, head.near_hits), (true, near_hits));
+        assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
         let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
         assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
     }
@@ -149,7 +151,7 @@ fn nodes_without_near_copies_read_the_question_in_full() {
     let mut later = with;
     later[PLACE] = 200;
     let head = forwarded(&later.into());
-    assert_eq!((head.is_plain, head.near_hits), (false, None));
+    assert_eq!((head.is_plain(), head.near_hits()), (false, None));
     // The four bytes behind everything else are not looked at.
     let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
     assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));

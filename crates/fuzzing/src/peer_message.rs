@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
-use hopcache_core::tags::Tag;
 use hopcache_core::node::Incarnation;
 use hopcache_core::refresh::Cost;
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
@@ -18,7 +18,9 @@ use hopcache_engine::message::{
     encode_inspect, encode_moved, encode_observed, encode_plans, encode_prefetch, encode_pull, encode_purge,
     encode_reply, encode_wanted,
 };
-use hopcache_engine::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
+use hopcache_engine::outcome::{
+    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
+};
 use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
@@ -48,11 +50,12 @@ fn check_question(bytes: Bytes) {
     match decode_question(&bytes) {
         Ok(Question::Ask(head)) => {
             let Some(ask) = read(&head) else { return };
-            assert_eq!(ask.query.key, head.key, "what is run is the query of the key it came with");
-            let again = encode_ask(&ask, head.left_ms, head.epoch, head.near_hits);
+            assert_eq!(ask.query.key, *head.key(), "what is run is the query of the key it came with");
+            let again = Ask { is_forwarded: false, ..ask.clone() };
+            let again = encode_ask(&again, head.left_ms(), head.epoch(), head.near_hits());
             let Ok(Question::Ask(again)) = decode_question(&again) else { panic!("what is written is read") };
             assert_eq!(
-                (again.is_plain, again.near_hits),
+                (again.is_plain(), again.near_hits()),
                 (ask.freshness == Freshness::default(), near_of(&head, &ask))
             );
             let again = read(&again).expect("what is written is read");
@@ -64,7 +67,7 @@ fn check_question(bytes: Bytes) {
         Ok(Question::Wanted { key, log }) => assert_eq!(bytes, encode_wanted(&key, log)),
         Ok(Question::Prefetch(head)) => {
             let Some(order) = HASHER.with(|hasher| head.read(hasher, &[]).ok()) else { return };
-            assert_eq!(order.query.key, head.key, "what is run is the query of the key it came with");
+            assert_eq!(order.query.key, *head.key(), "what is run is the query of the key it came with");
             let Ok(Question::Prefetch(again)) = decode_question(&encode_prefetch(&order)) else {
                 panic!("what is written is read")
             };
@@ -116,7 +119,7 @@ fn check_observed(observed: &Observed) {
 
 /// What a question says of near copies, if the rest of it is what its head says: only a plain one may.
 fn near_of(head: &ForwardedAsk, ask: &Ask) -> Option<u32> {
-    head.near_hits.filter(|_| ask.freshness == Freshness::default())
+    head.near_hits().filter(|_| ask.freshness == Freshness::default())
 }
 
 fn check_reply(bytes: &Bytes) {
@@ -148,7 +151,7 @@ fn check_ask(draw: &mut Draw<'_>) {
     let Ok(Question::Ask(head)) = decode_question(&encode_ask(&plain, left, epoch, near_hits)) else {
         panic!("what is written is read")
     };
-    assert_eq!((head.is_plain, head.near_hits), (true, near_hits));
+    assert_eq!((head.is_plain(), head.near_hits()), (true, near_hits));
     assert_eq!(read(&head).expect("what is written is read").query.key, sent.query.key);
     let bytes = encode_ask(&sent, left, epoch, near_hits);
     let Ok(Question::Ask(head)) = decode_question(&bytes) else { panic!("what is written is read") };
@@ -160,7 +163,7 @@ fn check_ask(draw: &mut Draw<'_>) {
     if let Ok(Question::Ask(head)) = decode_question(&draw.bend(&bytes).into())
         && let Some(got) = read(&head)
     {
-        assert_eq!(got.query.key, head.key);
+        assert_eq!(got.query.key, *head.key());
     }
 }
 

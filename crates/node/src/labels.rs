@@ -1,13 +1,11 @@
 //! The closed lists of labels that operators see: labels of metrics, and details of `Cache-Status`. Each list is in one
 //! place, and an exhaustive match maps the engine's enums to it.
 
-use hopcache_core::cypher::verdict::BypassReason;
 use hopcache_core::refresh::{self, Mode};
 use hopcache_engine::degree::DegreeSource;
 use hopcache_engine::outcome::{Detail, Reason};
-use hopcache_engine::refresh_view::Timing;
 use hopcache_engine::prefetch::Skip;
-use hopcache_queryapi::headers::cache_status;
+use hopcache_engine::refresh_view::Timing;
 
 use crate::refusal_response::Unserved;
 
@@ -103,7 +101,7 @@ pub const fn unserved_place(why: Unserved) -> usize {
     }
 }
 
-/// Labels of `cache_bypass_total`.
+/// Labels of `cache_bypass_total`. `Cache-Status` and `explain` say the same words of a bypass.
 pub const REASONS: [&str; 21] = [
     "write",
     "unknown",
@@ -135,7 +133,7 @@ pub fn reason_place(reason: Reason) -> usize {
     REASONS.iter().position(|each| *each == word).unwrap_or(1)
 }
 
-/// The label of a reason.
+/// The word of a reason: the metric's label, the `Cache-Status` detail of the bypass, and the `reason` of `explain`.
 #[must_use]
 pub fn reason_label(reason: Reason) -> &'static str {
     match reason {
@@ -149,33 +147,25 @@ pub fn reason_label(reason: Reason) -> &'static str {
     }
 }
 
-/// The `Cache-Status` detail of a bypass. There are fewer details than labels of the metric.
-#[must_use]
-pub fn bypass_detail(reason: Reason) -> cache_status::Detail {
-    match reason {
-        Reason::Write | Reason::Unknown => cache_status::Detail::Write,
-        Reason::NoStore => cache_status::Detail::NoStore,
-        Reason::Bookmarks => cache_status::Detail::Bookmark,
-        Reason::TooLarge => cache_status::Detail::TooLarge,
-        Reason::Text(BypassReason::VolatileFunction | BypassReason::UnknownFunction) => {
-            cache_status::Detail::Volatile
-        }
-        Reason::Text(_) | Reason::Rejected => cache_status::Detail::Uncacheable,
-    }
-}
+/// The `Cache-Status` detail of a node that asked the owner of the key.
+pub const DETAIL_OWNER: &str = "owner";
 
-/// The `Cache-Status` detail of an answer.
+/// The `Cache-Status` details of hits and misses. The detail of a bypass is its [`reason_label`].
+pub const ANSWER_DETAILS: [&str; 8] =
+    ["stale", "stale-if-error", "degraded", "too-large", "fenced", "updates", "off", "not-cached"];
+
+/// The `Cache-Status` detail of a hit or a miss: one of [`ANSWER_DETAILS`].
 #[must_use]
-pub fn answer_detail(detail: Detail) -> Option<cache_status::Detail> {
+pub const fn answer_detail(detail: Detail) -> Option<&'static str> {
     match detail {
-        Detail::Stale => Some(cache_status::Detail::Stale),
-        Detail::StaleIfError => Some(cache_status::Detail::StaleIfError),
-        Detail::Degraded => Some(cache_status::Detail::Degraded),
-        Detail::TooLarge => Some(cache_status::Detail::TooLarge),
-        Detail::Fenced => Some(cache_status::Detail::Fenced),
-        Detail::Updates => Some(cache_status::Detail::Updates),
-        Detail::Off => Some(cache_status::Detail::Disabled),
-        Detail::NotCached => Some(cache_status::Detail::NotCached),
+        Detail::Stale => Some("stale"),
+        Detail::StaleIfError => Some("stale-if-error"),
+        Detail::Degraded => Some("degraded"),
+        Detail::TooLarge => Some("too-large"),
+        Detail::Fenced => Some("fenced"),
+        Detail::Updates => Some("updates"),
+        Detail::Off => Some("off"),
+        Detail::NotCached => Some("not-cached"),
         Detail::Failed => None,
     }
 }

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod config;
 mod connection_slots;
 pub mod connection_timeouts;
+pub mod credentials;
 pub mod descriptors;
 pub mod dev;
 pub mod front;

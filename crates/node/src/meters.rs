@@ -10,9 +10,9 @@ use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_core::turns::RunClass;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, RefreshWord};
+use hopcache_engine::event::{ObservationWord, ShareWord};
 use hopcache_engine::outcome::{Class, Detail, How, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::Observer;
-use hopcache_engine::event::{ObservationWord, ShareWord};
 use metrics::Counter;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 

@@ -31,11 +31,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::front::QueryApiRenderer;
 use crate::admin::Admin;
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::{Report, Secret, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
+use crate::credentials::Credentials;
+use crate::front::QueryApiRenderer;
 use crate::front::{Front, FrontBody};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
@@ -148,7 +149,10 @@ impl Node {
         };
         node.start_background(prober);
         let engine = Arc::clone(&node.state.engine);
-        node.spawn("gossip", gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run());
+        node.spawn(
+            "gossip",
+            gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run(),
+        );
         node.start_joining(link, join_timeout);
         node.start_listeners(listeners, settings, keys, clock);
         Ok(node)
@@ -196,7 +200,10 @@ impl Node {
         let clients_max =
             usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
         let says_addresses = settings.prefetch.enabled && settings.prefetch.fallback_sessions;
-        let front = Front::new(Arc::clone(&self.state), settings, Arc::new(clock));
+        let clock = Arc::new(clock);
+        // The fronts alone hold the credentials, so that checks under way end with the last front.
+        let credentials = self.credentials(settings, Arc::clone(&clock));
+        let front = Front::new(Arc::clone(&self.state), credentials, settings, clock);
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
@@ -232,6 +239,12 @@ impl Node {
             stop,
         );
         self.background.spawn(self.guarded("the admin listener", served));
+    }
+
+    /// The credentials that Neo4j has accepted. All fronts of the node share them.
+    fn credentials(&self, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Credentials> {
+        let grace_ms = settings.entry.stale_if_error;
+        Arc::new(Credentials::new(grace_ms, Arc::clone(&self.state.origin), clock))
     }
 
     /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.

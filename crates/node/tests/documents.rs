@@ -8,13 +8,10 @@ use hopcache::config::{self, RefreshSection};
 use hopcache::labels;
 use hopcache::meters::{ALL, Meters, Readings};
 use hopcache_core::cypher::verdict::BypassReason;
-use hopcache_engine::outcome::{Detail as Answered, Reason};
-use hopcache_queryapi::headers::cache_status::Detail;
+use hopcache_engine::outcome::{Detail, Reason};
 
 const ALERTS: &str = include_str!("../../../cluster/prometheus/alerts.yml");
 const OPERATING: &str = include_str!("../../../docs/OPERATING.md");
-/// Where words are named that nothing sends yet.
-const UNSENT: &str = "are words of the list";
 
 /// The part of `docs/OPERATING.md` below `heading`, up to the next heading.
 fn section(heading: &str) -> Option<&'static str> {
@@ -22,54 +19,73 @@ fn section(heading: &str) -> Option<&'static str> {
     rest.split("\n#").next()
 }
 
-fn unsent_line() -> Option<&'static str> {
-    OPERATING.lines().find(|line| line.contains(UNSENT))
-}
-
 fn has_row_in(section: &str, word: &str) -> bool {
     section.contains(&format!("\n| `{word}` |"))
 }
 
-/// Whether the table of `Cache-Status` details has a row for `word`.
-fn has_row(word: &str) -> bool {
-    section("### Cache-Status").is_some_and(|rows| has_row_in(rows, word))
+/// The words in the first column of the table with this header, in one section; none where there is no such table.
+fn words_of_table(heading: &str, header: &str) -> BTreeSet<&'static str> {
+    let table = section(heading).and_then(|section| section.split_once(header));
+    // The rest of the header, and the line below it, are no rows.
+    let lines = table.into_iter().flat_map(|(_, rows)| rows.lines().skip(2));
+    let rows = lines.take_while(|line| line.starts_with("| `"));
+    rows.filter_map(|row| row.split('`').nth(1)).collect()
 }
 
+/// Words of hits and misses, and of the node that asked the owner, each with a row; no row is of a word that nobody sends.
 #[test]
-fn every_detail_has_a_row_or_is_said_to_be_unsent() {
-    for detail in Detail::ALL {
-        let word = detail.as_str();
-        let is_unsent = unsent_line().is_some_and(|line| line.contains(&format!("`{word}`")));
-        assert!(has_row(word) != is_unsent, "{word}: a row of the table, or the line of unsent words");
-    }
-}
-
-#[test]
-fn every_detail_that_a_node_sends_has_a_row() {
-    let answers = [
-        Answered::Stale,
-        Answered::Degraded,
-        Answered::TooLarge,
-        Answered::Fenced,
-        Answered::Updates,
-        Answered::Off,
-        Answered::NotCached,
-        Answered::Failed,
+fn the_details_of_answers_are_the_rows_of_their_table() {
+    let details = [
+        Detail::Stale,
+        Detail::StaleIfError,
+        Detail::Degraded,
+        Detail::TooLarge,
+        Detail::Fenced,
+        Detail::Updates,
+        Detail::Off,
+        Detail::NotCached,
+        Detail::Failed,
     ];
-    let reasons = [
+    let mut sent: BTreeSet<&str> = details.into_iter().filter_map(labels::answer_detail).collect();
+    assert_eq!(sent, BTreeSet::from(labels::ANSWER_DETAILS), "the closed list");
+    sent.insert(labels::DETAIL_OWNER);
+    let rows = words_of_table("### Cache-Status", "| `detail` | meaning |");
+    assert_eq!(sent, rows);
+}
+
+/// The detail of a bypass, the label of its metric and the reason of `explain` are one word, and each has a row.
+#[test]
+fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
+    let of_texts = [
+        BypassReason::Schema,
+        BypassReason::Administration,
+        BypassReason::Plan,
+        BypassReason::Prefix,
+        BypassReason::Use,
+        BypassReason::LoadCsv,
+        BypassReason::InTransactions,
+        BypassReason::VolatileFunction,
+        BypassReason::UnknownFunction,
+        BypassReason::Procedure,
+        BypassReason::Unterminated,
+        BypassReason::UnicodeEscape,
+        BypassReason::Unreadable,
+        BypassReason::ManyStatements,
+        BypassReason::UnknownStart,
+    ];
+    let others = [
         Reason::Write,
         Reason::Unknown,
         Reason::NoStore,
         Reason::Bookmarks,
         Reason::TooLarge,
         Reason::Rejected,
-        Reason::Text(BypassReason::VolatileFunction),
-        Reason::Text(BypassReason::Schema),
     ];
-    let sent = answers.into_iter().filter_map(labels::answer_detail);
-    for detail in sent.chain(reasons.map(labels::bypass_detail)).chain([Detail::Owner]) {
-        assert!(has_row(detail.as_str()), "{}: no row in docs/OPERATING.md", detail.as_str());
-    }
+    let reasons = of_texts.into_iter().map(Reason::Text).chain(others);
+    let sent: BTreeSet<&str> = reasons.map(labels::reason_label).collect();
+    assert_eq!(sent, BTreeSet::from(labels::REASONS), "the closed list");
+    let heading = "### `cache_bypass_total{reason}`";
+    assert_eq!(sent, words_of_table(heading, "| `reason` |"));
 }
 
 #[test]
@@ -141,16 +157,17 @@ fn every_alert_says_how_bad_it_is_what_to_do_and_where_to_read_on() {
     }
 }
 
-/// The keys that decide about freshness and prefetch.
+/// The keys that decide about freshness and prefetch: each has a row, and each row is of a key that is there.
 #[test]
 fn every_key_of_entries_refreshes_and_prefetch_has_a_row() {
     let schema = config::schema();
-    for section in ["entry", "refresh", "prefetch"] {
+    for (section, keys_min) in [("entry", 5), ("refresh", 11), ("prefetch", 7)] {
         let keys = schema["properties"][section]["properties"].as_object().unwrap();
-        assert!(keys.len() > 5, "{section}");
-        for key in keys.keys() {
-            assert!(OPERATING.contains(&format!("\n| `{section}.{key}`")), "{section}.{key}: no row");
-        }
+        assert!(keys.len() >= keys_min, "{section}: {keys:?}");
+        let row = format!("| `{section}.");
+        let rows = OPERATING.lines().filter_map(|line| line.strip_prefix(&row)?.split('`').next());
+        let rows: BTreeSet<&str> = rows.collect();
+        assert_eq!(rows, keys.keys().map(String::as_str).collect::<BTreeSet<_>>(), "{section}");
     }
 }
 

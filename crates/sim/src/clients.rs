@@ -10,13 +10,13 @@ use hopcache_packstream::Value;
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 use tokio::sync::oneshot;
 
-use crate::query_api_renderer::rendering_of;
 use crate::cluster::Cluster;
 use crate::listeners::ListenerKind;
 use crate::node_handle::NodeHandle;
 use crate::origin::report_in;
 use crate::process::Power;
 use crate::profile::{Kind, TTL_MS, WAIT_MS_MAX};
+use crate::query_api_renderer::rendering_of;
 use crate::record::{KeyId, Record, Served, Want, What};
 use crate::subject::{DATABASES, PRINCIPALS, STATEMENTS, Subject, trace_of_ask};
 

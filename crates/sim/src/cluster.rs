@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::node::{Holder, Incarnation};
-use hopcache_core::time::Millis;
 use hopcache_core::tags::Tag;
+use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Dice, OriginFault, Scope};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::lease::GrantKind;
 use hopcache_engine::event::{Cause, Event, FaultWord, ForwardWord, HandoverWord, PrefetchWord, RefreshWord};
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::event::{ObservationWord, ShareWord};
-use hopcache_engine::prefetch::{Skip};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
+use hopcache_engine::prefetch::Skip;
 
 /// How often each word occurred.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

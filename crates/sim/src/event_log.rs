@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hopcache_core::time::MonoTime;
+use hopcache_engine::event::ObservationWord;
 use hopcache_engine::event::{Cause, Event, PrefetchWord, RefreshWord};
 use hopcache_engine::ports::Observer;
-use hopcache_engine::event::ObservationWord;
 use parking_lot::Mutex;
 
 use crate::clock::sim_now;

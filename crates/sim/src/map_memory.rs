@@ -1,7 +1,7 @@
 //! A node's memory in a simulated world: an ordered map that a test can empty or make panic.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
@@ -16,9 +16,15 @@ use crate::origin::seeded_panic;
 pub struct MapMemory {
     copies: Mutex<BTreeMap<QueryKey, SharedCopy>>,
     panics_at_put: AtomicBool,
+    looks: AtomicU64,
 }
 
 impl MapMemory {
+    /// How often a key was looked up.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
     /// Forgets everything, as a cache may at any time.
     pub fn forget_all(&self) {
         self.copies.lock().clear();
@@ -32,6 +38,7 @@ impl MapMemory {
 
 impl Memory for MapMemory {
     fn get(&self, key: &QueryKey) -> Option<SharedCopy> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         self.copies.lock().get(key).cloned()
     }
 

@@ -241,8 +241,8 @@ impl PeersPort {
         let record = &self.net.record;
         match decode_question(&message) {
             Ok(Question::Ask(ask)) => {
-                let key = record.key(&ask.key);
-                record.note(What::ServeBegan { hop, by: host.life, key, plain: ask.is_plain });
+                let key = record.key(ask.key());
+                record.note(What::ServeBegan { hop, by: host.life, key, plain: ask.is_plain() });
             }
             Ok(Question::Purge(_)) => record.note(What::Forgot { node: host.life.node }),
             _ => {}

@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 
 use hopcache_core::key::{DatabaseTag, QueryKey};
 use hopcache_core::lease::Token;
-use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::tags::Tag;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::outcome::How;
 use hopcache_engine::ports::Scope;
 use parking_lot::Mutex;

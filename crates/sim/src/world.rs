@@ -9,15 +9,14 @@ use hopcache_core::node::{Holder, Incarnation, NodeName};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts};
 use hopcache_engine::identity::{Credentials, Identity};
-use hopcache_engine::outcome::Outcome;
 use hopcache_engine::memory::Memory;
-use hopcache_engine::rendering::Renderer;
+use hopcache_engine::outcome::Outcome;
 use hopcache_engine::ports::{AccessMode, Observer};
+use hopcache_engine::rendering::Renderer;
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
 use hopcache_queryapi::render::{Counters, Encoding, Form};
 
-use crate::query_api_renderer::{QueryApiRenderer, rendering_of};
 use crate::clock::{SimClock, sim_now, start_clock};
 use crate::dice::SimDice;
 use crate::event_log::EventLog;
@@ -30,6 +29,7 @@ use crate::node_handle::{NodeHandle, Start};
 use crate::origin::{OriginPort, ScriptedOrigin};
 use crate::policy::default_policy;
 use crate::process::Process;
+use crate::query_api_renderer::{QueryApiRenderer, rendering_of};
 use crate::record::{Life, Record};
 use crate::spread::SpreadPort;
 use crate::store::{SlotStore, StorePort};
@@ -49,6 +49,7 @@ pub struct World {
     pub(crate) secrets: Secrets,
     /// The renderings of its nodes.
     pub renderer: Arc<dyn Renderer>,
+    seed: u64,
 }
 
 impl World {
@@ -61,7 +62,17 @@ impl World {
     /// As [`World::new`], with another policy.
     #[must_use]
     pub fn with_policy(nodes: usize, seed: u64, policy: &Policy) -> Self {
-        let mut world = Self::empty(seed);
+        Self::made_of(Self::empty(seed), nodes, policy)
+    }
+
+    /// As [`World::new`], with other renderings.
+    #[must_use]
+    pub fn with_renderer(nodes: usize, seed: u64, renderer: Arc<dyn Renderer>) -> Self {
+        Self::made_of(Self { renderer, ..Self::empty(seed) }, nodes, &default_policy())
+    }
+
+    fn made_of(mut world: Self, nodes: usize, policy: &Policy) -> Self {
+        let seed = world.seed;
         let names: Vec<NodeName> = (0..nodes).filter_map(node_name).collect();
         for (node, name) in names.iter().enumerate() {
             let start = Start {
@@ -90,6 +101,7 @@ impl World {
             record,
             secrets,
             renderer: Arc::new(QueryApiRenderer),
+            seed,
         }
     }
 

@@ -11,7 +11,7 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Hints};
 use hopcache_engine::degree::{Degree, DegreeSource};
-use hopcache_engine::event::{Event};
+use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -131,7 +131,8 @@ async fn found(world: &World, request: &Ask, left_ms: u64) {
 }
 
 async fn facts(world: &World, request: &Ask) -> (KeyFacts, Timing) {
-    let told = world.nodes[0].engine.path().explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
+    let told =
+        world.nodes[0].engine.path().explain(&request.query, Hints::default()).await.refresh.copy.unwrap();
     (told.facts, told.plan.timing)
 }
 

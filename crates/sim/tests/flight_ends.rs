@@ -7,7 +7,7 @@ use hopcache_core::limits::{FOLLOWERS_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::event::{Event};
+use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;
@@ -270,7 +270,11 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
     assert!(joined(&world) > 2, "the fault happened: two waited, and competed again");
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
-    assert_eq!((world.origin.runs(), engine.fetch().leases_held()), (2, 0), "one refresh, and no lease is left");
+    assert_eq!(
+        (world.origin.runs(), engine.fetch().leases_held()),
+        (2, 0),
+        "one refresh, and no lease is left"
+    );
     assert_eq!(version(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
 }
 

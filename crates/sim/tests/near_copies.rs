@@ -7,17 +7,17 @@ use hopcache_core::limits::{INVALIDATION_POLL_MS, NEAR_MS_MAX, NEAR_RATE_PER_S_M
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
-use hopcache_engine::message::encode_purge;
-use hopcache_engine::event::{Event};
-use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
+use hopcache_engine::event::Event;
 use hopcache_engine::memory::Memory;
-use hopcache_engine::ports::{Scope};
+use hopcache_engine::message::encode_purge;
+use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
+use hopcache_engine::ports::Scope;
 use hopcache_queryapi::render::{Counters, Encoding, Form};
-use hopcache_sim::query_api_renderer::rendering_of;
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
+use hopcache_sim::query_api_renderer::rendering_of;
 use hopcache_sim::store::Mode;
 
 const TYPED: Form = Form { encoding: Encoding::Typed, counters: Counters::Omit };
@@ -106,7 +106,7 @@ impl Scene {
 
     fn arrivals_at_owner(&self) -> u32 {
         let copy = self.world.nodes[self.owner].memory.get(&self.ask.query.key);
-        copy.map_or(0, |copy| copy.heat.arrivals())
+        copy.map_or(0, |copy| copy.heat().arrivals())
     }
 }
 
@@ -322,7 +322,8 @@ async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     scene.world.pass(BETWEEN_MS).await;
     scene.ask(scene.entry).await;
     scene.world.net.set_cut(&entry.engine.me().node, true);
-    let purged = scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged =
+        scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!(purged.unreached, 1, "it is cut off");
     scene.world.pass(INVALIDATION_POLL_MS + 10).await;
     assert!(entry.memory.get(&scene.ask.query.key).is_none(), "by the log");
@@ -334,7 +335,8 @@ async fn a_node_cut_off_hears_of_the_purge_by_the_log() {
     let entry = &scene.world.nodes[scene.entry];
     scene.world.net.set_cut(&entry.engine.me().node, true);
     scene.world.store.set_cut(scene.entry, true);
-    let purged = scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
+    let purged =
+        scene.world.nodes[scene.owner].engine.invalidate().purge(&Scope::Key(scene.ask.query.key)).await;
     assert_eq!(purged.unreached, 1);
     scene.world.pass(NEAR_MS_MAX).await;
     assert!(entry.engine.path().hit(&scene.ask).is_none(), "by its own end");
@@ -377,8 +379,11 @@ async fn a_near_copy_answers_no_forwarded_request() {
     assert_eq!(scene.near_hits(scene.entry), near);
     assert_eq!(scene.world.store.grants(), grants, "the store had the value");
     let copy = entry.memory.get(&scene.ask.query.key).unwrap();
-    assert!(copy.token.is_some(), "and the entry node has it now");
-    assert!(scene.world.nodes[scene.third].engine.path().hit(&scene.ask).is_none(), "and no near copy came of it");
+    assert!(copy.token().is_some(), "and the entry node has it now");
+    assert!(
+        scene.world.nodes[scene.third].engine.path().hit(&scene.ask).is_none(),
+        "and no near copy came of it"
+    );
 }
 
 /// Nor does it stand for the owner's copy where this node stands in for the owner.

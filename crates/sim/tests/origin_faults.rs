@@ -6,7 +6,7 @@
 use hopcache_core::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::event::{Event};
+use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault};
 use hopcache_sim::World;

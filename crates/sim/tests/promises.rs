@@ -5,7 +5,7 @@
 use hopcache_core::lease::{Commit, GrantKind};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::{Freshness, RequestBypass};
-use hopcache_engine::event::{Event};
+use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Reason, Role};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope, StoreError};
 use hopcache_sim::World;

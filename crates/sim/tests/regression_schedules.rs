@@ -88,9 +88,8 @@ async fn scattered_silences_are_no_lost_store() {
     world.store.set_weather(Weather::default());
     assert_eq!(version(&waits.await.unwrap()), "1");
     assert_eq!(version(&leads.await.unwrap()), "1");
-    let silent = |event: &hopcache_engine::event::Event| {
-        matches!(event, hopcache_engine::event::Event::StoreFault)
-    };
+    let silent =
+        |event: &hopcache_engine::event::Event| matches!(event, hopcache_engine::event::Event::StoreFault);
     assert!(world.nodes[1].events.count(silent) > 4, "the fault occurred");
     assert_eq!(world.origin.runs(), 1, "nobody ran beside the holder");
 }

@@ -2,7 +2,6 @@
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
-use hopcache_engine::event::{Event};
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_sim::World;
 use hopcache_sim::policy::default_policy;

@@ -6,7 +6,7 @@ use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, S
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
-use hopcache_engine::event::{Event};
+use hopcache_engine::event::Event;
 use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Outcome};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
@@ -140,7 +140,11 @@ async fn a_key_that_is_held_back_is_answered_at_once() {
     assert_marked(&world.send(0, &ask).await.unwrap(), 100_000..101_000);
     assert_eq!((world.origin.runs(), sim_now()), (runs, before));
     assert!(world.nodes[0].events.count(|event| matches!(event, Event::HeldBack)) > 0);
-    assert_eq!(world.nodes[0].engine.path().sizes().copies, 1, "found in the store, and kept for the next one");
+    assert_eq!(
+        world.nodes[0].engine.path().sizes().copies,
+        1,
+        "found in the store, and kept for the next one"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //! everywhere within 30 s; a wrong password never meets a hit, on no node and in no weather; two users share
 //! nothing.
 //!
-//! (That a belief ends after 30 s on a clock of its own: `front/credentials/tests.rs`.)
+//! (That a belief ends after 30 s on a clock of its own: `credentials/check/tests.rs`.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

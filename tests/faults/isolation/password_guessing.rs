@@ -1,7 +1,7 @@
 //! Threats: whoever guesses passwords by the thousand gets none of them, and costs those who are believed, and
 //! those who log on for the first time, neither their hits nor their cluster.
 //!
-//! (That a belief is renewed beside guesses that Neo4j has not answered: `front/credentials/tests.rs`.)
+//! (That a belief is renewed beside guesses that Neo4j has not answered: `credentials/check/tests.rs`.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -128,9 +128,7 @@ impl Slot {
     pub fn invalidate(&mut self, now: MonoTime, only: Option<Tag>) -> bool {
         self.forget_expired(now);
         // Bytes that are no entry have no tags: every invalidation removes them.
-        let covered = |tags: Option<&Tags>| {
-            only.is_none_or(|tag| tags.is_none_or(|tags| tags.contains(tag)))
-        };
+        let covered = |tags: Option<&Tags>| only.is_none_or(|tag| tags.is_none_or(|tags| tags.contains(tag)));
         self.lease.take_if(|lease| covered(Some(&lease.tags)));
         self.entry.take_if(|entry| covered(entry.head.as_ref().map(|head| &head.tags))).is_some()
     }
@@ -180,6 +178,9 @@ impl Slot {
 
     fn readable(&self, now: MonoTime) -> Option<(Head, StoredEntry)> {
         let entry = self.entry.as_ref().filter(|entry| entry.until > now)?;
-        Some((entry.head.clone()?, StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) }))
+        Some((
+            entry.head.clone()?,
+            StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) },
+        ))
     }
 }

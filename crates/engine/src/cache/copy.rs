@@ -1,14 +1,12 @@
 //! A memory copy of an entry, with its renderings: what a hit is served from; read from and sealed as a stored entry.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use hopcache_core::entry::{ChecksumKey, Entry};
-use hopcache_core::key::{PrincipalScope, QueryKey};
-use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::key::PrincipalScope;
+use hopcache_core::lease::Token;
 use hopcache_core::limits::{BODY_OVERHEAD_BYTES, COPY_OVERHEAD_BYTES, LATE_MISS_MS_MAX};
-use hopcache_core::node::NodeName;
 use hopcache_core::refresh::Heat;
 use hopcache_core::result::ResultSet;
 use hopcache_core::tags::Tags;
@@ -20,26 +18,26 @@ use crate::cache::renderings::Renderings;
 use crate::model::ask::Freshness;
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::outcome::{Class, Detail, How};
-use crate::model::rendering::{RenderError, Renderer, RenderingId};
+use crate::model::rendering::RenderingId;
 
 /// One result in memory. Its times are readings of this node's monotonic clock.
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
     /// When the origin read began: what age counts from (promise I4).
-    pub read_started: MonoTime,
+    read_started: MonoTime,
     /// End of the soft TTL.
-    pub fresh_until: MonoTime,
+    fresh_until: MonoTime,
     /// End of grace.
-    pub dead_at: MonoTime,
+    dead_at: MonoTime,
     /// End of stale-if-error: until then the copy is kept, and served where the origin fails.
-    pub fallback_until: MonoTime,
+    fallback_until: MonoTime,
     /// How long the run took.
-    pub cost_ms: Millis,
+    cost_ms: Millis,
     /// Token that it was stored with; none if the store never took it.
-    pub token: Option<Token>,
+    token: Option<Token>,
     /// What it depends on.
-    pub tags: Tags,
+    tags: Tags,
     /// Whose it is: what the share of one principal in memory is counted by.
     owner: ScopeTag,
     renderings: Renderings,
@@ -50,7 +48,7 @@ pub struct MemoryCopy {
     /// What it remembers of its refreshes.
     pace: CopyPace,
     /// How often it is asked for.
-    pub heat: Heat,
+    heat: Heat,
     /// What brought it, if that wants to know what becomes of the copy.
     provenance: Option<Arc<dyn Provenance>>,
 }
@@ -78,7 +76,7 @@ pub enum Life {
     Dead,
 }
 
-/// Times of a copy that is made now.
+/// Plain data: times of a copy that is made now.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyTimes {
     /// When the origin read began.
@@ -96,12 +94,7 @@ pub struct CopyTimes {
 impl MemoryCopy {
     /// A copy of a result that this node has just read and may keep. It shares no allocation with the result.
     #[must_use]
-    pub fn new(
-        result: &ResultSet,
-        times: CopyTimes,
-        token: Option<Token>,
-        tags: Tags,
-    ) -> Self {
+    pub fn new(result: &ResultSet, times: CopyTimes, token: Option<Token>, tags: Tags) -> Self {
         Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags)
     }
 
@@ -109,66 +102,6 @@ impl MemoryCopy {
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
         Self::of(Content::Passing(result), times, None, tags)
-    }
-
-    /// A copy of a stored entry whose checksum holds; `asked` is when the store was asked. The store's word on the life
-    /// left is at least as old as that, so the copy is never taken for younger than it is (I4). With the time of the
-    /// answer instead:
-    ///   the store reads · this process is stopped for 4 s · it goes on and takes an entry that has been dead for a
-    ///   second for a fresh one.
-    #[must_use]
-    pub fn decode(
-        stored: &StoredEntry,
-        (key, checksum_key): (&QueryKey, &ChecksumKey),
-        asked: MonoTime,
-    ) -> Option<Self> {
-        let entry = Entry::decode(&stored.bytes, checksum_key, key).ok()?;
-        Self::of_entry(&entry, stored.left_ms, asked).ok()
-    }
-
-    /// A copy of a stored entry of which `left_ms` of its total life is left now.
-    ///
-    /// # Errors
-    /// When the entry's body is no result.
-    pub fn of_entry(
-        entry: &Entry,
-        left_ms: Millis,
-        now: MonoTime,
-    ) -> Result<Self, hopcache_core::result::BadResult> {
-        let times = CopyTimes {
-            read_started: now - entry.total.saturating_sub(left_ms),
-            soft_ms: entry.soft,
-            physical_ms: entry.physical,
-            total_ms: entry.total,
-            cost_ms: entry.cost,
-        };
-        ResultSet::from_bytes(&entry.body)?;
-        let content = Content::Stored(entry.body.clone());
-        Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()))
-    }
-
-    /// The entry to store under `key` with this token; nothing where it is too large for one.
-    #[must_use]
-    pub fn seal(
-        &self,
-        (key, checksum_key): (&QueryKey, &ChecksumKey),
-        token: Token,
-        stored_by: &NodeName,
-    ) -> Option<Bytes> {
-        let times = self.times();
-        let entry = Entry {
-            total: times.total_ms,
-            physical: times.physical_ms,
-            soft: times.soft_ms,
-            cost: times.cost_ms,
-            token,
-            tags: self.tags.clone(),
-            stored_by: stored_by.clone(),
-            body: self.stored_form(),
-        };
-        // Soft life within physical, and that within total life: what `Head::read` believes.
-        debug_assert!(times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms, "I4: {times:?}");
-        entry.encode(checksum_key, key).ok()
     }
 
     /// A near copy: what the owner of a key answered in one form, for the times given. Everything that an owner's
@@ -265,6 +198,60 @@ impl MemoryCopy {
     /// What it remembers of its own refreshes.
     pub(crate) fn pace(&self) -> &CopyPace {
         &self.pace
+    }
+
+    /// When the origin read began: what age counts from (I4).
+    #[must_use]
+    pub fn read_started(&self) -> MonoTime {
+        self.read_started
+    }
+
+    /// End of the soft TTL.
+    #[must_use]
+    pub fn fresh_until(&self) -> MonoTime {
+        self.fresh_until
+    }
+
+    /// End of grace.
+    #[must_use]
+    pub fn dead_at(&self) -> MonoTime {
+        self.dead_at
+    }
+
+    /// End of stale-if-error.
+    #[must_use]
+    pub fn fallback_until(&self) -> MonoTime {
+        self.fallback_until
+    }
+
+    /// How long the run took.
+    #[must_use]
+    pub fn cost_ms(&self) -> Millis {
+        self.cost_ms
+    }
+
+    /// Token that it was stored with; none if the store never took it.
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        self.token
+    }
+
+    /// What it depends on.
+    #[must_use]
+    pub fn tags(&self) -> &Tags {
+        &self.tags
+    }
+
+    /// How often it is asked for.
+    #[must_use]
+    pub fn heat(&self) -> &Heat {
+        &self.heat
+    }
+
+    /// The same copy, with the token that it was stored with.
+    #[must_use]
+    pub(crate) fn with_token(self, token: Option<Token>) -> Self {
+        Self { token, ..self }
     }
 
     /// Its soft TTL, jitter included.
@@ -392,53 +379,6 @@ impl MemoryCopy {
         self.pace.put_off(until, self.fresh_until);
     }
 
-    /// The answer in a rendering, without bookmarks; made once for each copy.
-    ///
-    /// # Errors
-    /// [`RenderError`].
-    pub fn rendering(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
-        if let Some(body) = self.renderings.get(id) {
-            return Ok(body.clone());
-        }
-        let body = match &self.content {
-            Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
-            Content::Stored(body) => {
-                // Checked when the copy was made; bytes that are no result have no rendering.
-                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
-                exact(renderer.render(id, &result, None)?)
-            }
-            Content::Passing(result) => render_passing(result, id, renderer, None)?,
-            Content::Near(_) => return Err(RenderError::BadRecords),
-        };
-        Ok(self.renderings.keep(id, body))
-    }
-
-    /// The answer for those whom the run itself answers: with its bookmark, which covers what they read.
-    ///
-    /// # Errors
-    /// As [`MemoryCopy::rendering`].
-    pub(crate) fn live_rendering(
-        &self,
-        id: RenderingId,
-        renderer: &dyn Renderer,
-        bookmark: Option<&str>,
-    ) -> Result<Bytes, RenderError> {
-        match (&self.content, bookmark) {
-            (Content::Passing(result), Some(_)) => render_passing(result, id, renderer, bookmark),
-            (_, Some(bookmark)) if id != RenderingId::RECORDS => {
-                Ok(renderer.with_bookmark(id, self.rendering(id, renderer)?, bookmark))
-            }
-            _ => self.rendering(id, renderer),
-        }
-    }
-
-    /// Whether this rendering can be answered with at once.
-    #[must_use]
-    pub fn has_rendering(&self, id: RenderingId) -> bool {
-        let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
-        is_stored_form || self.renderings.get(id).is_some()
-    }
-
     /// Bytes kept alive: the result and all renderings made so far, each with what the allocator adds.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
@@ -459,7 +399,7 @@ const fn allocated_bytes(len: usize) -> usize {
     len + len / 8 + BODY_OVERHEAD_BYTES
 }
 
-/// Whose a copy is, in short: enough to count by, not to decide by. Two principals of one tag share a share.
+/// Plain data: whose a copy is, in short: enough to count by, not to decide by. Two principals of one tag share a share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ScopeTag(pub u32);
 
@@ -477,22 +417,12 @@ fn exact(bytes: Vec<u8>) -> Bytes {
     bytes.into_boxed_slice().into()
 }
 
-/// The rendering of a result that is not kept. It shares nothing with the records: their room comes back when the last
-/// request has rendered them, however slowly its client then reads.
-pub(crate) fn render_passing(
-    result: &ResultSet,
-    id: RenderingId,
-    renderer: &dyn Renderer,
-    bookmark: Option<&str>,
-) -> Result<Bytes, RenderError> {
-    if id == RenderingId::RECORDS {
-        return Ok(exact(result.to_bytes()));
-    }
-    Ok(exact(renderer.render(id, result, bookmark)?))
-}
+pub(crate) use rendering::render_passing;
 
 /// Shared by everything that serves it.
 pub type SharedCopy = Arc<MemoryCopy>;
 
+mod rendering;
+mod stored;
 #[cfg(test)]
 mod tests;

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use super::seams::{AtomicU32, Mutex, Notify, Ordering, Seed, is_seeded};
 
-/// Bounds of a table (promise I9).
+/// Plain data: bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]
 pub struct FlightBounds {
     /// Flights at a time.

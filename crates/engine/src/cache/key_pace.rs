@@ -78,18 +78,18 @@ impl KeyPace {
     /// The counter for a new copy of a key. It begins with the rate that the copy before had.
     pub(crate) fn heat_after(&self, held: Option<&MemoryCopy>, key: &QueryKey, now: MonoTime) -> Heat {
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-        let seen = held.and_then(|copy| copy.heat.rate_per_s(now)).map(|rate| rate as f32);
+        let seen = held.and_then(|copy| copy.heat().rate_per_s(now)).map(|rate| rate as f32);
         Heat::new(now, seen.or_else(|| self.history.lock().rate_per_s(key)))
     }
 
     /// What is known of a key when its plan is made: the one place where that comes together.
     pub(crate) fn facts_of(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyFacts {
-        let rate_per_s = copy.heat.rate_per_s(now);
+        let rate_per_s = copy.heat().rate_per_s(now);
         let known = self.history.lock().seen(key, rate_per_s);
         KeyFacts {
             ttl_ms: copy.ttl_ms(),
             // An entry that another node stored brings what its run took.
-            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms)),
+            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
             rate_per_s,
             degree: known.degree().or_else(|| self.degrees.learned(key, now)),
             volatility: known.volatility().unwrap_or(1.0),
@@ -98,10 +98,10 @@ impl KeyPace {
 
     /// What a new owner of the key is told.
     pub(crate) fn key_plan(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyPlan {
-        let known = self.history.lock().seen(key, copy.heat.rate_per_s(now));
+        let known = self.history.lock().seen(key, copy.heat().rate_per_s(now));
         KeyPlan {
-            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms)),
-            rate_per_s: copy.heat.rate_per_s(now),
+            cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
+            rate_per_s: copy.heat().rate_per_s(now),
             degree: known.degree().or_else(|| self.degrees.learned(key, now)),
             volatility: known.volatility(),
         }
@@ -116,7 +116,7 @@ impl KeyPace {
     pub(crate) fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
         self.policy.is_early
             // Not stored, so no other node may learn of what a refresh brings.
-            && copy.token.is_some()
+            && copy.token().is_some()
             && !self.is_below_ttl_min(copy.ttl_ms())
     }
 
@@ -132,7 +132,7 @@ impl KeyPace {
         if !self.may_refresh_early(copy) {
             return Plan::default();
         }
-        let left = copy.fresh_until.since(now);
+        let left = copy.fresh_until().since(now);
         copy.pace().plan(left).unwrap_or_else(|| self.plan_anew(key, copy, (left, now)))
     }
 

@@ -130,7 +130,9 @@ impl Cache {
     }
 
     /// A table of flights. An invalidation detaches its flights: they may have read before it.
-    pub(crate) fn flight_table<K: FlightKey, V: Clone + Send + Sync + 'static>(&self) -> Arc<FlightTable<K, V>> {
+    pub(crate) fn flight_table<K: FlightKey, V: Clone + Send + Sync + 'static>(
+        &self,
+    ) -> Arc<FlightTable<K, V>> {
         let table = FlightTable::new(FLIGHT_BOUNDS);
         self.tables.lock().push(Arc::clone(&table) as Arc<dyn DetachFlights>);
         table
@@ -200,7 +202,7 @@ impl Cache {
             // and nothing else.
             Scope::Tag(tag) => {
                 tables.iter().for_each(|table| table.detach_all());
-                self.memory.remove_where(&|_, copy| copy.tags.contains(*tag))
+                self.memory.remove_where(&|_, copy| copy.tags().contains(*tag))
             }
             Scope::All => {
                 tables.iter().for_each(|table| table.detach_all());
@@ -340,7 +342,8 @@ impl Cache {
 
     /// I5: a copy is served to its own principal only. The key says so; this catches a key that does not.
     pub(crate) fn assert_owner(ask: &Ask, copy: &MemoryCopy) {
-        let is_own = copy.owner() == ScopeTag::of(ask.query.identity.scope) || copy.owner() == ScopeTag::default();
+        let is_own =
+            copy.owner() == ScopeTag::of(ask.query.identity.scope) || copy.owner() == ScopeTag::default();
         debug_assert!(is_own, "I5: a copy of {:?} answers another principal", copy.owner());
     }
 }

@@ -65,13 +65,13 @@ impl Cache {
         body_bytes: usize,
         now: MonoTime,
     ) -> Millis {
-        if copy.token.is_none() {
+        if copy.token().is_none() {
             // No token fences it: it lives briefly here, and on no other node.
             return Millis::ZERO;
         }
         let facts = NearFacts {
-            rate_per_s: copy.heat.rate_per_s(now),
-            left_ms: copy.fresh_until.since(now),
+            rate_per_s: copy.heat().rate_per_s(now),
+            left_ms: copy.fresh_until().since(now),
             plan: self.pace.plan_in_force(key, copy, now),
             body_bytes,
         };
@@ -86,10 +86,14 @@ impl Cache {
         let copy = self.memory.get(&ask.query.key)?;
         let hits = copy.near_hits()?;
         let now = self.context.now();
-        if now >= copy.dead_at || !copy.has_rendering(ask.rendering) || !self.guard.is_awake(now) {
+        if now >= copy.dead_at() || !copy.has_rendering(ask.rendering) || !self.guard.is_awake(now) {
             return None;
         }
-        debug_assert_eq!(copy.owner(), ScopeTag::of(ask.query.identity.scope), "I5: another principal's near copy");
+        debug_assert_eq!(
+            copy.owner(),
+            ScopeTag::of(ask.query.identity.scope),
+            "I5: another principal's near copy"
+        );
         let answer = Answer::Body(copy.rendering(ask.rendering, &*self.renderer).ok()?);
         count(hits, 1);
         self.context.note(Event::NearHit);
@@ -112,7 +116,7 @@ impl Cache {
         // Another rendering's, or one that this node still answered with while it asked.
         let untold = self.take_near_hits(&key);
         add_near_hits(&copy, untold.count());
-        let life_ms = Millis(copy.dead_at.since(self.context.now()).0 + NEAR_LINGER_MS);
+        let life_ms = Millis(copy.dead_at().since(self.context.now()).0 + NEAR_LINGER_MS);
         self.memory.put(key, Arc::clone(&copy), life_ms);
         Some(copy)
     }

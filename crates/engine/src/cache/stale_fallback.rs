@@ -89,7 +89,7 @@ impl StaleFallbacks {
             Scope::Key(key) => {
                 table.by_key.remove(key);
             }
-            Scope::Tag(tag) => table.by_key.retain(|_, fallback| !fallback.copy.tags.contains(*tag)),
+            Scope::Tag(tag) => table.by_key.retain(|_, fallback| !fallback.copy.tags().contains(*tag)),
             Scope::All => table.by_key.clear(),
         }
     }
@@ -110,7 +110,7 @@ impl StaleFallbacks {
             if by_key.len() < FLIGHTS_MAX {
                 let fallback =
                     by_key.entry(key).or_insert_with(|| Fallback { copy: copy.clone(), overdue_at });
-                if fallback.copy.read_started < copy.read_started {
+                if fallback.copy.read_started() < copy.read_started() {
                     fallback.copy = copy.clone();
                 }
             }

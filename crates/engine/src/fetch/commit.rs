@@ -98,7 +98,7 @@ impl Fetch {
 
     /// The same copy with a short life: no token fences it, so it must not live as if one did (F7).
     fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
-        let age_ms = self.context.now().since(copy.read_started);
+        let age_ms = self.context.now().since(copy.read_started());
         // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
         let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
@@ -106,14 +106,18 @@ impl Fetch {
     }
 
     async fn commit(&self, query: &Query, token: Token, copy: &MemoryCopy) -> (Kept, Option<Detail>) {
-        debug_assert_eq!(copy.token, Some(token), "I3: a copy is committed with the token that it was read under");
+        debug_assert_eq!(
+            copy.token(),
+            Some(token),
+            "I3: a copy is committed with the token that it was read under"
+        );
         let Some(bytes) = self.cache.seal(&query.key, copy, token) else {
             let _ = self.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
         // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent store took
         // before the second try as well.
-        let left = || copy.fallback_until.since(self.context.now());
+        let left = || copy.fallback_until().since(self.context.now());
         let left_ms = left();
         if left_ms == Millis::ZERO {
             let nothing = FetchResult::NotARead(Reason::Unknown);
@@ -142,7 +146,7 @@ impl Fetch {
                 if self
                     .cache
                     .decode(query, &stored, asked, None)
-                    .is_some_and(|copy| copy.token == Some(token)) =>
+                    .is_some_and(|copy| copy.token() == Some(token)) =>
             {
                 (Kept::Stored, None)
             }

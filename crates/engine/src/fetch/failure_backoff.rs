@@ -161,7 +161,9 @@ impl Fetch {
             job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {
             Life::Fresh(_) if is_young => Some(FetchResult::Found(copy)),
-            Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => Some(FetchResult::Stale(copy)),
+            Life::Stale(_) if is_young && copy.is_stale_answer(&job.bounds, now) => {
+                Some(FetchResult::Stale(copy))
+            }
             _ => None,
         }
     }

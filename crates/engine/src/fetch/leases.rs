@@ -86,7 +86,10 @@ impl HeldLease {
 
 impl std::fmt::Debug for HeldLease {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("HeldLease").field("key", &self.key).field("token", &self.token).finish_non_exhaustive()
+        out.debug_struct("HeldLease")
+            .field("key", &self.key)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
     }
 }
 

@@ -35,8 +35,8 @@ use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
 use crate::peers::PeerCalls;
 
-pub use classify::Verdict;
 pub(crate) use classify::Classifier;
+pub use classify::Verdict;
 pub(crate) use leases::HeldLease;
 pub(crate) use result::{FetchResult, Fetched, FlightResult, NotFetched};
 pub(crate) use run::was_sent;
@@ -153,11 +153,8 @@ impl Fetch {
         asks_former_owner: bool,
         held: Option<&SharedCopy>,
     ) -> Fetched {
-        let former = if asks_former_owner {
-            self.invalidate.former_copy(&job.query, &job.bounds).await
-        } else {
-            None
-        };
+        let former =
+            if asks_former_owner { self.invalidate.former_copy(&job.query, &job.bounds).await } else { None };
         Fetched::unleased(match former {
             Some(FormerCopy::Fresh(copy)) => FetchResult::Found(copy),
             Some(FormerCopy::Stale(copy)) => FetchResult::Stale(copy),
@@ -215,7 +212,7 @@ impl Fetch {
     /// afterwards whether an invalidation has detached it.
     pub(crate) fn keep(&self, job: &FetchJob, result: &FetchResult) {
         let Some(copy) = commit::copy_to_keep(result) else { return };
-        self.note_answer(&job.query.key, copy.read_started);
+        self.note_answer(&job.query.key, copy.read_started());
         if copy.rendering(job.rendering, self.cache.renderer()).is_err() {
             return;
         }

@@ -119,7 +119,7 @@ impl Rings {
     }
 }
 
-/// What a change of the ring made of copies in memory.
+/// Plain data: what a change of the ring made of copies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingChange {
     /// Forgotten.
@@ -135,9 +135,7 @@ fn is_over(left_at: MonoTime, now: MonoTime) -> bool {
 
 /// The same copy, of a key that is this node's again.
 fn taken_back(left: &MemoryCopy) -> MemoryCopy {
-    let mut copy = left.with_times(left.times());
-    copy.token = left.token;
-    copy
+    left.with_times(left.times()).with_token(left.token())
 }
 
 /// What a flight that would have to run found in a former owner's memory.
@@ -278,14 +276,14 @@ impl Invalidate {
 
     /// Only what the store once took: no token fences another copy, which lives briefly here and on no other node.
     fn moved(&self, key: &QueryKey, copy: &MemoryCopy) -> Option<Moved> {
-        let (now, token) = (self.context.now(), copy.token?);
+        let (now, token) = (self.context.now(), copy.token()?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
         if is_over || copy.life(now) == Life::Dead || copy.weight_bytes() > HANDOVER_BYTES_MAX {
             return None;
         }
         let entry = self.cache.seal(key, copy, token)?;
         let plan = self.cache.pace().key_plan(key, copy, now);
-        Some(Moved { left_ms: copy.fallback_until.since(now), plan, entry })
+        Some(Moved { left_ms: copy.fallback_until().since(now), plan, entry })
     }
 
     /// Takes note of what a leaving node knows of keys that this one will own; how many these are.

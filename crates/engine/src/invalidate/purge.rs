@@ -26,7 +26,7 @@ use crate::invalidate::Invalidate;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
 use crate::peers::Purge;
 
-/// What a purge reached.
+/// Plain data: what a purge reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purged {
     /// Entries removed from the store, or why it could not be asked.

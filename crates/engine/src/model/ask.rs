@@ -14,7 +14,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
 
 use crate::model::identity::Identity;
-use crate::model::ports::{AccessMode, OriginRun};
+use crate::model::origin_run::{AccessMode, OriginRun};
 use crate::model::rendering::RenderingId;
 
 /// A statement with everything that decides its answer.

@@ -2,12 +2,12 @@
 //!
 //! Nothing here counts. The observer port does.
 
-use hopcache_learning::gain::CandidateKind;
 use hopcache_core::time::Millis;
+use hopcache_learning::gain::CandidateKind;
 
+use crate::model::faults::OriginFault;
 use crate::model::order::Skip;
 use crate::model::outcome::Kept;
-use crate::model::ports::OriginFault;
 
 /// Something that happened inside, for metrics. Counters are defined by these words.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,9 +1,9 @@
 //! What one node shows another of a key: for `explain`, and for a new owner. Plain numbers; nothing is decided here.
 
-use hopcache_learning::gain::CandidateKind;
 use hopcache_core::node::NodeName;
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::time::Millis;
+use hopcache_learning::gain::CandidateKind;
 
 /// What memory and flights of a node hold under a key.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use hopcache_core::node::NodeName;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::{FormId, SourceId};
-use hopcache_core::node::NodeName;
 
 use crate::model::ask::Query;
 use crate::model::rendering::RenderingId;

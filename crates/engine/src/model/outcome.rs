@@ -7,7 +7,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 
-use crate::model::ports::{Neo4jFailure, OriginError, OriginFault};
+use crate::model::faults::{Neo4jFailure, OriginError, OriginFault};
 use crate::model::rendering::RenderError;
 
 /// The end of one request at its entry node.
@@ -89,7 +89,7 @@ pub enum Reason {
     Text(BypassReason),
     /// A write, by the lexer's or the server's word.
     Write,
-    /// The server's word could not be had, or is none we know: treated as a write (I6).
+    /// Neo4j refused to explain the text, but ran it: treated as a write (I6).
     Unknown,
     /// `Cache-Control: no-store`.
     NoStore,

@@ -13,9 +13,7 @@ use crate::fetch::FetchResult;
 use crate::model::ask::{Ask, Hints};
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
-use crate::model::outcome::{
-    Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
-};
+use crate::model::outcome::{Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role};
 use crate::model::ports::Store;
 use crate::model::span::scaled;
 use crate::path::Path;
@@ -60,7 +58,7 @@ impl Path {
     }
 
     /// `only-if-cached`: what memory does not have may still be in the store.
-    pub(super) async fn from_store(&self, ask: &Ask, held: Option<&SharedCopy>) -> Outcome {
+    pub(super) async fn look_in_store(&self, ask: &Ask, held: Option<&SharedCopy>) -> Outcome {
         let asked = self.context.now();
         let seen = self.store.peek(&ask.query.key).await;
         if let Ok(SlotView { entry: Some(stored), .. }) = seen
@@ -95,7 +93,7 @@ impl Path {
             FetchResult::Found(copy) => self.hit_outcome(ask, copy, None, now),
             FetchResult::Stale(copy) => {
                 // The store's copy does not know how the runs after it went.
-                if self.fetch.has_failed_since(&ask.query.key, copy.read_started) {
+                if self.fetch.has_failed_since(&ask.query.key, copy.read_started()) {
                     copy.origin_failed();
                 }
                 self.stale_outcome(ask, copy, now)
@@ -136,10 +134,10 @@ impl Path {
         now: MonoTime,
     ) -> Outcome {
         Cache::assert_owner(ask, copy);
-        let until = if detail == Some(Detail::StaleIfError) { copy.fallback_until } else { copy.dead_at };
+        let until = if detail == Some(Detail::StaleIfError) { copy.fallback_until() } else { copy.dead_at() };
         debug_assert!(now <= until, "I4: a copy that ended at {until:?} is served at {now:?}, {detail:?}");
         copy.serves_demand();
-        let detail = detail.or(copy.token.is_none().then_some(Detail::Degraded));
+        let detail = detail.or(copy.token().is_none().then_some(Detail::Degraded));
         let answer = match self.cache.render(ask.query.key, copy, ask.rendering, now) {
             Ok(body) => Answer::Body(body),
             Err(error) => Answer::Failed(FailureKind::from(error).into()),
@@ -182,8 +180,8 @@ impl Path {
             FetchResult::Found(copy) | FetchResult::Stale(copy) => copy.life(now) == Life::Dead,
             FetchResult::Ran { copy, .. } => {
                 // Past its own life, jitter included, before this request came. Without a TTL there is no such life.
-                let was_dead = copy.dead_at > copy.read_started && copy.dead_at < joined;
-                let was_too_old = self.is_too_old(ask, joined.since(copy.read_started), None);
+                let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;
+                let was_too_old = self.is_too_old(ask, joined.since(copy.read_started()), None);
                 let age_ms = copy.age_ms(now);
                 let was_stopped = age_ms.0 > self.policy.run_timeout_ms.0.saturating_add(PAUSE_MS)
                     && self.is_too_old(ask, age_ms, None);

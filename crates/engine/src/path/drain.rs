@@ -61,7 +61,7 @@ impl Path {
         let now = self.context.now();
         let hottest: RefCell<BinaryHeap<Hot>> = RefCell::default();
         self.cache.look_at_all(&|key, copy| {
-            let Some(rate_per_s) = copy.heat.rate_per_s(now).filter(|_| copy.near_hits().is_none()) else {
+            let Some(rate_per_s) = copy.heat().rate_per_s(now).filter(|_| copy.near_hits().is_none()) else {
                 return;
             };
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
@@ -77,7 +77,10 @@ impl Path {
             if let Some(owner) = ring.owner(&key).filter(|owner| *owner != self.context.node())
                 && let Some(copy) = self.cache.look_for_new_owner(&key)
             {
-                by_owner.entry(owner.clone()).or_default().push((key, self.cache.pace().key_plan(&key, &copy, now)));
+                by_owner
+                    .entry(owner.clone())
+                    .or_default()
+                    .push((key, self.cache.pace().key_plan(&key, &copy, now)));
             }
         }
         by_owner

@@ -14,7 +14,7 @@ use crate::path::Path;
 use crate::peers::Inspect;
 use crate::refresh::refresh_view::RefreshView;
 
-/// What `explain` shows.
+/// Plain data: what `explain` shows.
 #[derive(Debug, Clone)]
 pub struct Explanation {
     /// Where the statement goes.
@@ -33,7 +33,7 @@ pub struct Explanation {
     pub refresh: RefreshView,
 }
 
-/// A stored entry, for people.
+/// Plain data: a stored entry, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryView {
     /// `fresh`, `stale`, `dead` (kept for stale-if-error), or `corrupt` when the checksum fails.

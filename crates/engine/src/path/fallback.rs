@@ -107,11 +107,11 @@ impl Path {
         if !is_allowed(ask, &copy, now) {
             return None;
         }
-        let is_newer = |held: &MemoryCopy| held.read_started >= copy.read_started;
+        let is_newer = |held: &MemoryCopy| held.read_started() >= copy.read_started();
         // The next requests of an outage find it here. A newer one that comes in between is lost to memory only: the store has
         // it.
         if !self.cache.look(key).is_some_and(|held| is_newer(&held)) {
-            self.cache.put_unless_invalidated(purges, *key, &copy, copy.fallback_until);
+            self.cache.put_unless_invalidated(purges, *key, &copy, copy.fallback_until());
         }
         Some((copy, now))
     }

@@ -77,8 +77,9 @@ impl Path {
         if ask.freshness != Freshness::default() {
             return self.forward_alone(ask, to).await;
         }
-        let failed =
-            |kind: FailureKind, role| Hop::Answered(LocalAnswer::Answered(self.failed(ask, kind.into(), role)));
+        let failed = |kind: FailureKind, role| {
+            Hop::Answered(LocalAnswer::Answered(self.failed(ask, kind.into(), role)))
+        };
         // How the first shared forward ended, for who tries again.
         let mut first: Option<Arc<SharedForward>> = None;
         loop {
@@ -310,5 +311,8 @@ impl Path {
 
 /// Whether it took a run to answer.
 fn is_of_a_run(hop: &Hop) -> bool {
-    matches!(hop, Hop::Answered(LocalAnswer::Answered(Outcome { how: How { class: Class::Miss { .. }, .. }, .. })))
+    matches!(
+        hop,
+        Hop::Answered(LocalAnswer::Answered(Outcome { how: How { class: Class::Miss { .. }, .. }, .. }))
+    )
 }

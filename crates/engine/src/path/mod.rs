@@ -43,7 +43,7 @@ use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 
-/// The rooms below, as the path uses them.
+/// Plain data: the rooms below, as the path uses them.
 #[derive(Clone)]
 pub(crate) struct Rooms {
     pub(crate) context: Context,

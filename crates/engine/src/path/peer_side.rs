@@ -8,6 +8,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 use hopcache_packstream::Writer;
 
+use crate::cache::Provenance;
 use crate::cache::copy::Life;
 use crate::model::event::Cause;
 use crate::model::inspection::Inspection;
@@ -29,9 +30,7 @@ impl Path {
         match decode_question(message)? {
             Question::Ask(forwarded) => self.serve_forwarded(&forwarded).await,
             Question::Purge(scope) => Ok(count(self.cache.forget(&scope))),
-            Question::Wanted { key, log } => {
-                Ok(encode_moved(self.invalidate.give(&key, log).await.as_ref()))
-            }
+            Question::Wanted { key, log } => Ok(encode_moved(self.invalidate.give(&key, log).await.as_ref())),
             Question::Plans(plans) => Ok(count(self.invalidate.learn_plans(&plans).into())),
             Question::Fields(keys) => Ok(self.prefetch.give_fields(&keys)),
             Question::Pull(digest) => self.prefetch.answer_pull(&digest),
@@ -46,7 +45,7 @@ impl Path {
     }
 
     async fn serve_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Bytes, BadMessage> {
-        if !self.cache.renderer().knows(forwarded.rendering) {
+        if !self.cache.renderer().knows(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
         let looked = match self.hit_of_forwarded(forwarded) {
@@ -67,34 +66,34 @@ impl Path {
     /// A fresh, rendered copy needs no look at the query behind its key. Of a hot key the asking node may answer more with it;
     /// only here, where the very copy that is answered with says for how long.
     fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Reply, Looked> {
-        if !forwarded.is_plain {
+        if !forwarded.is_plain() {
             return Err(Looked::NotYet);
         }
-        let Some(copy) = self.cache.look(&forwarded.key) else { return Err(Looked::Once(None)) };
+        let Some(copy) = self.cache.look(forwarded.key()) else { return Err(Looked::Once(None)) };
         let now = self.context.now();
         // Whichever node answers this request, these were answered with what came from here.
-        let near_hits = forwarded.near_hits.unwrap_or(0);
-        let is_answer = self.cache.guard().is_awake(now) && copy.has_rendering(forwarded.rendering);
+        let near_hits = forwarded.near_hits().unwrap_or(0);
+        let is_answer = self.cache.guard().is_awake(now) && copy.has_rendering(forwarded.rendering());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
-            copy.heat.arrive(near_hits);
+            copy.heat().arrive(near_hits);
             return Err(Looked::Once(Some(copy)));
         }
-        let Ok(body) = copy.rendering(forwarded.rendering, self.cache.renderer()) else {
+        let Ok(body) = copy.rendering(forwarded.rendering(), self.cache.renderer()) else {
             return Err(Looked::Once(Some(copy)));
         };
-        self.refresh.on_hit(&forwarded.key, &copy, (near_hits.saturating_add(1), now), || {
+        self.refresh.on_hit(forwarded.key(), &copy, (near_hits.saturating_add(1), now), || {
             // Decoded, and its key checked, only where it leads to a run.
             let ask = forwarded.read(&self.hasher, &self.procedures, now).ok()?;
             Some(FetchJob::of(&ask, Cause::Refresh))
         });
-        let detail = copy.token.is_none().then_some(Detail::Degraded);
+        let detail = copy.token().is_none().then_some(Detail::Degraded);
         let how = copy.how(Class::Hit, detail, now);
         copy.serves_demand();
-        let near_ms = match forwarded.near_hits {
-            Some(_) => self.cache.near_ms_for_others((&forwarded.key, &copy), body.len(), now),
+        let near_ms = match forwarded.near_hits() {
+            Some(_) => self.cache.near_ms_for_others((forwarded.key(), &copy), body.len(), now),
             None => Millis::ZERO,
         };
-        let outcome = Outcome { answer: Answer::Body(body), how, answered_by: None, key: forwarded.key };
+        let outcome = Outcome { answer: Answer::Body(body), how, answered_by: None, key: *forwarded.key() };
         if near_ms == Millis::ZERO {
             return Ok(Reply::Answered(outcome));
         }
@@ -107,7 +106,7 @@ impl Path {
             memory_age_ms: held.as_ref().map(|copy| copy.age_ms(self.context.now()).0),
             flight_followers: self.fetch.flights().followers(key),
             refresh: self.refresh.facts_here(key, held.as_deref()),
-            prefetched: held.as_ref().and_then(|copy| copy.provenance().map(|from| from.view())),
+            prefetched: held.as_ref().and_then(|copy| copy.provenance().map(Provenance::view)),
         }
     }
 }

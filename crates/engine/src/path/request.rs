@@ -148,7 +148,7 @@ impl Path {
             return LocalAnswer::Answered(outcome);
         }
         if ask.freshness.only_if_cached {
-            return LocalAnswer::Answered(self.from_store(ask, held.as_ref()).await);
+            return LocalAnswer::Answered(self.look_in_store(ask, held.as_ref()).await);
         }
         if self.cache.uncacheable().contains(&ask.query.key, self.context.now()) {
             return LocalAnswer::NotARead(Reason::TooLarge);

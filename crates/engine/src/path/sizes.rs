@@ -5,7 +5,7 @@ use hopcache_core::key::QueryKey;
 use crate::path::Path;
 use crate::prefetch::LearningSizes;
 
-/// Sizes of everything in an engine that grows with what is asked.
+/// Plain data: sizes of everything in an engine that grows with what is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Flights that lead here.

@@ -31,7 +31,7 @@ pub(crate) trait PeerQuestion: Sync {
     fn decode(&self, answer: &Bytes) -> Result<Self::Answer, BadMessage>;
 }
 
-/// A client's request, for the owner of its key.
+/// Plain data: a client's request, for the owner of its key.
 pub(crate) struct Forward<'a> {
     pub(crate) ask: &'a Ask,
     pub(crate) left_ms: Millis,
@@ -52,7 +52,7 @@ impl PeerQuestion for Forward<'_> {
     }
 }
 
-/// Forget; how many copies that were.
+/// Plain data: forget; how many copies that were.
 pub(crate) struct Purge<'a>(pub(crate) &'a Scope);
 
 impl PeerQuestion for Purge<'_> {
@@ -82,7 +82,7 @@ impl PeerQuestion for FlushWaste {
     }
 }
 
-/// What memory and flights hold under a key.
+/// Plain data: what memory and flights hold under a key.
 pub(crate) struct Inspect(pub(crate) QueryKey);
 
 impl PeerQuestion for Inspect {
@@ -97,7 +97,7 @@ impl PeerQuestion for Inspect {
     }
 }
 
-/// The value of a key that this node owns now and the asked one owned before.
+/// Plain data: the value of a key that this node owns now and the asked one owned before.
 pub(crate) struct Wanted {
     pub(crate) key: QueryKey,
     /// How much of the invalidation log this node has read.
@@ -116,7 +116,7 @@ impl PeerQuestion for Wanted {
     }
 }
 
-/// What this node knows of keys that the asked one will own.
+/// Plain data: what this node knows of keys that the asked one will own.
 pub(crate) struct TellPlans<'a>(pub(crate) &'a [(QueryKey, KeyPlan)]);
 
 impl PeerQuestion for TellPlans<'_> {
@@ -131,7 +131,7 @@ impl PeerQuestion for TellPlans<'_> {
     }
 }
 
-/// Observations of sessions that the asked node owns, already written.
+/// Plain data: observations of sessions that the asked node owns, already written.
 pub(crate) struct ObservedPage(pub(crate) Bytes);
 
 impl PeerQuestion for ObservedPage {
@@ -146,7 +146,7 @@ impl PeerQuestion for ObservedPage {
     }
 }
 
-/// The fields of the results of these keys.
+/// Plain data: the fields of the results of these keys.
 pub(crate) struct FieldsWanted<'a>(pub(crate) &'a [QueryKey]);
 
 impl PeerQuestion for FieldsWanted<'_> {
@@ -162,7 +162,7 @@ impl PeerQuestion for FieldsWanted<'_> {
     }
 }
 
-/// What differs from this digest of what was learned.
+/// Plain data: what differs from this digest of what was learned.
 pub(crate) struct Pull<'a>(pub(crate) &'a [u8]);
 
 impl PeerQuestion for Pull<'_> {
@@ -177,7 +177,7 @@ impl PeerQuestion for Pull<'_> {
     }
 }
 
-/// A prefetch, for the owner of its key.
+/// Plain data: a prefetch, for the owner of its key.
 pub(crate) struct Prefetch<'a>(pub(crate) &'a Order);
 
 impl PeerQuestion for Prefetch<'_> {

@@ -110,7 +110,7 @@ impl Prefetch {
     /// The fields of this node's copy. Near copies do not count, nor copies that no store has taken.
     fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
         let copy = self.cache.look(key)?;
-        copy.token?;
+        copy.token()?;
         let result = ResultSet::from_bytes(&copy.stored_form()).ok()?;
         Some(Arc::new(Fields::of(&result)))
     }

@@ -14,7 +14,7 @@ use crate::model::ports::Scope;
 use crate::peers::FlushWaste;
 use crate::prefetch::Prefetch;
 
-/// How far a flush reached.
+/// Plain data: how far a flush reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flushed {
     /// Unused copies dropped.

@@ -185,7 +185,7 @@ impl Prefetch {
             Ok(Flown::Found(copy)) => FetchResult::Found(copy),
             Ok(Flown::Launched(result, ticket)) => match &result {
                 FetchResult::Ran { copy, .. } | FetchResult::Found(copy) | FetchResult::Stale(copy) => {
-                    ticket.is_dead_at(copy.dead_at);
+                    ticket.is_dead_at(copy.dead_at());
                     result
                 }
                 FetchResult::Failed(_) => {
@@ -273,7 +273,7 @@ impl Prefetch {
             (FetchResult::Found(copy), None) => {
                 // A copy that is in memory already is not put there again: its ticket would end with it.
                 let in_memory = self.cache.look(&job.query.key);
-                if in_memory.is_some_and(|own| own.token == copy.token) {
+                if in_memory.is_some_and(|own| own.token() == copy.token()) {
                     return Err(Skip::Fresh);
                 }
                 self.skipped(Skip::Fresh);

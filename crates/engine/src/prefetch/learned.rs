@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 
 use crate::prefetch::{Prefetch, search};
 
-/// A pattern, or an exact query, and its successors.
+/// Plain data: a pattern, or an exact query, and its successors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PatternView {
     /// The pattern or query, in one database, of one principal.
@@ -33,7 +33,7 @@ pub struct PatternView {
     pub successors: Vec<SuccessorView>,
 }
 
-/// A query that may follow a pattern.
+/// Plain data: a query that may follow a pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SuccessorView {
     /// Its name.
@@ -49,7 +49,7 @@ pub struct SuccessorView {
     pub taught_by: Vec<(Result<NodeName, OriginTag>, f64)>,
 }
 
-/// How much was learned, for gauges.
+/// Plain data: how much was learned, for gauges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LearningSizes {
     /// Patterns whose successors are known.

@@ -58,7 +58,7 @@ impl Resolution {
     }
 }
 
-/// A launch that ended.
+/// Plain data: a launch that ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Resolved {
     /// The query that was asked before.

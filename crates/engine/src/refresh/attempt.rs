@@ -33,7 +33,7 @@ pub(super) struct Replaced {
 
 impl Replaced {
     pub(super) fn of(copy: &MemoryCopy) -> Self {
-        Self { token: copy.token, read_started: copy.read_started, cost_ms: copy.cost_ms }
+        Self { token: copy.token(), read_started: copy.read_started(), cost_ms: copy.cost_ms() }
     }
 
     /// Entries older than this are no newer than the copy. Let its run have begun at 0, taken c and been stored at
@@ -47,7 +47,7 @@ impl Replaced {
     }
 
     fn is_older_than(&self, copy: &MemoryCopy) -> bool {
-        copy.token != self.token && copy.read_started > self.read_started
+        copy.token() != self.token && copy.read_started() > self.read_started
     }
 }
 
@@ -232,7 +232,7 @@ impl Refresh {
     fn newer_in_memory(&self, task: &RefreshTask) -> Option<SharedCopy> {
         let copy = self.cache.look(task.key())?;
         let is_fresh = matches!(copy.life(self.context.now()), Life::Fresh(_));
-        (is_fresh && copy.token.is_some() && task.replaced.is_older_than(&copy)).then_some(copy)
+        (is_fresh && copy.token().is_some() && task.replaced.is_older_than(&copy)).then_some(copy)
     }
 
     /// Fetches a value that is newer than the replaced one. Where the store gives the replaced one itself, it is asked for a
@@ -251,10 +251,10 @@ impl Refresh {
             let terms = lease.take().map_or_else(|| Terms::refresh(until), Terms::refresh_with);
             match self.fetch.fetch(&job, terms, held.as_ref()).await.result() {
                 // Taken for young by a store whose clock was set back (F24): it is what was to be replaced.
-                Ok(FetchResult::Found(copy)) if copy.token == replaced.token && is_second => {
+                Ok(FetchResult::Found(copy)) if copy.token() == replaced.token && is_second => {
                     return Tried::Over;
                 }
-                Ok(FetchResult::Found(copy)) if copy.token == replaced.token => {
+                Ok(FetchResult::Found(copy)) if copy.token() == replaced.token => {
                     // The replaced one took longer to be stored than to be read: by the store's own word it is at least
                     // this old.
                     let now = self.context.now();

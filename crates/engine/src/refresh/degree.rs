@@ -140,7 +140,8 @@ impl Refresh {
         }
         let ended = origin.run(&run_of(question)).await;
         if was_sent(&ended) {
-            self.context.note(Event::DegreeAsked { is_known: matches!(answer_of(&ended), DegreeAnswer::Degree(_)) });
+            self.context
+                .note(Event::DegreeAsked { is_known: matches!(answer_of(&ended), DegreeAnswer::Degree(_)) });
         }
         self.cache.pace().degrees().told(question, answer_of(&ended), self.context.now());
     }
@@ -173,9 +174,8 @@ pub(crate) fn degree(hint: Option<u64>, learned: Option<u64>) -> Degree {
 
 fn answer_of(ended: &Result<ResultSet, OriginError>) -> DegreeAnswer {
     match ended {
-        Ok(result) => {
-            number_in(result).map_or(DegreeAnswer::Nothing, |number| DegreeAnswer::Degree(number.min(limits::DEGREE_MAX)))
-        }
+        Ok(result) => number_in(result)
+            .map_or(DegreeAnswer::Nothing, |number| DegreeAnswer::Degree(number.min(limits::DEGREE_MAX))),
         Err(error) if error.was_sent && error.kind == OriginFault::TimedOut => DegreeAnswer::Slow,
         Err(_) => DegreeAnswer::Nothing,
     }

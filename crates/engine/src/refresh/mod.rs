@@ -114,7 +114,7 @@ impl Refresh {
         (hits, now): (u32, MonoTime),
         job: impl Fn() -> Option<FetchJob>,
     ) {
-        copy.heat.arrive(hits);
+        copy.heat().arrive(hits);
         match copy.life(now) {
             Life::Fresh(left) if !copy.pace().looks_at(left) => return,
             Life::Fresh(left) => {
@@ -142,7 +142,7 @@ impl Refresh {
     pub(crate) fn expired<'a>(&self, held: Option<&'a SharedCopy>) -> Option<&'a SharedCopy> {
         let (copy, now) = (held?, self.context.now());
         let is_expired = !matches!(copy.life(now), Life::Fresh(_));
-        (is_expired && copy.token.is_some() && now < copy.late_until()).then_some(copy)
+        (is_expired && copy.token().is_some() && now < copy.late_until()).then_some(copy)
     }
 
     /// A flight that went past an expired copy has landed. Where it found a value, somebody's refresh was in time.
@@ -193,7 +193,11 @@ impl Refresh {
         if !self.lacks_degree(key, now) {
             return;
         }
-        let wish = self.degree_wish(key, &self.cache.pace().facts_of(key, copy, now), (left, copy.heat.arrivals()));
+        let wish = self.degree_wish(
+            key,
+            &self.cache.pace().facts_of(key, copy, now),
+            (left, copy.heat().arrivals()),
+        );
         if wish != DegreeWish::Nothing
             && let Some(job) = job()
             && job.hints.degree.is_none()
@@ -229,12 +233,7 @@ impl Refresh {
     /// Refreshes what a flight found stale in the store, with the lease that it won. It runs at once where a worker
     /// is free; else the lease is given back and it waits in line as any other: so flights, of which there may be
     /// ten thousand, bring about no more runs than there are workers, and no lease is renewed by somebody who waits.
-    pub(crate) fn take_over(
-        self: &Arc<Self>,
-        job: FetchJob,
-        copy: &MemoryCopy,
-        lease: HeldLease,
-    ) {
+    pub(crate) fn take_over(self: &Arc<Self>, job: FetchJob, copy: &MemoryCopy, lease: HeldLease) {
         let Some(worker) = self.queue.free_worker(&job.query, self.context.now()) else {
             drop(lease);
             return self.refresh(copy, job);

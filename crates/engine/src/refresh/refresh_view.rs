@@ -28,7 +28,7 @@ pub enum Timing {
     NoCopy,
 }
 
-/// What `explain` shows of refreshes.
+/// Plain data: what `explain` shows of refreshes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefreshView {
     /// How β is chosen.

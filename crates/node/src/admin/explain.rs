@@ -9,13 +9,13 @@ use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::STATEMENT_BYTES_MAX;
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
-use hopcache_engine::ask::{Query, QueryParts};
 use hopcache_engine::Verdict;
+use hopcache_engine::ask::{Query, QueryParts};
 use hopcache_engine::explain::Explanation;
 use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_engine::inspection::PrefetchedView;
 use hopcache_engine::outcome::Reason;
 use hopcache_engine::refresh_view::RefreshView;
-use hopcache_engine::inspection::PrefetchedView;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request;
 use http::StatusCode;
@@ -160,7 +160,7 @@ fn class(explanation: &Explanation) -> (&'static str, String) {
             "unknown",
             "nothing in the text speaks against a read; the server has not been asked yet".to_owned(),
         ),
-        Verdict::Bypass(Reason::Write) => ("write", "the text or the server says that it writes".to_owned()),
+        Verdict::Bypass(Reason::Write) => ("write", labels::reason_label(Reason::Write).to_owned()),
         Verdict::Bypass(reason) => ("bypass", labels::reason_label(reason).to_owned()),
     }
 }
@@ -171,7 +171,8 @@ fn why_no_entry(class: &str, explanation: &Explanation, is_off: bool) -> Option<
     }
     Some(match (class, &explanation.store_error) {
         (_, Some(error)) => error.to_string(),
-        ("write" | "bypass", None) => "the statement is not cached".to_owned(),
+        ("write", None) => "the statement is not cached: the text or the server says that it writes".to_owned(),
+        ("bypass", None) => "the statement is not cached".to_owned(),
         _ if is_off => "caching is off: entry.ttl is 0".to_owned(),
         _ if explanation.lease.is_some() => "it is being computed".to_owned(),
         _ => "nobody has asked for it with these parameters as this principal, or it expired, was purged or evicted"

@@ -11,7 +11,7 @@ use hopcache_engine::outcome::{Answer, Class, Failure, FailureKind, Kept, Outcom
 use hopcache_packstream::Value;
 use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::CHALLENGE;
-use hopcache_queryapi::headers::cache_status::{self, Collapsed, Detail, Forward, Member, Stored};
+use hopcache_queryapi::headers::cache_status::{self, Collapsed, Forward, Member, Stored};
 use hopcache_queryapi::headers::media;
 use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
 use http::header::{
@@ -97,7 +97,7 @@ fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     cache_status::append(&mut text, &member(outcome, found_by.as_str(), &key));
     if outcome.answered_by.is_some() {
         let mut entry = Member::forward(me.as_str(), Forward::Miss);
-        entry.detail = Some(Detail::Owner);
+        entry.detail = Some(labels::DETAIL_OWNER);
         cache_status::append(&mut text, &entry);
     }
     text
@@ -109,7 +109,7 @@ fn member<'a>(outcome: &Outcome, node: &'a str, key: &'a str) -> Member<'a> {
         Class::Hit => Member::hit(node),
         Class::Bypass(reason) => {
             let mut member = Member::forward(node, Forward::Bypass);
-            member.detail = Some(labels::bypass_detail(reason));
+            member.detail = Some(labels::reason_label(reason));
             return member;
         }
         Class::Miss { kept, role } => {
@@ -201,7 +201,7 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
         FailureKind::NotCached => own(
             late,
             "Hopcache.TransientError.NotCached",
-            "The request says only-if-cached, and there is no fresh entry.",
+            "The request says only-if-cached, and there is no entry, fresh or within grace.",
         ),
         FailureKind::BadResult => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
         FailureKind::TooLarge { limit_bytes } => own(

@@ -26,10 +26,10 @@ use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::front::query_api_renderer::rendering_of;
 use crate::body_budget::Reserved;
 use crate::client_addr::{ClientAddr, SESSION};
 use crate::config::{OriginAuth, OriginUri, Settings};
+use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
 
 /// `Hopcache-Hint`.

@@ -4,22 +4,18 @@
 //! |---|---|
 //! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`] | whether a request is byte for byte one that was read before |
-//! | [`credentials`], [`credential_cache`] | whether Neo4j accepts the sender's credentials |
-//! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
 //! | `auth_errors` | the same for credentials that Neo4j refused or could not check |
 //!
 //! The engine, and not this module, decides whether, where and how a query is run or cached.
+//! [`crate::credentials`] decides whether Neo4j accepts the sender's credentials.
 
 pub mod answer;
 mod answer_budget;
 pub mod ask;
 mod auth_errors;
-pub mod credential_cache;
-pub mod credentials;
-mod lockout_guard;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
@@ -54,10 +50,9 @@ use crate::body::{whole, within};
 use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
 use crate::config::Settings;
+use crate::credentials::{Acceptance, Credentials};
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
-use crate::front::credential_cache::Acceptance;
-use crate::front::credentials::Credentials;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
@@ -76,29 +71,31 @@ pub struct Front {
     clock: Arc<SystemClock>,
     reader: AskReader,
     remembered: Arc<RequestCache>,
-    credentials: Credentials,
+    credentials: Arc<Credentials>,
     bodies: BodyBudget,
     outgoing: answer_budget::AnswerBudget,
     _sweeper: AbortOnDropHandle<()>,
 }
 
 impl Front {
-    /// Makes the client listener's state. It must be called inside a tokio runtime, because it owns a task that removes
-    /// cached requests of senders that are not accepted any more.
+    /// Makes the client listener's state. It shares `credentials` with the other fronts of the node. It must be called
+    /// inside a tokio runtime, because it owns a task that removes cached requests of senders that are not accepted any
+    /// more.
     #[must_use]
-    pub fn new(state: Arc<NodeState>, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Self> {
+    pub fn new(
+        state: Arc<NodeState>,
+        credentials: Arc<Credentials>,
+        settings: &Settings,
+        clock: Arc<SystemClock>,
+    ) -> Arc<Self> {
         let engine = Arc::clone(&state.engine);
         let remembered = Arc::new(RequestCache::new(SystemDice.u64()));
-        let believers: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
-        let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), Arc::clone(&believers));
+        let sweeper_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
+        let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), sweeper_clock);
         Arc::new(Self {
             reader: AskReader::new(&engine, settings),
             remembered,
-            credentials: Credentials::new(
-                settings.entry.stale_if_error,
-                Arc::clone(&state.origin),
-                believers,
-            ),
+            credentials,
             bodies: BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
             outgoing: answer_budget::AnswerBudget::default(),
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),

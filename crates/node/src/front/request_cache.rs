@@ -14,7 +14,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ask::Ask;
 use hopcache_engine::ports::Clock;
 
-use crate::front::credential_cache::Acceptance;
+use crate::credentials::Acceptance;
 
 /// A request as it was read.
 pub struct CachedRequest {
@@ -91,7 +91,7 @@ mod tests {
     use hopcache_engine::rendering::RenderingId;
 
     use super::*;
-    use crate::front::credential_cache::CredentialCache;
+    use crate::credentials::CredentialCache;
 
     fn ask(identity: Arc<Identity>) -> Ask {
         let parts = QueryParts {

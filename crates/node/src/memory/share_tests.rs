@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope};
-use hopcache_core::tags::Tags;
 use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_core::tags::Tags;
 use hopcache_core::time::MonoTime;
 use hopcache_engine::copy::{CopyTimes, ScopeTag};
-use hopcache_packstream::Value;
 use hopcache_engine::rendering::RenderingId;
+use hopcache_packstream::Value;
 
-use crate::front::QueryApiRenderer;
 use super::*;
+use crate::front::QueryApiRenderer;
 
 const LIFE: Millis = Millis(600_000);
 
@@ -37,7 +37,9 @@ fn copy_of_rows(who: &str, bytes: usize, rows: u64) -> SharedCopy {
         total_ms: LIFE,
         cost_ms: Millis(1),
     };
-    Arc::new(MemoryCopy::new(&result, times, None, Tags::of_database(DatabaseTag(1))).of_principal(principal(who)))
+    Arc::new(
+        MemoryCopy::new(&result, times, None, Tags::of_database(DatabaseTag(1))).of_principal(principal(who)),
+    )
 }
 
 fn copy_of(who: &str, bytes: usize) -> SharedCopy {

@@ -61,10 +61,10 @@ metrics! {
     RUN_FAULTS = "hopcache_origin_errors_total": "Runs that ended without a result, including runs that were never sent.";
     HELD_BACK = "hopcache_origin_held_back_total": "Flights and reads that ran nothing because the last runs of their key brought no answer.";
     FORWARDS = "hopcache_forwards_total": "Hops to another node. left_out counts hops that were not made because the peer had failed.";
-    HANDOVERS = "hopcache_handover_total": "What nodes handed over when the ring changed: values from a former owner's memory, plans of hot keys, and requests of flights that a leaving node gave up.";
+    HANDOVERS = "hopcache_handover_total": "Hand-overs between nodes when the ring changed. They hand over values in a former owner's memory, plans of hot keys, and requests of flights that a leaving node gave up.";
     COMMITS = "hopcache_commits_total": "Results that runs of misses, refreshes and prefetches brought, by what happened to them.";
     GRANTS = "hopcache_lease_grants_total": "Leases granted to this node.";
-    CONTENTION = "xfetch_lock_contention_total": "Answers of the store that another node holds the lease.";
+    CONTENTION = "xfetch_lock_contention_total": "Answers of the store which say that another node holds the lease.";
     STALE_SERVED = "xfetch_stale_served_total": "Answers past their soft TTL, counted at the node that had the copy. Each is a hit of at least one request.";
     TRIGGERED = "xfetch_refresh_triggered_total": "Refreshes that began, early ones and those of stale copies; retries do not count again. The sum is completed + failed + xfetch_active_refreshes.";
     COMPLETED = "xfetch_refresh_completed_total": "Refreshes that ended with a newer value, from their own run or found in the store.";
@@ -75,23 +75,23 @@ metrics! {
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
-    SHARED = "hopcache_learning_shared_total": "What nodes told each other of what they had learned: pieces spread by gossip or not, counts and definitions merged, known before or refused, pages pulled or asked for in vain.";
+    SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
     DEGREES = "hopcache_degree_queries_total": "Questions to the server for the degree of a graph node, by whether it gave one.";
     PREFETCHES = "prefetch_attempts_total": "Prefetches that this node launched for keys that it owns. The sum is hits + late + waste + prefetch_pending.";
     PREFETCHES_USED = "prefetch_hits_total": "Prefetches whose copy answered a demand request, or was handed to the key's new owner for one. Each prefetch counts once.";
     PREFETCHES_LATE = "prefetch_late_total": "Prefetches that a demand request joined before they had ended.";
-    PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that ended in any other way: expired, evicted, purged, flushed or replaced unused, failed or refused.";
-    PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that were ordered and not launched. The node that ordered counts unreached; the owner of the key counts the others.";
+    PREFETCHES_WASTED = "prefetch_waste_total": "Prefetches that were neither used nor late. Their copies expired, or were evicted, purged, flushed or replaced before use, or the prefetch failed or was refused.";
+    PREFETCHES_SKIPPED = "prefetch_skipped_total": "Prefetches that a node ordered and that were not launched. The node that ordered counts unreached; the owner of the key counts the other reasons.";
     PREFETCH_KINDS = "hopcache_prefetch_kinds_total": "Prefetches by how the candidate came about (exact, template, neighbour, overlap): launched, and then used, late or wasted. The sums over kinds are prefetch_attempts_total and so on.";
     BREAKER = "hopcache_breaker_transitions_total": "Changes of a breaker into a state.";
-    RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that were refused because they exceeded their share of requests: the next node after a failed hop, or one more run or hop after another request's failure.";
+    RETRIES_REFUSED = "hopcache_retries_refused_total": "Second tries within the cluster that this node refused, because there were too many for its requests. A second try is the next node after a failed hop, or one more run or hop after another request's failure.";
     SHED = "hopcache_shed_total": "Runs that were never sent to the origin because no slot was free, by their purpose.";
     UNAUTHENTICATED = "hopcache_peer_unauthenticated_total": "Messages on the peer listener that did not prove the cluster key.";
     GOSSIP_REFUSED = "hopcache_gossip_refused_total": "Gossip datagrams that this node did not accept or could not read, by reason.";
     GOSSIP_BYTES = "hopcache_gossip_bytes_total": "Bytes of gossip datagrams, sealed. Received bytes include datagrams that were not accepted.";
     GOSSIP_UNSENT = "hopcache_gossip_unsent_total": "Gossip datagrams that the operating system did not take. Gossip goes on without them.";
     GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead at this node. A probe brings back a member that is alive.";
-    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node learned that gossip had declared it dead, and came back.";
+    GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node came back after gossip had declared it dead.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request, or instead of their next request. They do not count as requests.";
     LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost because the queue was full or because they could not be written.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "Time from the arrival of a request to its answer.";
@@ -100,7 +100,7 @@ metrics! {
     AGES = "cache_age_at_access_seconds": "Age of the copies that answered hits, counted from the start of the read.";
     TTLS_LEFT = "cache_ttl_remaining_seconds": "Freshness left to the copies that answered hits. Stale answers count as 0, in the bucket le=0.";
     RING_MEMBERS = "hopcache_ring_members": "Nodes in the ring as this node sees it.";
-    RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set. It is equal on nodes that agree; its order means nothing.";
+    RING_EPOCH = "hopcache_ring_epoch": "Digest of the member set. Nodes that agree have the same digest. A larger digest is not a newer one.";
     ENTRIES = "hopcache_entries": "Copies in this node's memory.";
     ENTRY_BYTES = "hopcache_entry_bytes": "Bytes of the copies in this node's memory.";
     FLIGHTS = "hopcache_flights": "Flights under way, including forwards and refreshes.";
@@ -115,5 +115,5 @@ metrics! {
     SESSIONS = "hopcache_sessions": "Sessions that this node owns and whose last queries it remembers.";
     LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of what this node has learned or heard (counts and definitions), and of the queries that its sessions remember.";
     OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node, to be sent to the owners of their sessions or to be learned from.";
-    DEGRADED = "hopcache_degraded": "1 while a part cannot be used (store, origin, at least one peer), while members are missing or have another ring, or when load was shed or retries were refused in the last seconds.";
+    DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
 }

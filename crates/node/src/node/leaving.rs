@@ -59,7 +59,8 @@ impl Node {
         self.is_leaving.store(true, Ordering::Relaxed);
         tracing::info!(node = %state.engine.me().node, "leaving: not ready from now on");
         // Before the other nodes know of the change: else their first requests would reach the new owners first.
-        let told = timeout_at(schedule.serve_on, state.engine.path().tell_plans(&ring_of_others(state))).await;
+        let told =
+            timeout_at(schedule.serve_on, state.engine.path().tell_plans(&ring_of_others(state))).await;
         state.joining.say_draining(&state.members);
         tracing::info!(plans = told.unwrap_or(0), "draining: others own this node's keys from now on");
         sleep_until(schedule.serve_on).await;

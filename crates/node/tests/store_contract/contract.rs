@@ -11,10 +11,10 @@ use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, Scope, Store};
 
-use super::server::RedisServer;
 use super::fixtures::{
     MOVIES, PEOPLE, StillClock, ask, entry, entry_of, holder, key, leased, noise, still_clock, until,
 };
+use super::server::RedisServer;
 
 /// A store and a way to let its time pass.
 #[derive(Clone)]

@@ -12,8 +12,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::ports::{Scope, Store, StoreError};
 use parking_lot::Mutex;
 
-use super::server::RedisServer;
 use super::fixtures::{MOVIES, ask, entry, key, leased, noise, until};
+use super::server::RedisServer;
 
 /// The promise is 300 ms; a shared machine may stop this process for a while in between.
 const BOUND: Duration = Duration::from_millis(300);

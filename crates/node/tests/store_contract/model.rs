@@ -16,8 +16,8 @@ use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Scope, Store};
 use proptest::prelude::*;
 
-use super::server::RedisServer;
 use super::fixtures::{MOVIES, PEOPLE, ask, entry_of, still_clock};
+use super::server::RedisServer;
 
 const LONG: u64 = 1_000_000;
 
@@ -96,7 +96,11 @@ impl Run {
 
     fn ask(number: usize, people: bool, age_max: Option<u64>) -> LeaseAsk {
         let database = if people { PEOPLE } else { MOVIES };
-        LeaseAsk { tags: Tags::of_database(database), age_max_ms: age_max.map(Millis), ..ask(number as u128, LONG) }
+        LeaseAsk {
+            tags: Tags::of_database(database),
+            age_max_ms: age_max.map(Millis),
+            ..ask(number as u128, LONG)
+        }
     }
 
     fn told(&mut self, grant: &Grant) -> String {

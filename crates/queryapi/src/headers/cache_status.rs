@@ -2,88 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// `detail`: why it went this way. The closed list of words that a client can meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Detail {
-    /// Another node owns the key and was asked.
-    Owner,
-    /// The statement writes, or could not be shown to read.
-    Write,
-    /// The statement has values that change by themselves (`rand()`, `datetime()` …).
-    Volatile,
-    /// The client asked for `no-store`.
-    NoStore,
-    /// The client asked for `no-cache`.
-    NoCache,
-    /// The client sent bookmarks that the entry does not cover.
-    Bookmark,
-    /// The request belongs to no class that is cached (schema, system, explain …).
-    Uncacheable,
-    /// Caching is switched off for the database or pattern.
-    Disabled,
-    /// The answer is past its TTL and in its grace.
-    Stale,
-    /// The answer is past its TTL because the origin failed.
-    StaleIfError,
-    /// The owner or the store could not be reached; this node answered alone.
-    Degraded,
-    /// The result was not stored: its lease was no longer the current one.
-    Fenced,
-    /// The result was not stored: it is too large.
-    TooLarge,
-    /// The result was not stored: the statement turned out to change data.
-    Updates,
-    /// `only-if-cached`, and nothing is.
-    NotCached,
-    /// Too much is under way at the origin.
-    Overload,
-}
-
-impl Detail {
-    /// Every word, for documentation and metrics.
-    pub const ALL: [Self; 16] = [
-        Self::Owner,
-        Self::Write,
-        Self::Volatile,
-        Self::NoStore,
-        Self::NoCache,
-        Self::Bookmark,
-        Self::Uncacheable,
-        Self::Disabled,
-        Self::Stale,
-        Self::StaleIfError,
-        Self::Degraded,
-        Self::Fenced,
-        Self::TooLarge,
-        Self::Updates,
-        Self::NotCached,
-        Self::Overload,
-    ];
-
-    /// The word, a token of RFC 9651.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "owner",
-            Self::Write => "write",
-            Self::Volatile => "volatile",
-            Self::NoStore => "no-store",
-            Self::NoCache => "no-cache",
-            Self::Bookmark => "bookmark",
-            Self::Uncacheable => "uncacheable",
-            Self::Disabled => "disabled",
-            Self::Stale => "stale",
-            Self::StaleIfError => "stale-if-error",
-            Self::Degraded => "degraded",
-            Self::Fenced => "fenced",
-            Self::TooLarge => "too-large",
-            Self::Updates => "updates",
-            Self::NotCached => "not-cached",
-            Self::Overload => "overload",
-        }
-    }
-}
-
 /// Why a node did not answer by itself (RFC 9211, 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Forward {
@@ -91,10 +9,6 @@ pub enum Forward {
     Bypass,
     /// Nothing was stored under the key.
     Miss,
-    /// Something was, but is past its time.
-    Stale,
-    /// Something was, but the client's directives forbid it.
-    Request,
 }
 
 impl Forward {
@@ -102,8 +16,6 @@ impl Forward {
         match self {
             Self::Bypass => "bypass",
             Self::Miss => "miss",
-            Self::Stale => "stale",
-            Self::Request => "request",
         }
     }
 }
@@ -150,8 +62,8 @@ pub struct Member<'a> {
     pub ttl_s: Option<i64>,
     /// The query key, as it is shown.
     pub key: Option<&'a str>,
-    /// Why.
-    pub detail: Option<Detail>,
+    /// Why: a token of RFC 9651, of a closed list of the node.
+    pub detail: Option<&'static str>,
 }
 
 impl<'a> Member<'a> {
@@ -208,7 +120,7 @@ pub fn append(out: &mut String, member: &Member<'_>) {
     }
     if let Some(detail) = member.detail {
         out.push_str("; detail=");
-        out.push_str(detail.as_str());
+        out.push_str(detail);
     }
 }
 
@@ -251,21 +163,20 @@ mod tests {
     #[test]
     fn the_contracts_examples_are_written() {
         let hit = Member { ttl_s: Some(42), key: Some("9f2c"), ..Member::hit("node-b") };
-        let owner = Member { detail: Some(Detail::Owner), ..Member::forward("node-a", Forward::Miss) };
+        let owner = Member { detail: Some("owner"), ..Member::forward("node-a", Forward::Miss) };
         let both = write(&[hit, owner]);
         assert_eq!(both, r#"node-b; hit; ttl=42; key="9f2c", node-a; fwd=miss; detail=owner"#);
         let miss = Member::forward("node-b", Forward::Miss);
         let miss = Member { stored: Stored::Yes, collapsed: Collapsed::Yes, key: Some("9f2c"), ..miss };
         assert_eq!(write(&[miss]), r#"node-b; fwd=miss; stored; collapsed; key="9f2c""#);
-        let write_through =
-            Member { detail: Some(Detail::Write), ..Member::forward("node-a", Forward::Bypass) };
+        let write_through = Member { detail: Some("write"), ..Member::forward("node-a", Forward::Bypass) };
         assert_eq!(write(&[write_through]), "node-a; fwd=bypass; detail=write");
     }
 
     proptest::proptest! {
         #[test]
         fn whatever_the_names_it_is_a_structured_list(node: String, key: String, ttl in -1_000_i64..1_000) {
-            let detail = Some(Detail::StaleIfError);
+            let detail = Some("stale-if-error");
             let member = Member { ttl_s: Some(ttl), key: Some(&key), detail, ..Member::hit(&node) };
             let list: sfv::List = sfv::Parser::new(&write(&[member, member])).parse().unwrap();
             proptest::prop_assert_eq!(list.len(), 2);

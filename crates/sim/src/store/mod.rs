@@ -11,8 +11,8 @@ use std::sync::Arc;
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
-use hopcache_core::time::MonoTime;
 use hopcache_core::tags::Tag;
+use hopcache_core::time::MonoTime;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope};
 use parking_lot::Mutex;
 

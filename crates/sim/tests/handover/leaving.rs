@@ -72,7 +72,11 @@ async fn refreshes_that_wait_for_a_lease_do_not_take_it_later() {
     assert_eq!(scene.answered(leaving).await.how.detail, Some(Detail::Stale));
     scene.world.pass(1_000).await;
     let engine = &scene.node(leaving).engine;
-    assert_eq!((engine.refresh().under_way(), engine.fetch().leases_held()), (1, 0), "the new owner's run goes on");
+    assert_eq!(
+        (engine.refresh().under_way(), engine.fetch().leases_held()),
+        (1, 0),
+        "the new owner's run goes on"
+    );
     scene.ring_without(Some(leaving));
     engine.path().hand_on_flights(Millis(1_000)).await;
     scene.node(scene.new).engine.fetch().give_back_leases().await;

@@ -11,15 +11,15 @@ use hopcache_core::limits::{
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::Engine;
-use hopcache_engine::prefetch::PatternView;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, SessionTag};
 use hopcache_engine::event::{Event, PrefetchWord};
-use hopcache_engine::outcome::{Class, Outcome};
-use hopcache_engine::memory::Memory;
 use hopcache_engine::event::{ObservationWord, ShareWord};
-use hopcache_engine::policy::{PrefetchPolicy};
-use hopcache_engine::prefetch::{Skip};
+use hopcache_engine::memory::Memory;
+use hopcache_engine::outcome::{Class, Outcome};
+use hopcache_engine::policy::PrefetchPolicy;
+use hopcache_engine::prefetch::PatternView;
+use hopcache_engine::prefetch::Skip;
 use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -362,7 +362,11 @@ async fn an_owner_that_does_not_keep_up_refuses_and_counts() {
     assert_eq!(observed(&world, ObservationWord::Crowded), 0, "all of them were told");
     assert_eq!(observed(&world, ObservationWord::Taken) as usize, LESSONS_MAX);
     assert_eq!(observed(&world, ObservationWord::Refused), 11);
-    assert_eq!(world.nodes[0].engine.prefetch().learning_sizes().waiting, LESSONS_MAX, "no more wait than may");
+    assert_eq!(
+        world.nodes[0].engine.prefetch().learning_sizes().waiting,
+        LESSONS_MAX,
+        "no more wait than may"
+    );
 }
 
 /// F40: while as many batches as there may be wait for another node's word, what comes is counted and not considered.

@@ -15,8 +15,10 @@ use hopcache_engine::Policy;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::event::{Cause, Event, PrefetchWord};
 use hopcache_engine::outcome::{Answer, Class, Outcome};
-use hopcache_engine::prefetch::{CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, Resolved, Skip, SourceId};
-use hopcache_engine::policy::{PrefetchPolicy};
+use hopcache_engine::policy::PrefetchPolicy;
+use hopcache_engine::prefetch::{
+    CandidateKind, FormId, Launch, Learner, Order, PatternTag, QueryTag, Resolution, Resolved, Skip, SourceId,
+};
 use hopcache_packstream::Value;
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;

@@ -76,7 +76,10 @@ async fn a_leaving_node_drops_its_prefetches() {
     }
     scene.node(0).engine.path().hand_on_flights(Millis(1_000)).await;
     assert_eq!(version(&joined.await.unwrap()), 1);
-    assert_eq!((scene.node(0).engine.fetch().leases_held(), scene.node(0).engine.prefetch().under_way()), (0, 0));
+    assert_eq!(
+        (scene.node(0).engine.fetch().leases_held(), scene.node(0).engine.prefetch().under_way()),
+        (0, 0)
+    );
     assert_eq!(scene.balanced(0), [1, 0, 1, 0]);
 }
 

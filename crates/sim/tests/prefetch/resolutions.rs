@@ -115,7 +115,14 @@ async fn a_copy_that_goes_unused_is_wasted_whatever_way_it_goes() {
         match way {
             0 => scene.node(0).memory.forget_all(),
             1 => assert_eq!(engine.invalidate().purge(&Scope::Key(ask.query.key)).await.copies, 1),
-            2 => assert!(engine.invalidate().purge(&Scope::Tag(hopcache_core::tags::Tag::Database(ask.query.tags.database()))).await.copies >= 1),
+            2 => assert!(
+                engine
+                    .invalidate()
+                    .purge(&Scope::Tag(hopcache_core::tags::Tag::Database(ask.query.tags.database())))
+                    .await
+                    .copies
+                    >= 1
+            ),
             3 => assert!(engine.invalidate().purge(&Scope::All).await.copies >= 1),
             _ => {
                 let freshness = Freshness { no_cache: true, ..Freshness::default() };
@@ -376,7 +383,7 @@ async fn a_prefetch_is_no_request() {
     let scene = Scene::alone(46, 1).await;
     let ask = scene.read(1);
     scene.prefetched(0, &ask).await;
-    assert_eq!(scene.node(0).memory.get(&ask.query.key).unwrap().heat.arrivals(), 0);
+    assert_eq!(scene.node(0).memory.get(&ask.query.key).unwrap().heat().arrivals(), 0);
     assert_eq!(scene.runs_for(0, Cause::Miss), 4, "those that earned it");
     assert_eq!(scene.notes[0].launched.lock().len(), 1, "and it brings about no other");
 }

@@ -240,10 +240,8 @@ async fn what_failed_or_cannot_be_kept_is_not_prefetched() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_off_launches_nothing() {
-    let off = [
-        Policy { prefetch: PrefetchPolicy::OFF, ..policy() },
-        Policy { ttl_ms: Millis::ZERO, ..policy() },
-    ];
+    let off =
+        [Policy { prefetch: PrefetchPolicy::OFF, ..policy() }, Policy { ttl_ms: Millis::ZERO, ..policy() }];
     for (seed, policy) in (13..).zip(off) {
         let scene = Scene::with(1, seed, &policy);
         scene.earn(0, 1).await;

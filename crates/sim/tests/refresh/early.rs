@@ -4,8 +4,8 @@ use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness, Hints};
 use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::outcome::{Class, Detail};
 use hopcache_engine::memory::Memory;
+use hopcache_engine::outcome::{Class, Detail};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::store::Weather;
@@ -130,7 +130,7 @@ async fn only_if_cached_refreshes_nothing() {
 async fn a_new_copy_knows_the_rate_of_the_one_before() {
     let world = World::with_policy(1, 18, &early());
     let read = world.ask(READ);
-    let rate = || world.nodes[0].memory.get(&read.query.key).unwrap().heat.rate_per_s(sim_now());
+    let rate = || world.nodes[0].memory.get(&read.query.key).unwrap().heat().rate_per_s(sim_now());
     ask(&world, 0, &read).await;
     assert_eq!(rate(), None, "one run is no history");
     while world.origin.runs() == 1 {
@@ -138,7 +138,7 @@ async fn a_new_copy_knows_the_rate_of_the_one_before() {
         world.pass(20).await;
     }
     world.pass(2 * RUN_MS).await;
-    assert_eq!(world.nodes[0].memory.get(&read.query.key).unwrap().heat.arrivals(), 0, "a new copy");
+    assert_eq!(world.nodes[0].memory.get(&read.query.key).unwrap().heat().arrivals(), 0, "a new copy");
     assert!((25.0..75.0).contains(&rate().unwrap()), "{:?}, 50 a second before", rate());
     world.nodes[0].memory.forget_all();
     ask(&world, 0, &read).await;

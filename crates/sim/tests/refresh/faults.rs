@@ -6,9 +6,9 @@ use hopcache_core::lease::Commit;
 use hopcache_core::limits::{INVALIDATION_LOG_LEN_MAX, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::event::{RefreshWord};
-use hopcache_engine::outcome::{Answer, Class, Detail};
+use hopcache_engine::event::RefreshWord;
 use hopcache_engine::memory::Memory;
+use hopcache_engine::outcome::{Answer, Class, Detail};
 use hopcache_engine::ports::{Neo4jFailure, OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -52,7 +52,11 @@ async fn a_node_killed_in_a_refresh_is_followed_by_another() {
     world.origin.set_delay_ms(1_000);
     ask(&world, owner, &read).await;
     world.pass(500).await;
-    assert_eq!((world.origin.runs(), world.nodes[owner].engine.fetch().leases_held()), (2, 1), "in mid-refresh");
+    assert_eq!(
+        (world.origin.runs(), world.nodes[owner].engine.fetch().leases_held()),
+        (2, 1),
+        "in mid-refresh"
+    );
     world.nodes[owner].process.set(Power::Off);
     let entry = (owner + 1) % 3;
     let outcome = ask(&world, entry, &read).await;

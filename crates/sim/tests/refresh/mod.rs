@@ -82,7 +82,10 @@ fn at_rest(world: &World) {
             (engine.refresh().under_way(), engine.refresh().waiting(), engine.refresh().asleep()),
             (0, 0, 0)
         );
-        assert_eq!((engine.path().sizes().refreshes, engine.fetch().leases_held(), engine.path().sizes().tasks), (0, 0, 0));
+        assert_eq!(
+            (engine.path().sizes().refreshes, engine.fetch().leases_held(), engine.path().sizes().tasks),
+            (0, 0, 0)
+        );
     }
 }
 

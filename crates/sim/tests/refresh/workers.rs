@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hopcache_core::limits::{BODY_BYTES_UNRESERVED, REFRESH_CUT_MS, REFRESH_DROPPED_MS, REFRESH_RETRY_MS};
 use hopcache_core::time::Millis;
 use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::outcome::{Detail};
+use hopcache_engine::outcome::Detail;
 use hopcache_engine::ports::{OriginFault, Scope};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
@@ -112,7 +112,10 @@ async fn a_hanging_origin_frees_the_worker_at_the_deadline() {
     ask(&world, 0, &world.ask(&other(1))).await;
     let engine = Arc::clone(&world.nodes[0].engine);
     world.pass(1_900).await;
-    assert_eq!((engine.refresh().under_way(), engine.refresh().waiting(), engine.fetch().leases_held()), (1, 1, 1));
+    assert_eq!(
+        (engine.refresh().under_way(), engine.refresh().waiting(), engine.fetch().leases_held()),
+        (1, 1, 1)
+    );
     world.pass(REFRESH_CUT_MS + RUN_MS + 200).await;
     assert_eq!(words(&world.nodes[0]), [2, 1, 1, 0, 0], "the first was given up, the second ran");
     assert_eq!(version(&ask(&world, 0, &world.ask(&other(1))).await), 2);

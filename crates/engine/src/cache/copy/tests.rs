@@ -4,6 +4,7 @@ use hopcache_core::key::DatabaseTag;
 use hopcache_packstream::Value;
 
 use super::*;
+use crate::model::rendering::{RenderError, Renderer};
 
 const TAGS: Tags = Tags::of_database(DatabaseTag(1));
 

@@ -58,13 +58,8 @@ fn write_refresh(seen: &RefreshFacts, writer: &mut Writer) {
 }
 
 /// The place of a word is its number: words are added at the end only.
-const TIMINGS: [Timing; 5] = [
-    Timing::Formula,
-    Timing::Prior,
-    Timing::Fitted,
-    Timing::RefreshAhead,
-    Timing::LateAccepted,
-];
+const TIMINGS: [Timing; 5] =
+    [Timing::Formula, Timing::Prior, Timing::Fitted, Timing::RefreshAhead, Timing::LateAccepted];
 
 /// An older node wrote nothing, and a strange one may have written anything.
 fn read_refresh(reader: &mut Reader<'_>) -> RefreshFacts {
@@ -131,7 +126,10 @@ mod tests {
         let key_facts =
             KeyFacts { ttl_ms: Millis(60_000), cost, rate_per_s: None, degree: Some(5), volatility: 1.5 };
         let plan = Plan { scale_ms: 30.0, ahead_ms: 7.5, timing: Timing::Fitted };
-        RefreshFacts { degree: Some(5), copy: Some(CopyRefreshFacts { facts: key_facts, left_ms: Millis(900), plan }) }
+        RefreshFacts {
+            degree: Some(5),
+            copy: Some(CopyRefreshFacts { facts: key_facts, left_ms: Millis(900), plan }),
+        }
     }
 
     fn written(seen: &RefreshFacts) -> Vec<u8> {

@@ -25,9 +25,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::ring::RingEpoch;
+use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::{DecodeError, Reader, Token, Writer};
-use hopcache_core::tags::Tag;
 
 use crate::model::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
 use crate::model::identity::{Credentials, Identity};
@@ -35,8 +35,8 @@ use crate::model::inspection::KeyPlan;
 use crate::model::ports::{AccessMode, LogCursor, Scope};
 use crate::model::rendering::RenderingId;
 
-pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use inspection::{decode_inspection, encode_inspection};
+pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
 pub use moved::{Moved, decode_moved, encode_moved, encode_plans, encode_wanted};
 pub use observed::{Observation, Observed, encode_observed};
 pub use prefetch::{SentOrder, encode_flush_waste, encode_prefetch};
@@ -117,18 +117,18 @@ pub enum Question {
 #[derive(Debug, Clone)]
 pub struct ForwardedAsk {
     /// The query's key by the sender's word; checked before it leads to a run.
-    pub key: QueryKey,
+    key: QueryKey,
     /// The sender's ring.
-    pub epoch: RingEpoch,
+    epoch: RingEpoch,
     /// Time left to the client's deadline.
-    pub left_ms: Millis,
+    left_ms: Millis,
     /// Wanted rendering. The asked node may not know it.
-    pub rendering: RenderingId,
+    rendering: RenderingId,
     /// Whether the plain freshness rules hold, so that a fresh copy is an answer without reading on.
-    pub is_plain: bool,
+    is_plain: bool,
     /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near
     /// copy of the answer.
-    pub near_hits: Option<u32>,
+    near_hits: Option<u32>,
     rest: Bytes,
 }
 
@@ -242,6 +242,42 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessa
 }
 
 impl ForwardedAsk {
+    /// The query's key by the sender's word; checked before it leads to a run.
+    #[must_use]
+    pub fn key(&self) -> &QueryKey {
+        &self.key
+    }
+
+    /// The sender's ring.
+    #[must_use]
+    pub fn epoch(&self) -> RingEpoch {
+        self.epoch
+    }
+
+    /// Time left to the client's deadline.
+    #[must_use]
+    pub fn left_ms(&self) -> Millis {
+        self.left_ms
+    }
+
+    /// Wanted rendering. The asked node may not know it.
+    #[must_use]
+    pub fn rendering(&self) -> RenderingId {
+        self.rendering
+    }
+
+    /// Whether the plain freshness rules hold.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
+    /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near copy.
+    #[must_use]
+    pub fn near_hits(&self) -> Option<u32> {
+        self.near_hits
+    }
+
     /// Reads the rest: the request as if it had come from a client, but for its deadline, which counts
     /// from `now` on this node's clock.
     ///

@@ -11,7 +11,7 @@ use super::{BadMessage, Head, KIND_PLANS, KIND_WANTED, VERSION};
 use crate::model::inspection::KeyPlan;
 use crate::model::ports::LogCursor;
 
-/// A value from a former owner's memory.
+/// Plain data: a value from a former owner's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moved {
     /// What is left of its total life.

@@ -16,14 +16,12 @@ use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use super::{
-    BadMessage, KIND_OBSERVED, VERSION, read_identity, read_text, write_identity, write_text,
-};
+use super::{BadMessage, KIND_OBSERVED, VERSION, read_identity, read_text, write_identity, write_text};
 use crate::model::ask::{Query, QueryParts, SessionTag};
 use crate::model::identity::{Credentials, Identity};
 use crate::model::rendering::RenderingId;
 
-/// An answered request: what learning sees of it.
+/// Plain data: an answered request: what learning sees of it.
 #[derive(Debug, Clone)]
 pub struct Observation {
     /// What was asked, and as whom.

@@ -27,7 +27,7 @@ const SOURCE_QUERY: u8 = 1;
 #[derive(Debug, Clone)]
 pub struct SentOrder {
     /// The candidate's key, by the sender's word.
-    pub key: QueryKey,
+    key: QueryKey,
     rendering: RenderingId,
     source: SourceId,
     form: FormId,
@@ -90,6 +90,12 @@ pub(super) fn read_order(head: &mut Head<'_>, bytes: &Bytes) -> Result<SentOrder
 }
 
 impl SentOrder {
+    /// The candidate's key, by the sender's word.
+    #[must_use]
+    pub fn key(&self) -> &QueryKey {
+        &self.key
+    }
+
     /// Reads the rest.
     ///
     /// # Errors

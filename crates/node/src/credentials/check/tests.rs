@@ -1,4 +1,4 @@
-//! CredentialCache against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
+//! Credentials against a Neo4j that answers as it is told, on a clock that stands still until it is moved.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -14,7 +14,7 @@ use hopcache_engine::ports::OriginError;
 use lru::LruCache;
 
 /// Keyed digest of the whole credentials.
-pub type Fingerprint = [u8; 32];
+pub(super) type Fingerprint = [u8; 32];
 
 /// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
 /// the lock of the cache.
@@ -114,14 +114,14 @@ pub(super) enum Known {
 
 /// Identities that Neo4j has accepted, and identities that it has refused. These are two tables, so that wrong passwords
 /// evict other refused identities and never accepted ones. Each table evicts the least recently used identity.
-pub(super) struct CredentialCache {
+pub(crate) struct CredentialCache {
     accepted: LruCache<Fingerprint, Arc<Acceptance>>,
     refused: LruCache<Fingerprint, Refused>,
     grace_ms: Millis,
 }
 
 impl CredentialCache {
-    pub(super) fn new(grace_ms: Millis) -> Self {
+    pub(crate) fn new(grace_ms: Millis) -> Self {
         let places = |most| NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
         Self {
             accepted: LruCache::new(places(CREDENTIALS_MAX)),
@@ -146,7 +146,7 @@ impl CredentialCache {
     }
 
     /// Neo4j accepted the credentials in a check that began at `asked_at`.
-    pub(super) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Acceptance> {
+    pub(crate) fn accept(&mut self, whose: &Fingerprint, asked_at: MonoTime) -> Arc<Acceptance> {
         self.refused.pop(whose);
         let acceptance = self.accepted.get(whose).map_or_else(Arc::default, Arc::clone);
         acceptance.accept(asked_at);

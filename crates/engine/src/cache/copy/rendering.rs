@@ -1,0 +1,70 @@
+//! A copy's renderings: made once for each form, by the renderer of the node's fronts.
+
+use bytes::Bytes;
+use hopcache_core::result::ResultSet;
+
+use super::{Content, MemoryCopy, exact};
+use crate::model::rendering::{RenderError, Renderer, RenderingId};
+
+impl MemoryCopy {
+    /// The answer in a rendering, without bookmarks; made once for each copy.
+    ///
+    /// # Errors
+    /// [`RenderError`].
+    pub fn rendering(&self, id: RenderingId, renderer: &dyn Renderer) -> Result<Bytes, RenderError> {
+        if let Some(body) = self.renderings.get(id) {
+            return Ok(body.clone());
+        }
+        let body = match &self.content {
+            Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
+            Content::Stored(body) => {
+                // Checked when the copy was made; bytes that are no result have no rendering.
+                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
+                exact(renderer.render(id, &result, None)?)
+            }
+            Content::Passing(result) => render_passing(result, id, renderer, None)?,
+            Content::Near(_) => return Err(RenderError::BadRecords),
+        };
+        Ok(self.renderings.keep(id, body))
+    }
+
+    /// The answer for those whom the run itself answers: with its bookmark, which covers what they read.
+    ///
+    /// # Errors
+    /// As [`MemoryCopy::rendering`].
+    pub(crate) fn live_rendering(
+        &self,
+        id: RenderingId,
+        renderer: &dyn Renderer,
+        bookmark: Option<&str>,
+    ) -> Result<Bytes, RenderError> {
+        match (&self.content, bookmark) {
+            (Content::Passing(result), Some(_)) => render_passing(result, id, renderer, bookmark),
+            (_, Some(bookmark)) if id != RenderingId::RECORDS => {
+                Ok(renderer.with_bookmark(id, self.rendering(id, renderer)?, bookmark))
+            }
+            _ => self.rendering(id, renderer),
+        }
+    }
+
+    /// Whether this rendering can be answered with at once.
+    #[must_use]
+    pub fn has_rendering(&self, id: RenderingId) -> bool {
+        let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
+        is_stored_form || self.renderings.get(id).is_some()
+    }
+}
+
+/// The rendering of a result that is not kept. It shares nothing with the records: their room comes back when the last
+/// request has rendered them, however slowly its client then reads.
+pub(crate) fn render_passing(
+    result: &ResultSet,
+    id: RenderingId,
+    renderer: &dyn Renderer,
+    bookmark: Option<&str>,
+) -> Result<Bytes, RenderError> {
+    if id == RenderingId::RECORDS {
+        return Ok(exact(result.to_bytes()));
+    }
+    Ok(exact(renderer.render(id, result, bookmark)?))
+}

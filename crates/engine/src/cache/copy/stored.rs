@@ -1,0 +1,76 @@
+//! A copy and its stored entry: read from one, and sealed as one.
+
+use bytes::Bytes;
+use hopcache_core::entry::{ChecksumKey, Entry};
+use hopcache_core::key::QueryKey;
+use hopcache_core::lease::{StoredEntry, Token};
+use hopcache_core::node::NodeName;
+use hopcache_core::result::ResultSet;
+use hopcache_core::time::{Millis, MonoTime};
+
+use super::{Content, CopyTimes, MemoryCopy};
+
+impl MemoryCopy {
+    /// A copy of a stored entry whose checksum holds; `asked` is when the store was asked. The store's word on the life
+    /// left is at least as old as that, so the copy is never taken for younger than it is (I4). With the time of the
+    /// answer instead:
+    ///   the store reads · this process is stopped for 4 s · it goes on and takes an entry that has been dead for a
+    ///   second for a fresh one.
+    #[must_use]
+    pub fn decode(
+        stored: &StoredEntry,
+        (key, checksum_key): (&QueryKey, &ChecksumKey),
+        asked: MonoTime,
+    ) -> Option<Self> {
+        let entry = Entry::decode(&stored.bytes, checksum_key, key).ok()?;
+        Self::of_entry(&entry, stored.left_ms, asked).ok()
+    }
+
+    /// A copy of a stored entry of which `left_ms` of its total life is left now.
+    ///
+    /// # Errors
+    /// When the entry's body is no result.
+    pub fn of_entry(
+        entry: &Entry,
+        left_ms: Millis,
+        now: MonoTime,
+    ) -> Result<Self, hopcache_core::result::BadResult> {
+        let times = CopyTimes {
+            read_started: now - entry.total.saturating_sub(left_ms),
+            soft_ms: entry.soft,
+            physical_ms: entry.physical,
+            total_ms: entry.total,
+            cost_ms: entry.cost,
+        };
+        ResultSet::from_bytes(&entry.body)?;
+        let content = Content::Stored(entry.body.clone());
+        Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()))
+    }
+
+    /// The entry to store under `key` with this token; nothing where it is too large for one.
+    #[must_use]
+    pub fn seal(
+        &self,
+        (key, checksum_key): (&QueryKey, &ChecksumKey),
+        token: Token,
+        stored_by: &NodeName,
+    ) -> Option<Bytes> {
+        let times = self.times();
+        let entry = Entry {
+            total: times.total_ms,
+            physical: times.physical_ms,
+            soft: times.soft_ms,
+            cost: times.cost_ms,
+            token,
+            tags: self.tags.clone(),
+            stored_by: stored_by.clone(),
+            body: self.stored_form(),
+        };
+        // Soft life within physical, and that within total life: what `Head::read` believes.
+        debug_assert!(
+            times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms,
+            "I4: {times:?}"
+        );
+        entry.encode(checksum_key, key).ok()
+    }
+}

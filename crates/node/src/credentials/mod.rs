@@ -1,0 +1,21 @@
+//! Which credentials Neo4j has accepted. All fronts of a node share this room.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `check` | when Neo4j is asked about credentials, and what its answer means for the next requests |
+//! | `credential_cache` | until when credentials count as accepted or as refused |
+//! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
+//!
+//! This room knows no protocol of clients. It reads no header, and it writes no response: a front makes the
+//! [`Identity`](hopcache_engine::identity::Identity), and a front says to the client what a refusal is called.
+//! It imports nothing from `crate::front`, `http`, `axum` or `hopcache_queryapi`.
+//! It runs no statement, and it keeps no credentials after their check.
+
+mod check;
+mod credential_cache;
+mod lockout_guard;
+
+pub use check::Credentials;
+pub use credential_cache::Acceptance;
+#[cfg(test)]
+pub(crate) use credential_cache::CredentialCache;

@@ -1,0 +1,47 @@
+//! A miss: the lease that it is granted, and how often it looks.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use hopcache_engine::ask::Freshness;
+use hopcache_engine::outcome::{Class, Kept, Role};
+use hopcache_sim::World;
+use hopcache_sim::clock::sim_now;
+use hopcache_sim::store::Weather;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+
+/// F21: the store grants a `no-cache` request its lease, and the answer is lost. The request asks once more with the same
+/// nonce, knows the lease for its own, stores what it read, and leaves no lease behind to lapse.
+#[tokio::test(start_paused = true)]
+async fn a_no_cache_run_knows_a_lease_whose_grant_was_lost() {
+    let world = World::new(1, 21);
+    let mut ask = world.ask(READ);
+    ask.freshness = Freshness { no_cache: true, ..Freshness::default() };
+    world.store.set_weather(Weather { lost_answers: 1_000, ..Weather::default() });
+    let sent = world.send(0, &ask);
+    world.pass(1).await;
+    assert_eq!(world.store.grants(), 1, "the fault happened: granted, and nobody heard of it");
+    world.store.set_weather(Weather::default());
+    let outcome = sent.await.unwrap();
+    assert_eq!(outcome.how.class, Class::Miss { kept: Kept::Stored, role: Role::Led });
+    assert_eq!((world.store.grants(), world.store.leases()), (1, 0));
+    assert_eq!(world.send(0, &world.ask(READ)).await.unwrap().how.class, Class::Hit);
+}
+
+/// A cold miss looks its key up in its owner's memory once, however it came there.
+#[tokio::test(start_paused = true)]
+async fn a_miss_looks_in_memory_once() {
+    let world = World::new(3, 22);
+    let (own, other) = (world.ask(READ), world.ask("MATCH (m) RETURN m.version AS version"));
+    let looks = |node: usize| world.nodes[node].memory.looks();
+    let owner = world.owner_of(&own);
+    let before = looks(owner);
+    let engine = &world.nodes[owner].engine;
+    let outcome = engine.path().request(&own, sim_now()).await;
+    assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. }));
+    assert_eq!(looks(owner) - before, 1, "its own client's");
+
+    let owner = world.owner_of(&other);
+    let before = looks(owner);
+    assert!(matches!(world.send((owner + 1) % 3, &other).await.unwrap().how.class, Class::Miss { .. }));
+    assert_eq!(looks(owner) - before, 1, "a forwarded one");
+}
