@@ -255,6 +255,11 @@ impl Cache {
         body
     }
 
+    /// Whether this node can answer in a rendering: the stored form needs no renderer.
+    pub(crate) fn can_render(&self, id: RenderingId) -> bool {
+        id == RenderingId::RECORDS || self.renderer.knows(id)
+    }
+
     /// Who renders.
     pub(crate) fn renderer(&self) -> &dyn Renderer {
         &*self.renderer

@@ -111,13 +111,17 @@ impl Fetch {
             Some(token),
             "I3: a copy is committed with the token that it was read under"
         );
+        let times = copy.times();
+        // What `entry::Head::read` believes of an entry that this node writes.
+        let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
+        debug_assert!(is_in_order, "I4: {times:?}");
         let Some(bytes) = self.cache.seal(&query.key, copy, token) else {
             let _ = self.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
         // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent store took
         // before the second try as well.
-        let left = || copy.fallback_until().since(self.context.now());
+        let left = || times.total_ms.saturating_sub(self.context.now().since(times.read_started));
         let left_ms = left();
         if left_ms == Millis::ZERO {
             let nothing = FetchResult::NotARead(Reason::Unknown);

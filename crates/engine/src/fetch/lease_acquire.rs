@@ -12,6 +12,7 @@ use crate::cache::Purges;
 use crate::cache::copy::SharedCopy;
 use crate::fetch::Fetch;
 use crate::fetch::leases::HeldLease;
+use crate::fetch::terms::WithoutLease;
 use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
@@ -53,7 +54,12 @@ struct Competition<'a> {
 impl Fetch {
     /// Asks the store once, and a second time where the first answer was lost: a lease that was granted unheard would keep
     /// everybody waiting until it lapsed (F21).
-    pub(super) async fn acquire_at_once(&self, job: &FetchJob, held: Option<&SharedCopy>) -> Acquired {
+    pub(super) async fn acquire_at_once(
+        &self,
+        job: &FetchJob,
+        without_lease: WithoutLease,
+        held: Option<&SharedCopy>,
+    ) -> Acquired {
         let competition = self.competition(job, held);
         let key = &job.query.key;
         let asked = self.context.now();
@@ -64,7 +70,7 @@ impl Fetch {
         match grant {
             Err(_) => Acquired::NoStore,
             // Of age zero an entry is also when the store's clock was set back (F24): a read of one's own takes none.
-            Ok(Grant::Value(_)) if job.bounds.age_max_ms == Some(Millis::ZERO) => Acquired::Busy,
+            Ok(Grant::Value(_)) if without_lease == WithoutLease::Run => Acquired::Busy,
             // A corrupt one is a waiting request's to remove.
             Ok(Grant::Value(stored)) => self
                 .cache

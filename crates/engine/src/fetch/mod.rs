@@ -111,7 +111,7 @@ impl Fetch {
         }
         let acquired = match terms.lease {
             LeaseTerms::Held(lease) => Acquired::Lease { lease, stale: None },
-            LeaseTerms::Once => self.acquire_at_once(job, held).await,
+            LeaseTerms::Once => self.acquire_at_once(job, terms.without_lease, held).await,
             LeaseTerms::WaitUntil(give_up_at) => self.acquire_until(job, held, give_up_at).await,
         };
         let (lease, stale) = match acquired {

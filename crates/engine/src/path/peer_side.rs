@@ -37,6 +37,9 @@ impl Path {
             Question::Observed(observed) => self.prefetch.take_observed(&observed),
             Question::Prefetch(sent) => {
                 let order = sent.read(&self.hasher, &self.procedures)?;
+                if !self.cache.can_render(order.rendering) {
+                    return Err(BadMessage::Form("unknown rendering"));
+                }
                 Ok(Bytes::copy_from_slice(&[self.prefetch.launch(order).to_byte()]))
             }
             Question::FlushWaste => Ok(self.prefetch.serve_flush()),
@@ -45,7 +48,7 @@ impl Path {
     }
 
     async fn serve_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Bytes, BadMessage> {
-        if !self.cache.renderer().knows(forwarded.rendering()) {
+        if !self.cache.can_render(forwarded.rendering()) {
             return Err(BadMessage::Form("unknown rendering"));
         }
         let looked = match self.hit_of_forwarded(forwarded) {

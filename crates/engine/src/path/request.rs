@@ -107,7 +107,7 @@ impl Path {
 
     /// The owner answers; where it is gone the next distinct node of the ring does, and this one at the latest. Whichever
     /// node it is, the store's lease keeps it to one run.
-    async fn at_owner(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
+    async fn at_owner(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> LocalAnswer {
         // Once, however many nodes are asked for it.
         self.fetch.pay_for_retries();
         let view = self.routing.view();
@@ -117,7 +117,8 @@ impl Path {
             }
             match self.forward(ask, node).await {
                 Hop::Answered(answer) => return self.or_fallback_beside(ask, answer).await,
-                Hop::NextNode => {}
+                // The key may have been purged, or have moved, while this waited for another node.
+                Hop::NextNode => looked = Looked::NotYet,
             }
         }
         match self.answer_here(ask, looked).await {
@@ -290,14 +291,19 @@ impl Path {
     async fn lead(self: &Arc<Self>, leader: KeyLeader, job: FetchJob, held: Option<SharedCopy>) {
         self.refresh.saw(&job.query);
         let key = job.query.key;
-        let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), self.cache.purges());
+        // A purge may have come since the request looked, and its copy must be no fallback then: the request looks, and finds
+        // X · a purge empties memory · this task begins, and counts that purge among those of before.
+        let before = self.cache.purges();
+        let held = held.filter(|held| self.cache.look(&key).is_some_and(|now| Arc::ptr_eq(held, &now)));
+        let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), before);
+        let expired = self.refresh.expired(held.as_ref()).cloned();
         let give_up_at = self.context.now() + self.policy.run_timeout_ms + Millis(LEASE_MS_MAX);
         let mut fetched = self.fetch.fetch(&job, Terms::miss(give_up_at), held.as_ref()).await;
         let (is_leased, lease) = (fetched.is_leased(), fetched.take_lease());
         let result = fetched.result_for_client();
         self.note_demand_run(&result);
-        if let Some(expired) = self.refresh.expired(held.as_ref()) {
-            self.refresh.note_late_miss(expired, &result);
+        if let Some(expired) = expired {
+            self.refresh.note_late_miss(&expired, &result);
         }
         self.fetch.keep(&job, &result);
         // The server would not give the old value any more: no later outage may bring it back (I11). The store has it no more

@@ -66,11 +66,6 @@ impl MemoryCopy {
             stored_by: stored_by.clone(),
             body: self.stored_form(),
         };
-        // Soft life within physical, and that within total life: what `Head::read` believes.
-        debug_assert!(
-            times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms,
-            "I4: {times:?}"
-        );
         entry.encode(checksum_key, key).ok()
     }
 }
