@@ -215,11 +215,11 @@ async fn a_wrong_password_of_the_service_is_the_operators_to_mend() {
     assert!(why.contains("origin.user") && why.contains("origin.password_file"), "{why}");
     assert_eq!(node.ask(&request("refused")).await.status, 503);
     assert!(node.ask(&request("service")).await.is_hit(), "hits go on");
-    assert_eq!(node.said("refuses this node's log-on"), 2, "{}", node.log());
+    until("the log says it again", PATIENCE, async || node.said("refuses this node's log-on") == 2).await;
     at_system(&format!("ALTER USER {name} SET PASSWORD 'the new password'")).await;
     node.wait_until_well().await;
     until("it answers", PATIENCE, async || node.ask(&request("refused")).await.status == 202).await;
-    assert_eq!(node.said("takes this node's log-on again"), 2, "{}", node.log());
+    until("the log says it again", PATIENCE, async || node.said("takes this node's log-on again") == 2).await;
 }
 
 /// The wrong password of Redis at the start is in `store/rights.rs`; here is its exit code: none, it serves.

@@ -1,7 +1,7 @@
 //! The gate: the order of its steps, and which of them run beside others.
 //!
-//! Compiling takes the two cores that a small machine has; most tests wait. So what waits runs beside what compiles, and
-//! what computes runs beside the tests, at the lowest priority.
+//! Compiling takes the two cores that a small machine has. So steps that wait run beside steps that compile, and long
+//! computations run beside the lints, at the lowest priority. The tests have the machine for themselves.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ const PREPARE: &[Task] = &[
 /// Containers that start and are scraped: beside the lints.
 const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
 
-/// Beside the tests.
+/// Beside the lints.
 const COMPUTE: &[Task] = &[
     ("alert rules", &["step", "alert-rules"]),
     ("simulator", &["step", "simulator"]),
@@ -60,13 +60,14 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     steps.push(step("image of the node", || images::make(root, &[images::Which::Node], images::Form::Quick)));
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
+    let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
     steps.push(step("clippy", || clippy(root)));
     steps.extend(compose.join());
+    steps.extend(compute.join());
 
-    let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
+    // Alone: a test that waits for a stale answer must not wait for a compiler.
     steps.push(step("tests", || tests(root, &built, args)));
     steps.push(step("chaos", || chaos::gate(root)));
-    steps.extend(compute.join());
 
     if !engine_ran {
         steps.push(step("docker engine down", || engine::down(root)));
