@@ -27,7 +27,7 @@ pub struct Policy {
     /// Prefetch of what sessions ask next.
     pub prefetch: PrefetchPolicy,
     /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
-    /// [`limits::NEAR_RATE_PER_S_MIN`] in production.
+    /// [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
 }
 

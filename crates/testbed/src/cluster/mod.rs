@@ -7,7 +7,7 @@
 //! | [`fault`] | the faults that there are |
 //! | [`history`] | what is remembered |
 //! | [`load`] | open-loop requests, and purges that move versions |
-//! | [`origin`], [`store`], [`rules`] | the origin, the store, and cuts |
+//! | [`origin`], [`store`], [`packet_filter`] | the origin, the store, and cuts |
 
 pub mod fault;
 pub mod history;

@@ -4,7 +4,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`faults`] | which fault happens when, and how it is shown to have happened |
-//! | [`report`] | what the report says |
+//! | [`mod@report`] | what the report says |
 
 mod faults;
 mod report;
