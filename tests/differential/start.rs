@@ -79,7 +79,7 @@ impl Node {
         let Setup { origin, store, more } = setup;
         let text = format!(
             "[node]\nname = \"node-a\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\n\
-             admin_addr = \"{admin}\"\ndrain = \"2s\"\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
+             admin_addr = \"{admin}\"\nbolt_addr = \"\"\ndrain = \"2s\"\n[origin]\nuri = \"{origin}\"\ntimeout = \"10s\"\n\
              [store]\nuri = \"{store}\"\n{more}\n"
         );
         std::fs::write(&file, text).unwrap();

@@ -2,7 +2,10 @@
 //! and which variable asks for larger runs.
 
 mod flood;
+mod megabytes;
 mod mixed;
+mod outage;
 mod password_change;
 mod password_guessing;
+mod run_limits;
 mod scripted_cluster;

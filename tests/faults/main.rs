@@ -15,16 +15,20 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod audit;
 mod bodies;
 mod degrees;
 mod descriptors;
 mod flights;
 mod hostile;
+mod hosts;
 mod input;
 mod isolation;
 mod memory;
+mod messages;
 mod origin;
 mod query_log;
 mod shutdown;
 mod start;
 mod store;
+mod tls;

@@ -77,13 +77,14 @@ fn a_wrong_key_or_value_ends_the_start_and_is_named() {
 
 #[test]
 fn a_port_in_use_is_named_with_its_key() {
-    for key in ["client_addr", "peer_addr", "admin_addr"] {
+    let keys = ["client_addr", "peer_addr", "admin_addr", "bolt_addr"];
+    for key in keys {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = taken.local_addr().unwrap().to_string();
-        let flags: Vec<String> = ["client_addr", "peer_addr", "admin_addr"]
+        let flags: Vec<String> = keys
             .map(|each| format!("--set=node.{each}={}", if each == key { &addr } else { "127.0.0.1:0" }))
             .to_vec();
-        let mut args = vec!["serve"];
+        let mut args = vec!["serve", "--sample"];
         args.extend(flags.iter().map(String::as_str));
         let (code, said) = ended(&hopcache(&args, &[]));
         assert_eq!(code, 1, "{said}");

@@ -1,4 +1,4 @@
-//! F15 to F22 and F24: a Redis that is slow, gone, empty, full, read-only or lying, under load.
+//! F15 to F22, F24, F43, F46: a Redis that is slow, gone, empty, full, read-only, restored or lying, under load.
 //!
 //! `store_contract/faults.rs` has the adapter alone under most of these; here it is a `hopcache serve` process, its
 //! clients and its operators. `load.rs` is must-show 1; `HOPCACHE_TEST_STORE_SECONDS=60` (default 2) is how long
@@ -9,6 +9,8 @@ mod clock_jump;
 mod failover;
 mod lost_answers;
 mod outage_under_load;
+mod restarted;
+mod restored;
 mod unhealthy;
 
 use std::sync::Arc;

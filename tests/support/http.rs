@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Barrier, Semaphore};
 
@@ -195,7 +195,10 @@ pub async fn connect(addr: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// Sends a request and reads its answer on a connection that is kept.
-pub async fn exchange(stream: &mut TcpStream, request: &[u8]) -> std::io::Result<Reply> {
+pub async fn exchange<S>(stream: &mut S, request: &[u8]) -> std::io::Result<Reply>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let started = Instant::now();
     stream.write_all(request).await?;
     let mut bytes = Vec::with_capacity(1 << 10);

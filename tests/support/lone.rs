@@ -1,9 +1,11 @@
 //! One node that is ready as soon as it serves, whatever of its surroundings can be reached.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::authority::TlsClient;
 use super::process::{Addrs, NodeProcess};
 use super::{environment, until};
 
@@ -16,13 +18,30 @@ pub struct Spec {
     pub origin: String,
     /// `store.uri`.
     pub store: String,
+    /// `store.ca_file`.
+    pub store_ca: Option<PathBuf>,
     /// Lines of `[entry]`.
     pub entry: String,
     /// False where a prefetch would disturb what the test counts; the test says what.
     pub prefetches: bool,
+    /// For the admin listener, where it has TLS.
+    pub admin_tls: Option<TlsClient>,
 }
 
 impl Spec {
+    /// On the sample graph and a store in its memory.
+    pub fn embedded(node: &str) -> Self {
+        Self {
+            node: format!("drain = \"2s\"\n{node}"),
+            origin: "uri = \"embedded:\"".to_owned(),
+            store: "memory:".to_owned(),
+            store_ca: None,
+            entry: "ttl = \"10m\"".to_owned(),
+            prefetches: true,
+            admin_tls: None,
+        }
+    }
+
     /// On the real Neo4j and this store.
     pub fn on(store: &str) -> Self {
         let uri = environment("HOPCACHE_TEST_NEO4J_BOLT");
@@ -30,8 +49,10 @@ impl Spec {
             node: "drain = \"2s\"".to_owned(),
             origin: format!("uri = \"{uri}\"\ntimeout = \"10s\""),
             store: store.to_owned(),
+            store_ca: None,
             entry: "ttl = \"10m\"".to_owned(),
             prefetches: true,
+            admin_tls: None,
         }
     }
 
@@ -57,10 +78,13 @@ impl std::ops::Deref for Lone {
 impl Lone {
     pub async fn start(spec: &Spec) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let Spec { node, origin, store, entry, prefetches } = spec;
-        let config = format!("{node}\n[origin]\n{origin}\n[store]\nuri = \"{store}\"\n[entry]\n{entry}\n");
+        let Spec { node, origin, store, store_ca, entry, prefetches, admin_tls } = spec;
+        let ca_file = store_ca.as_ref().map(|path| format!("ca_file = {path:?}\n")).unwrap_or_default();
+        let config =
+            format!("{node}\n[origin]\n{origin}\n[store]\nuri = \"{store}\"\n{ca_file}[entry]\n{entry}\n");
         let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
         node.prefetches = *prefetches;
+        node.admin_tls.clone_from(admin_tls);
         node.start();
         let lone = Self { node, _dir: dir };
         lone.wait_for_members(1).await;

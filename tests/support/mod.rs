@@ -1,5 +1,6 @@
 //! Parts of tests with real processes: nodes, Redis, a counting proxy before Neo4j, and clients.
 
+pub mod authority;
 pub mod balancer;
 pub mod bolt_bytes;
 pub mod bolt_proxy;
@@ -9,6 +10,7 @@ pub mod http;
 pub mod load;
 pub mod lone;
 pub mod moved_clock;
+pub mod own_neo4j;
 pub mod pace;
 pub mod process;
 pub mod redis;

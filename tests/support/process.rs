@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::authority::TlsClient;
 use super::http::{self, Reply};
 use super::{until, value_within};
 
@@ -53,16 +54,22 @@ pub struct Addrs {
     pub client: SocketAddr,
     pub peer: SocketAddr,
     pub admin: SocketAddr,
+    pub bolt: SocketAddr,
 }
 
 impl Addrs {
-    /// Three free ports for each of `count` nodes.
+    /// Four free ports for each of `count` nodes.
     pub fn free(count: usize) -> Vec<Self> {
         let local = |port: &u16| SocketAddr::from(([127, 0, 0, 1], *port));
-        let ports = free_ports(count * 3);
+        let ports = free_ports(count * 4);
         ports
-            .chunks(3)
-            .map(|three| Self { client: local(&three[0]), peer: local(&three[1]), admin: local(&three[2]) })
+            .chunks(4)
+            .map(|four| Self {
+                client: local(&four[0]),
+                peer: local(&four[1]),
+                admin: local(&four[2]),
+                bolt: local(&four[3]),
+            })
             .collect()
     }
 }
@@ -81,17 +88,21 @@ pub struct NodeProcess {
     pub prefetches: bool,
     /// Where its stderr goes, if not into its log.
     pub stderr: Option<std::fs::File>,
+    /// For the admin listener, where it has TLS.
+    pub admin_tls: Option<TlsClient>,
 }
 
 impl NodeProcess {
     /// A node that is not started yet.
     pub fn new(dir: &Path, name: &str, addrs: Addrs, config: &str) -> Self {
         let (path, log) = (dir.join(format!("{name}.toml")), dir.join(format!("{name}.log")));
-        let Addrs { client, peer, admin } = addrs;
+        let Addrs { client, peer, admin, bolt } = addrs;
         let own = format!(
-            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n"
+            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"{bolt}\"\n"
         );
-        std::fs::write(&path, own + config).unwrap();
+        // Nobody gets the sample graph who has not asked for it.
+        let sample = if config.contains("[origin]") { "" } else { "\n[origin]\nuri = \"embedded:\"\n" };
+        std::fs::write(&path, own + config + sample).unwrap();
         Self {
             name: name.to_owned(),
             addrs,
@@ -102,6 +113,7 @@ impl NodeProcess {
             preload: None,
             prefetches: true,
             stderr: None,
+            admin_tls: None,
         }
     }
 
@@ -201,7 +213,15 @@ impl NodeProcess {
 
     /// A GET on the admin listener.
     pub async fn admin(&self, path: &str) -> std::io::Result<Reply> {
-        http::ask(self.addrs.admin, &http::get(path)).await
+        match &self.admin_tls {
+            None => http::ask(self.addrs.admin, &http::get(path)).await,
+            Some(tls) => http::exchange(&mut tls.connect(self.addrs.admin).await?, &http::get(path)).await,
+        }
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Path {
+        &self.config
     }
 
     /// A POST on the admin listener that has to succeed.

@@ -76,6 +76,17 @@ impl ScriptedNeo4j {
         self.shared.runs.load(Ordering::Relaxed)
     }
 
+    /// From now on another password is this user's.
+    pub fn change_password(&self, user: &str, password: &str) {
+        let mut users = self.shared.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.insert(user.to_owned(), password.to_owned());
+    }
+
+    /// Ends: its port refuses, and every connection breaks.
+    pub fn stop(&self) {
+        self.accepting.abort();
+    }
+
     /// Log-ons refused so far.
     pub fn logons_refused(&self) -> u64 {
         self.shared.logons_refused.load(Ordering::Relaxed)
@@ -196,7 +207,8 @@ impl<'a> Session<'a> {
             return Some(success(&json!({"fields": []})));
         }
         self.shared.runs.fetch_add(1, Ordering::Relaxed);
-        let arrived = self.shared.orders.arrived(statement, &user);
+        let timeout_ms = extra.get("tx_timeout").and_then(Value::as_i64);
+        let arrived = self.shared.orders.arrived(statement, &user, timeout_ms);
         let fate = arrived.fate.clone();
         self.arrived = Some(arrived);
         if let Fate::Fail(code) = fate {

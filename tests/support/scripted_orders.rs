@@ -28,6 +28,8 @@ pub struct Arrived {
     /// When it was answered, or its connection cut.
     pub ended: Option<Instant>,
     pub fate: Fate,
+    /// What the client gave as `tx_timeout`.
+    pub timeout_ms: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -122,7 +124,7 @@ impl Orders {
         runs.iter().map(|run| under_way(run.at)).max().unwrap_or(0)
     }
 
-    pub(super) fn arrived(&self, statement: &str, user: &str) -> Arrived {
+    pub(super) fn arrived(&self, statement: &str, user: &str, timeout_ms: Option<i64>) -> Arrived {
         let mut state = self.state();
         let fate = state.fate_of(statement, user);
         let arrived = Arrived {
@@ -132,6 +134,7 @@ impl Orders {
             at: Instant::now(),
             ended: None,
             fate,
+            timeout_ms,
         };
         state.came.push(arrived.clone());
         arrived

@@ -15,9 +15,11 @@ mod deny;
 mod fuzz;
 mod images;
 mod lanes;
+mod sbom;
 mod seeded;
 mod services;
 mod sim;
+mod systemd;
 mod tidy;
 
 use std::path::PathBuf;
@@ -87,6 +89,8 @@ enum Task {
         #[arg(long, default_value_t = 900)]
         seconds: u64,
     },
+    /// Write a bill of materials of the program `hopcache` (CycloneDX, JSON) to target/sbom.
+    Sbom,
     /// The simulator: seeds with faults, checked after every step.
     Sim(sim::Options),
     /// Faults by a seed's schedule on real processes; every request and every origin run is judged.
@@ -134,6 +138,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Fuzz { target, runs, seconds } => {
             fuzz::run(&root, &fuzz::Plan { target: target.as_deref(), runs, seconds })
         }
+        Task::Sbom => sbom::run(&root),
         Task::Sim(options) => sim::run(&root, &options),
         Task::Chaos(options) => chaos::run(&root, &options),
         Task::Trials { args } => bench::run(&root, bench::TRIALS, &args),

@@ -11,7 +11,7 @@ const PORT_DEFAULT: u16 = 7687;
 pub enum Security {
     /// `bolt://`: no protection.
     Plain,
-    /// `bolt+s://`: TLS, the certificate checked against the roots of the operating system.
+    /// `bolt+s://`: TLS, the certificate checked against [`Roots`](crate::Roots).
     Tls,
     /// `bolt+ssc://`: TLS, any certificate accepted. It protects against listeners, not against impostors.
     TlsAnyCertificate,

@@ -13,14 +13,15 @@ use crate::auth::Auth;
 use crate::error::{Failure, OpenError};
 use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
+use crate::roots::Roots;
 use crate::transport::{self, Duplex};
 
 /// First bytes of every Bolt connection.
 const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
-/// Four offers of (range, minor, major): 5.4 and the four minors below it, and nothing else.
-const OFFERS: [u8; 16] = [0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+/// Four offers of (range, minor, major): 5.8 to 5.6, then 5.4 to 5.0 (5.5 was withdrawn), and nothing else.
+const OFFERS: [u8; 16] = [0, 2, 8, 5, 0, 4, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0];
 /// Newest minor version offered.
-const MINOR_MAX: u8 = 4;
+const MINOR_MAX: u8 = 8;
 /// What "HTTP/1.1 400 …" starts with.
 const HTTP: [u8; 4] = *b"HTTP";
 /// Bytes read from the socket at a time.
@@ -39,6 +40,8 @@ pub struct Options {
     pub exchange_timeout: Duration,
     /// Records asked for by one PULL, at least 1.
     pub pull_rows: u32,
+    /// Who may sign the certificate of a `bolt+s://` server.
+    pub roots: Roots,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             exchange_timeout: Duration::from_secs(2),
             // One more round trip (0.1 ms) in 10,000 records costs nothing beside reading them.
             pull_rows: 10_000,
+            roots: Roots::of_system(),
         }
     }
 }
@@ -90,7 +94,7 @@ impl Connection {
     /// [`OpenError`]; nothing stays open then.
     pub async fn open(address: &Address, auth: &Auth, options: &Options) -> Result<Self, OpenError> {
         let opening = async {
-            let stream = transport::connect(address).await?;
+            let stream = transport::connect(address, &options.roots).await?;
             Self::agree(stream, address, auth, options).await
         };
         timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
@@ -103,7 +107,7 @@ impl Connection {
     /// [`OpenError`]. A server that refuses HELLO is there.
     pub async fn probe(address: &Address, options: &Options) -> Result<(), OpenError> {
         let probing = async {
-            let stream = transport::connect(address).await?;
+            let stream = transport::connect(address, &options.roots).await?;
             let mut stream = BufReader::with_capacity(REPLY_BYTES_MAX, stream);
             let minor = handshake(&mut stream, address).await?;
             if minor < message::MINOR_LOGON {

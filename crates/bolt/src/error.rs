@@ -29,8 +29,11 @@ pub enum OpenError {
     /// The TLS handshake failed: check certificate and scheme (`bolt+s`, `bolt+ssc`).
     #[error("no TLS with the Bolt server: {0}")]
     Tls(String),
+    /// The server's certificate is not trusted.
+    #[error("the Bolt server's certificate is refused: {0}")]
+    Untrusted(String),
     /// The address does not answer as a Bolt server of these versions.
-    #[error("no Bolt 5.0 to 5.4 at this address: {0}")]
+    #[error("no Bolt 5.0 to 5.8 at this address: {0}")]
     NotBolt(String),
     /// The server refused HELLO or LOGON.
     #[error("the server refused to log on: {0}")]

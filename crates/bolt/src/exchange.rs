@@ -12,6 +12,7 @@ use crate::error::{RunError, RunFault};
 use crate::framing::{StreamFault, read_message, write_messages};
 use crate::message::{self, Response};
 use crate::run::{Finished, Room, Run, Unbounded};
+use crate::statuses;
 
 /// Largest metadata (of RUN, or of the end of PULL, with a plan) that is read. As a tree it takes up
 /// to 64 times as much.
@@ -207,6 +208,11 @@ fn finish(
                 },
             }
         }
+    }
+    if let Some((_, statuses)) = rest.iter().find(|(name, _)| name == "statuses")
+        && let Some(all) = statuses::notifications(statuses)
+    {
+        rest.push(("notifications".to_owned(), all));
     }
     finished.summary = Value::Map(rest);
     Ok(finished)

@@ -1,4 +1,5 @@
-//! A thin Bolt 5 client: messages in, messages out.
+//! Bolt, both sides: a thin Bolt 5 client ([`Connection`]), a connection that passes a client's own messages on
+//! ([`Relay`]), and the server's side without sockets ([`server`]).
 //!
 //! It decides how a connection is opened, how one auto-commit statement is run to its end, and when a connection may be
 //! used again. Column names keep their order, and every RECORD keeps the bytes that the server sent. This crate never
@@ -15,8 +16,8 @@
 //! with the codec of `boltr`, which decodes records eagerly, keeps maps in hash order, and would decode and encode
 //! parameters that are PackStream already.
 //!
-//! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 5.0
-//! to 5.4), and NEO4J.md for what a real 5.26 does.
+//! Sources: Neo4j's Bolt Protocol documentation ("Handshake", "Message specification", versions 4.1
+//! to 5.8), and NEO4J.md for what a real 5.26 does.
 
 mod address;
 mod auth;
@@ -25,11 +26,17 @@ mod error;
 mod exchange;
 mod framing;
 mod message;
+mod relay;
+mod roots;
 mod run;
+pub mod server;
+mod statuses;
 mod transport;
 
 pub use address::{Address, AddressError, Security};
 pub use auth::Auth;
 pub use connection::{Connection, Options};
 pub use error::{Failure, OpenError, RunError, RunFault};
+pub use relay::{Relay, RelayCut, RelayOptions, ServerInfo, metadata};
+pub use roots::Roots;
 pub use run::{Finished, Mode, Room, Run};

@@ -122,7 +122,7 @@ fn tx_timeout_ms(timeout: Duration) -> i64 {
     i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
-fn auth_pairs(auth: &Auth) -> Vec<(&str, &str)> {
+pub(crate) fn auth_pairs(auth: &Auth) -> Vec<(&str, &str)> {
     match auth {
         Auth::None => vec![("scheme", "none")],
         Auth::Basic { user, password } => {
@@ -139,7 +139,7 @@ fn write_pairs(writer: &mut Writer, pairs: &[(&str, &str)]) {
     }
 }
 
-fn bare(tag: u8) -> Vec<u8> {
+pub(crate) fn bare(tag: u8) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.structure(tag, 0);
     writer.into_bytes()
@@ -196,9 +196,11 @@ fn read_map(reader: &mut Reader<'_>) -> Result<Value, String> {
     }
 }
 
-fn to_failure(metadata: &Value) -> Failure {
+pub(crate) fn to_failure(metadata: &Value) -> Failure {
     let text = |name| metadata.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Failure { code: text("code"), message: text("message") }
+    // From 5.7 on the code has another name.
+    let code = if metadata.get("code").is_some() { text("code") } else { text("neo4j_code") };
+    Failure { code, message: text("message") }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Sockets: TCP with NODELAY, and TLS over it. Nothing here knows Bolt.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -13,6 +13,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::address::{Address, Security};
 use crate::error::OpenError;
+use crate::roots::{self, Roots};
 
 /// A byte stream, usually over a TCP socket.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + Sync {
@@ -39,7 +40,7 @@ impl Duplex for tokio::io::DuplexStream {
 }
 
 /// Connects, with TLS if the address asks for it. It has no deadline of its own.
-pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenError> {
+pub(crate) async fn connect(address: &Address, roots: &Roots) -> Result<Box<dyn Duplex>, OpenError> {
     let unreachable = |error: std::io::Error| OpenError::Unreachable {
         address: address.to_string(),
         reason: error.to_string(),
@@ -56,13 +57,13 @@ pub(crate) async fn connect(address: &Address) -> Result<Box<dyn Duplex>, OpenEr
     socket.set_nodelay(true).map_err(unreachable)?;
     let config = match address.security {
         Security::Plain => return Ok(Box::new(socket)),
-        Security::Tls => checked_config()?,
+        Security::Tls => roots.config()?,
         Security::TlsAnyCertificate => unchecked_config()?,
     };
     let name =
         ServerName::try_from(address.host.clone()).map_err(|error| OpenError::Tls(error.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, socket).await;
-    Ok(Box::new(stream.map_err(|error| OpenError::Tls(error.to_string()))?))
+    Ok(Box::new(stream.map_err(|error| roots::failed(&error, address))?))
 }
 
 /// EMFILE and ENFILE: std has no kind for them.
@@ -71,29 +72,13 @@ fn is_out_of_descriptors(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Reading the system's roots takes milliseconds of file access, so it happens once.
-fn checked_config() -> Result<Arc<ClientConfig>, OpenError> {
-    static CONFIG: OnceLock<Result<Arc<ClientConfig>, OpenError>> = OnceLock::new();
-    let build = || {
-        let mut roots = RootCertStore::empty();
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            let reason = "the operating system has no root certificates (install ca-certificates)";
-            return Err(OpenError::Tls(reason.to_owned()));
-        }
-        Ok(Arc::new(builder()?.with_root_certificates(roots).with_no_client_auth()))
-    };
-    CONFIG.get_or_init(build).clone()
-}
-
 fn unchecked_config() -> Result<Arc<ClientConfig>, OpenError> {
     let verifier = Arc::new(AnyCertificate { provider: provider() });
     let config = builder()?.dangerous().with_custom_certificate_verifier(verifier);
     Ok(Arc::new(config.with_no_client_auth()))
 }
 
-fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
+pub(crate) fn builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, OpenError> {
     // The provider is named, not taken from the process: two in one binary would panic there.
     let builder = ClientConfig::builder_with_provider(provider());
     builder.with_safe_default_protocol_versions().map_err(|error| OpenError::Tls(error.to_string()))

@@ -50,7 +50,7 @@ fn writing(text: &str) -> Run<'_> {
 #[tokio::test]
 async fn the_newest_offered_version_is_agreed_on() {
     let connection = connect().await;
-    assert_eq!(connection.version(), (5, 4));
+    assert_eq!(connection.version(), (5, 8));
     assert!(connection.server().starts_with("Neo4j/5."), "{}", connection.server());
     connection.close().await;
 }

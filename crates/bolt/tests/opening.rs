@@ -7,8 +7,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hopcache_bolt::{Address, Auth, Connection, OpenError, Options};
+use hopcache_bolt::{Address, Auth, Connection, OpenError, Options, Roots};
 use hopcache_packstream::{Reader, Value};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use support::*;
 
 async fn open_error(script: Vec<Step>) -> OpenError {
@@ -144,13 +145,18 @@ fn secrets_are_not_in_debug_output() {
 /// A scripted server behind TLS with a certificate that nobody signed.
 async fn serve_tls(script: Vec<Step>) -> u16 {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+    serve_tls_with((signed.cert.der().clone(), signed.signing_key), script).await
+}
+
+/// The same with this certificate and key.
+async fn serve_tls_with((cert, key): (CertificateDer<'static>, rcgen::KeyPair), script: Vec<Step>) -> u16 {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .with_single_cert(vec![cert], key)
         .unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -161,6 +167,39 @@ async fn serve_tls(script: Vec<Step>) -> u16 {
         }
     });
     port
+}
+
+fn authority() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap()
+}
+
+/// F52: a private authority is trusted where it is named, for the host of its certificate; every refusal says why.
+#[tokio::test]
+async fn a_private_authority_is_trusted_for_its_host_and_no_other_is() {
+    let (ours, other) = (authority(), authority());
+    let pair = |host: &str| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
+        (params.signed_by(&key, &ours).unwrap().der().clone(), key)
+    };
+    let trusting = |pem: String| Options { roots: Roots::from_pem(pem.as_bytes()).unwrap(), ..options() };
+    let address = |port: u16| format!("bolt+s://localhost:{port}").parse().unwrap();
+    let at = address(serve_tls_with(pair("localhost"), greeted()).await);
+    Connection::open(&at, &Auth::None, &trusting(ours.pem())).await.unwrap();
+    for (host, pem, says) in [
+        ("localhost", other.pem(), "none of the trusted authorities has signed it"),
+        ("elsewhere.test", ours.pem(), "not made for this host name"),
+    ] {
+        let at = address(serve_tls_with(pair(host), greeted()).await);
+        let error = Connection::open(&at, &Auth::None, &trusting(pem)).await.unwrap_err();
+        assert!(matches!(&error, OpenError::Untrusted(why) if why.contains(says)), "{error}");
+    }
+    let (plain, _server) = serve(vec![Step::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())]).await;
+    let error = Connection::open(&address(plain.port), &Auth::None, &trusting(ours.pem())).await.unwrap_err();
+    assert!(matches!(&error, OpenError::Tls(why) if why.contains("answers without TLS")), "{error}");
+    assert!(Roots::from_pem(b"no certificate").is_err());
 }
 
 #[tokio::test]
@@ -174,7 +213,7 @@ async fn a_self_signed_certificate_passes_with_ssc_and_only_there() {
 
     let strict = format!("bolt+s://localhost:{}", serve_tls(script).await);
     let error = Connection::open(&strict.parse().unwrap(), &Auth::None, &options()).await.unwrap_err();
-    assert!(matches!(error, OpenError::Tls(_)), "{error}");
+    assert!(matches!(error, OpenError::Untrusted(_)), "{error}");
 }
 
 /// F25: a probe needs no credentials, and what a server says to its HELLO does not matter.

@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::cypher::anchor::Anchor;
 use crate::cypher::normal::NormalForm;
+use crate::cypher::pattern::PatternId;
 
 /// Version of what is hashed. A change of normal form, parameters or order of parts needs a new one.
 pub const KEY_FORMAT_VERSION: u8 = 1;
@@ -51,6 +52,26 @@ pub struct KeyHasher {
     database: [u8; 32],
     anchor: [u8; 32],
     learning: [u8; 32],
+    reading: [u8; 32],
+}
+
+/// What a node says to another one of a statement that it has read, and which key it came to.
+#[derive(Debug, Clone, Copy)]
+pub struct SaidReading<'a> {
+    /// The key.
+    pub key: &'a QueryKey,
+    /// The database as the client named it.
+    pub database: &'a str,
+    /// Who asks.
+    pub scope: PrincipalScope,
+    /// The statement as the client sent it.
+    pub statement: &'a str,
+    /// Its normal form, as far as it is said.
+    pub normal: Option<&'a str>,
+    /// Its pattern.
+    pub pattern: PatternId,
+    /// The parameters, one PackStream map.
+    pub params: &'a [u8],
 }
 
 impl KeyHasher {
@@ -64,6 +85,7 @@ impl KeyHasher {
             database: blake3::derive_key("hopcache 2026-11-21 database tag", secret),
             anchor: blake3::derive_key("hopcache 2026-11-21 anchor tag", secret),
             learning: blake3::derive_key("hopcache 2026-11-21 learning tag", secret),
+            reading: blake3::derive_key("hopcache 2026-11-22 reading of a statement", secret),
         }
     }
 
@@ -74,6 +96,24 @@ impl KeyHasher {
         let parts =
             [database.as_bytes(), &material.scope.0, material.normal.as_str().as_bytes(), material.params];
         QueryKey(digest(&self.query, &parts))
+    }
+
+    /// Says that whoever has this cluster's secret, and this version of keys, has read this statement and come to this
+    /// key. To check it takes one hash over the text, where reading it again takes a walk over its tokens.
+    #[must_use]
+    pub fn reading_proof(&self, said: &SaidReading<'_>) -> [u8; 32] {
+        let (has_normal, normal): (&[u8], _) = said.normal.map_or((b"", ""), |normal| (b"normal", normal));
+        let parts = [
+            &said.key.0[..],
+            said.database.as_bytes(),
+            &said.scope.0,
+            said.statement.as_bytes(),
+            has_normal,
+            normal.as_bytes(),
+            &said.pattern.0.to_be_bytes(),
+            said.params,
+        ];
+        digest(&self.reading, &parts)
     }
 
     /// A 64-bit tag of what learning tells apart: `kind` says of what, so that two kinds never share one.

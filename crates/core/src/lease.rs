@@ -11,6 +11,8 @@ use crate::node::Holder;
 use crate::tags::Tags;
 use crate::time::Millis;
 
+pub mod life;
+pub mod log;
 pub mod slot;
 
 /// Fence token of a lease. The counter orders leases where the store's clock is sane; the nonce,

@@ -16,6 +16,7 @@
 //! | bodies of operators | [`ADMIN_BODY_BYTES_MAX`] on each of [`ADMIN_CONNECTIONS_MAX`] = 256 MiB |
 //! | buffers and tasks of connections | about 10 KiB each when idle: 160 MiB for [`CLIENT_CONNECTIONS_MAX`] |
 //! | heads that are not complete | 1.5 × [`HEAD_BYTES_MAX`] × [`CLIENT_CONNECTIONS_MAX`] = 384 MiB, each no longer than [`HEAD_TIMEOUT_MS`] |
+//! | TLS, with `node.client_tls` | about 25 KiB when idle, and up to 2 × [`TLS_BUFFER_BYTES`] to a slow reader, for each of [`CLIENT_CONNECTIONS_MAX`] |
 //! | remembered requests | [`PARSED_REQUESTS_MAX`] × 4 × [`PARSED_REQUEST_BYTES_MAX`] = 64 MiB |
 //! | statements of which the server's word is remembered | [`VERDICTS_MAX`] × [`VERDICT_TEXT_BYTES_MAX`] = 80 MiB |
 //! | degrees, and the anchors of keys | [`DEGREES_MAX`] × about 200 bytes = 4 MiB |
@@ -32,19 +33,29 @@
 //! more as a message. While a body is read it may have a buffer of twice its length, and while it is parsed, by
 //! one worker thread, a tree of many times.
 
+mod access;
+mod bodies;
+mod bolt_front;
+mod cpu;
 mod freshness;
 mod gossip;
 mod handover;
 mod learning;
 mod observing;
 mod probes;
+mod tls;
 
+pub use access::*;
+pub use bodies::*;
+pub use bolt_front::*;
+pub use cpu::*;
 pub use freshness::*;
 pub use gossip::*;
 pub use handover::*;
 pub use learning::*;
 pub use observing::*;
 pub use probes::*;
+pub use tls::*;
 
 /// Longest node name, in bytes: it stands in headers, leases and log lines.
 pub const NODE_NAME_LEN_MAX: usize = 64;
@@ -66,8 +77,10 @@ pub const WEIGHT_DEFAULT: u16 = 100;
 pub const WEIGHT_MIN: u16 = 10;
 /// Largest weight, in hundredths: ten times the virtual nodes still build in tens of milliseconds.
 pub const WEIGHT_MAX: u16 = 1_000;
-/// Longest card, in bytes: 38 of fixed length with an IPv6 address, and the name.
-pub const CARD_BYTES_MAX: usize = 38 + NODE_NAME_LEN_MAX;
+/// Longest card, in bytes: 38 of fixed length with an IPv6 address, the name, and the Bolt address with its length.
+pub const CARD_BYTES_MAX: usize = 38 + NODE_NAME_LEN_MAX + 1 + BOLT_ADDR_BYTES_MAX;
+// A card's length is one byte.
+const _: () = assert!(CARD_BYTES_MAX <= 1 + u8::MAX as usize);
 
 /// Virtual nodes for each node. THEORY "Ring": 1,000 keep max ÷ mean at 1.03 for 3 nodes.
 pub const VIRTUAL_NODES_DEFAULT: u32 = 1_000;
@@ -152,13 +165,17 @@ pub const STRANGERS_WAITING_PER_USER_MAX: usize = 32;
 /// Credentials never accepted before that wait for a check altogether.
 pub const STRANGERS_WAITING_MAX: usize = 1_024;
 /// Credentials of one user, never accepted before, about which Neo4j is asked until it says yes to any of
-/// that user, or [`STRANGERS_ASKED_WINDOW_MS`] are over: one less than it takes to lock the user out there
-/// for 5 s. Each node counts for itself.
+/// that user, or a window is over ([`STRANGERS_ASKED_WINDOW_MS_FIRST`] to [`STRANGERS_ASKED_WINDOW_MS`]): one less than
+/// it takes to lock the user out there for 5 s. Each node counts for itself.
 pub const STRANGERS_ASKED_PER_USER_MAX: usize = 2;
 /// Neo4j (5.26, tried) counts wrong passwords since its last yes, however far apart they are, so a window as
 /// short as its lock would only pace them. Within this one the believed are asked about again, and that yes
 /// has Neo4j begin anew.
 pub const STRANGERS_ASKED_WINDOW_MS: u64 = CREDENTIALS_TTL_MS;
+/// The first window for a user whom this node has not met: as long as Neo4j's own lock (`dbms.security.auth_lock_time`, 5 s),
+/// so that two wrong passwords keep the right one waiting no longer than Neo4j itself would after three. It doubles while
+/// nothing but wrong ones come.
+pub const STRANGERS_ASKED_WINDOW_MS_FIRST: u64 = 5_000;
 /// Users whose questions are counted; each costs about 100 bytes. Forgetting one allows two questions more.
 pub const STRANGERS_ASKED_USERS_MAX: usize = 10_000;
 
@@ -176,7 +193,7 @@ pub const PASS_THROUGH_BYTES_MAX: usize = 64 << 20;
 /// Entry bodies below this many bytes are stored uncompressed.
 pub const COMPRESS_BYTES_MIN: usize = 1 << 10;
 
-/// Patterns of which the run time is remembered, for the length of leases.
+/// Patterns of which the run time is remembered, for the length of leases; for each principal and database by itself.
 pub const PATTERNS_COSTED_MAX: usize = 10_000;
 /// Nodes that are asked in turn for one request before this node leads it itself.
 pub const FORWARDS_MAX: usize = 3;
@@ -251,6 +268,9 @@ pub const STORE_LEASES_MAX: usize = 100_000;
 /// Entry bytes that travel on the connection of small commands; larger ones have a connection of
 /// their own, since one body of 16 MB before a renewal costs the lease (DEPENDENCIES: 35 µs → 1.8 ms).
 pub const STORE_INLINE_BYTES_MAX: usize = 64 << 10;
+/// A store connection on which nothing was sent for so long is sent a PING. Below what closes idle connections: a NAT after
+/// 30 s or more, managed services after minutes. A Redis with a shorter `timeout` costs a new connection for each use (F46).
+pub const STORE_IDLE_PING_MS: u64 = 5_000;
 /// Keys that one SCAN step of an invalidation looks at.
 pub const STORE_SCAN_COUNT: usize = 1_000;
 /// Scripts of an invalidation that are under way at a time.
@@ -467,17 +487,6 @@ pub const ANSWER_ROOM_BYTES: usize = 128 << 20;
 pub const ANSWER_BYTES_UNRESERVED: usize = 64 << 10;
 const _: () = assert!(ANSWER_ROOM_BYTES >= RESULTS_LARGE_MAX * PASS_THROUGH_BYTES_MAX);
 const _: () = assert!(ANSWER_BYTES_UNRESERVED < SEND_BUFFER_BYTES);
-/// Bytes of request bodies over [`BODY_BYTES_UNRESERVED`] that are being read, or of which a run is under way.
-pub const BODY_ROOM_BYTES: usize = 64 << 20;
-/// Request bodies up to this many bytes need no room. Such a body arrives with its head or soon after.
-pub const BODY_BYTES_UNRESERVED: usize = 64 << 10;
-/// How long a large request waits for room for its body.
-pub const BODY_ROOM_WAIT_MS: u64 = 1_000;
-const _: () = assert!(BODY_ROOM_BYTES >= 8 * REQUEST_BODY_BYTES_MAX);
-/// The same for messages of peers. Their senders have room for them already, but whoever finds the port may
-/// claim to be one until the last byte is here.
-pub const PEER_BODY_ROOM_BYTES: usize = 64 << 20;
-const _: () = assert!(PEER_BODY_ROOM_BYTES >= 8 * PEER_MESSAGE_BYTES_MAX);
 
 /// Longest statement that an anchor is looked for in, in bytes: a node's degree is worth no reading of megabytes.
 pub const ANCHOR_TEXT_BYTES_MAX: usize = 16 << 10;

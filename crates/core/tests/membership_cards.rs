@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use hopcache_core::limits::{
-    CARD_BYTES_MAX, INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS, MEMBERS_MAX,
-    NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX,
+    BOLT_ADDR_BYTES_MAX, CARD_BYTES_MAX, INTRODUCTIONS_MAX, MEMBER_FORGET_DOWN_MS, MEMBER_FORGET_LEFT_MS,
+    MEMBERS_MAX, NODE_NAME_LEN_MAX, PROBES_UNANSWERED_MAX,
 };
 use hopcache_core::membership::{
-    Card, Change, Heard, MemberState, Membership, NotAdmitted, PROTOCOL, Phase, Report, Weight,
+    BoltAddr, Card, Change, Heard, MemberState, Membership, NotAdmitted, PROTOCOL, Phase, Report, Weight,
 };
 use hopcache_core::node::{Incarnation, NodeName};
 use hopcache_core::ring::{Ring, RingEpoch};
@@ -257,11 +257,17 @@ fn a_card_is_written_and_read_and_the_longest_one_fits() {
     let longest = Card {
         name: name(&"n".repeat(NODE_NAME_LEN_MAX)),
         peer_addr: "[2001:db8::1]:65535".parse().unwrap(),
+        bolt: Some(BoltAddr::new(&format!("{}:7687", "b".repeat(BOLT_ADDR_BYTES_MAX - 5))).unwrap()),
         ..card("x", 1, u64::MAX)
     };
     let mut bytes = Vec::new();
     longest.encode(&mut bytes);
     assert_eq!(bytes.len(), CARD_BYTES_MAX);
+    // A node of an earlier version says nothing of Bolt, and reads past what another one says.
+    let silent = Card { bolt: None, ..longest.clone() };
+    let mut earlier = Vec::new();
+    silent.encode(&mut earlier);
+    assert_eq!(Card::decode(&earlier), Some((silent, &[][..])));
     // A later minor version appends fields within the length.
     let mut later = bytes.clone();
     later[0] += 3;
@@ -284,6 +290,7 @@ fn any_card() -> impl Strategy<Value = Card> {
             phase,
             weight: Weight::new(weight).unwrap(),
             protocol,
+            bolt: (life % 2 == 0).then(|| BoltAddr::new(&format!("bolt-{life}:7687")).unwrap()),
         })
 }
 

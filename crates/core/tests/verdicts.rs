@@ -49,6 +49,56 @@ fn a_clock_in_the_parameters_is_seen() {
     assert_eq!(Lexed::of("RETURN $d AS d", &[]).with_params(&params("timezone")), Lexed::PerhapsRead);
 }
 
+/// `date($d)` with the string by which Neo4j says "no argument", and with names of the key that Java folds to `timezone`
+/// (a dotless ı, a dotted İ), is today as well (tried on 5.26.12).
+#[test]
+fn a_clock_in_disguise_is_seen_in_the_parameters() {
+    let packed = |inner: Value| encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]));
+    let map = |key: &str| Value::Map(vec![(key.to_owned(), Value::from("Z"))]);
+    let volatile = Lexed::Bypass(BypassReason::VolatileFunction);
+    for text in
+        ["RETURN date($d) AS x", "RETURN date.truncate('day', $d) AS x", "RETURN time($`d`[0].a) AS x"]
+    {
+        let verdict = Lexed::of(text, &[]);
+        assert_eq!(verdict, Lexed::PerhapsReadOfParams, "{text}");
+        assert_eq!(verdict.with_params(&packed(Value::from("2024-01-01"))), Lexed::PerhapsRead, "{text}");
+        let default = packed(Value::from("DEFAULT_TEMPORAL_ARGUMENT"));
+        assert_eq!(verdict.with_params(&default), volatile, "{text}");
+        for key in ["tımezone", "TIMEZONE", "tİmeZone", "Tımezone"] {
+            assert_eq!(verdict.with_params(&packed(map(key))), volatile, "{text} {key}");
+        }
+        assert_eq!(verdict.with_params(&packed(map("tïmezone"))), Lexed::PerhapsRead, "{text}");
+    }
+}
+
+/// A temporal function is a read only of what certainly is no clock.
+#[test]
+fn a_temporal_function_of_what_nobody_knows_is_volatile() {
+    for argument in [
+        "x",
+        "n.born",
+        "$a + $b",
+        "toString($d)",
+        "coalesce($d, 'x')",
+        "'2024' + x",
+        "properties(n)",
+        "n {.*}",
+        "[$d][0]",
+        "($d)",
+        "CASE WHEN true THEN $d END",
+        "$d[0..1]",
+        "{}",
+        "date('2024-01-01').year",
+        "$d[x]",
+    ] {
+        for text in
+            [format!("RETURN date({argument})"), format!("RETURN date.truncate('day', {argument}, {{}})")]
+        {
+            assert_eq!(Lexed::of(&text, &[]), Lexed::Bypass(BypassReason::VolatileFunction), "{text}");
+        }
+    }
+}
+
 /// Nested calls must not make the look into arguments quadratic: both take well under a second.
 #[test]
 fn deep_texts_are_read_in_linear_time() {
@@ -77,6 +127,9 @@ fn hiding_places() -> impl Strategy<Value = String> {
         "time.truncate('hour')",
         "apoc.date.format()",
         "timestamp//c\n()",
+        "date('DEFAULT_TEMPORAL_ARGUMENT')",
+        "datetime({tımezone: 'Z'})",
+        "time.truncate('hour', 'DEFAULT_TEMPORAL_ARGUMENT')",
     ])
     .prop_map(str::to_owned)
 }

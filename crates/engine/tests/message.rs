@@ -51,6 +51,7 @@ fn ask(statement: &str, user: &str, password: &str, param: i64, impersonated: Op
         bypass: None,
         deadline: MonoTime(0),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        run_ms_max: Some(Millis(900)),
         is_forwarded: false,
         session: Some(SessionTag([4; 16])),
     }
@@ -88,6 +89,9 @@ proptest! {
         prop_assert_eq!(got.freshness, sent.freshness);
         prop_assert_eq!(got.hints, sent.hints);
         prop_assert_eq!(got.session, sent.session);
+        prop_assert_eq!(got.run_ms_max, sent.run_ms_max);
+        prop_assert_eq!(&got.query.normal, &sent.query.normal);
+        prop_assert_eq!((got.query.pattern, got.query.lexed), (sent.query.pattern, sent.query.lexed));
         prop_assert_eq!(&got.traceparent, &sent.traceparent);
         prop_assert_eq!(got.deadline, MonoTime(1_000) + Millis(left));
     }
@@ -121,6 +125,52 @@ proptest! {
             }
         }
     }
+}
+
+/// How often the asked node walks over the text of this message's statement, and what it reads.
+fn lexed(bytes: &Bytes, secret: &[u8]) -> (u32, Result<Ask, BadMessage>) {
+    let walks = std::cell::Cell::new(0);
+    let hasher = KeyHasher::new(secret);
+    let got = forwarded(bytes).read_noting((&hasher, &[], &|| walks.set(walks.get() + 1)), MonoTime(0));
+    (walks.get(), got)
+}
+
+/// F45: the owner believes what the entry node has read, and only a node of its own cluster, of that very statement.
+#[test]
+fn a_forwarded_statement_is_not_lexed_again() {
+    const SECRET: &[u8] = b"a test's cluster key";
+    let long = format!("RETURN  '{}' AS x", "x".repeat(1 << 20));
+    for statement in ["MATCH (n) RETURN n", "MATCH  ( n )\n RETURN n AS n ;", &long] {
+        let sent = ask(statement, "alice", "secret", 1, None);
+        let bytes = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+        let (walks, got) = lexed(&bytes, SECRET);
+        let got = got.unwrap();
+        assert_eq!((walks, got.query.key, got.query.pattern), (0, sent.query.key, sent.query.pattern));
+        // A long normal form is not sent: the statement stands for it.
+        let normal = if statement.len() > 1_000 { statement } else { sent.query.normal.as_str() };
+        assert_eq!(got.query.normal.as_str(), normal);
+        // The last bytes are the proof.
+        let mut forged = bytes.to_vec();
+        *forged.last_mut().unwrap() ^= 1;
+        let (walks, got) = lexed(&forged.into(), SECRET);
+        assert_eq!((walks, got.unwrap().query.normal == sent.query.normal), (1, true));
+        // A node with another key reads it too, and comes to another key.
+        let (walks, got) = lexed(&bytes, b"another cluster's");
+        assert_eq!((walks, got.unwrap_err()), (1, BadMessage::Key));
+    }
+}
+
+/// F10: a message without the reading and without the limit, as earlier versions write it.
+#[test]
+fn a_statement_of_an_earlier_version_is_read_here() {
+    let sent = Ask { run_ms_max: None, ..ask("RETURN 1 AS x", "alice", "secret", 1, None) };
+    let whole = encode_ask(&sent, Millis(5), RingEpoch(1), None);
+    // Null for the limit; a list of null (it is its own normal form), 8 and 32 bytes, each with two bytes before it.
+    let earlier = whole.slice(..whole.len() - 1 - (1 + 1 + 10 + 34));
+    let (walks, got) = lexed(&earlier, b"a test's cluster key");
+    let got = got.unwrap();
+    assert_eq!((walks, got.query.key, got.run_ms_max), (1, sent.query.key, None));
+    assert_eq!(got.query.normal, sent.query.normal);
 }
 
 /// What a plain question says of near copies stands behind everything else.

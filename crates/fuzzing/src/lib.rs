@@ -11,6 +11,7 @@
 )]
 
 mod bolt;
+mod bolt_server;
 mod config;
 mod cypher;
 mod draw;
@@ -36,7 +37,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "request_body", check: request::check, seeds: request::seeds },
     Target { name: "headers", check: headers::check, seeds: headers::seeds },
     Target { name: "config", check: config::check, seeds: config::seeds },
@@ -46,6 +47,7 @@ pub const TARGETS: [Target; 16] = [
     Target { name: "entry", check: entry::check, seeds: entry::seeds },
     Target { name: "render", check: render::check, seeds: render::seeds },
     Target { name: "bolt", check: bolt::check, seeds: bolt::seeds },
+    Target { name: "bolt_server", check: bolt_server::check, seeds: bolt_server::seeds },
     Target { name: "peer_message", check: peer_message::check, seeds: peer_message::seeds },
     Target { name: "peer_frame", check: peer_frame::check, seeds: peer_frame::seeds },
     Target { name: "gossip", check: gossip::check, seeds: gossip::seeds },

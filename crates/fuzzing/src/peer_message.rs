@@ -21,7 +21,7 @@ use hopcache_engine::message::{
 use hopcache_engine::outcome::{
     Answer, Class, Detail, Failure, FailureKind, How, Kept, Outcome, Reason, Role,
 };
-use hopcache_engine::ports::{AccessMode, LogCursor, Neo4jFailure, Scope};
+use hopcache_engine::ports::{AccessMode, LogMark, Neo4jFailure, Scope};
 use hopcache_engine::rendering::RenderingId;
 use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
@@ -193,6 +193,7 @@ fn ask(draw: &mut Draw<'_>) -> Ask {
             bypass: None,
             deadline: MonoTime(0),
             traceparent: (draw.byte() & 1 == 1).then(|| draw.text()),
+            run_ms_max: None,
             is_forwarded: false,
             session: Some(SessionTag([4; 16])),
         }
@@ -211,7 +212,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         seeds.push(question(encode_purge(&scope)));
     }
     seeds.push(question(encode_inspect(&QueryKey([2; 32]))));
-    seeds.push(question(encode_wanted(&QueryKey([3; 32]), LogCursor(9))));
+    seeds.push(question(encode_wanted(&QueryKey([3; 32]), LogMark(9))));
     let cost = Cost { mean_ms: 80.0, tail_ms: 240.0 };
     let plan = KeyPlan { cost, rate_per_s: Some(12.5), degree: None, volatility: Some(1.5) };
     seeds.push(question(encode_plans(&[(QueryKey([4; 32]), plan)])));

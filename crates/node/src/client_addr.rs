@@ -1,6 +1,6 @@
-//! The address of a connection's other end, for requests that name no session.
+//! The address of a connection's other end: for requests that name no session, and for the audit.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use hopcache_engine::ask::SessionTag;
@@ -31,4 +31,21 @@ impl ClientAddr {
     pub fn session(&self, digest: impl FnOnce(IpAddr) -> SessionTag) -> SessionTag {
         *self.0.session.get_or_init(|| digest(self.0.addr))
     }
+}
+
+tokio::task_local! {
+    /// The other end of the connection that this task serves. Every request of a connection is answered in its task, so
+    /// nothing has to be added to each request.
+    static CONNECTED: Option<SocketAddr>;
+}
+
+/// Serves a connection. Meanwhile [`current`] names its other end.
+pub(crate) async fn serving<F: Future>(addr: Option<SocketAddr>, connection: F) -> F::Output {
+    CONNECTED.scope(addr, connection).await
+}
+
+/// The address and port of the client whose request is being answered; `unknown` outside of one.
+pub(crate) fn current() -> String {
+    let addr = CONNECTED.try_with(|addr| *addr).ok().flatten();
+    addr.map_or_else(|| "unknown".to_owned(), |addr| addr.to_string())
 }

@@ -261,12 +261,17 @@ impl<T> TimedStream<T> {
             self.since = None;
             return polled;
         }
+        self.stalled(context).map(Err)
+    }
+
+    /// A write, or a flush, waits for the reader.
+    fn stalled(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         if !self.is_stalled {
             self.is_stalled = true;
             self.since = None;
             self.pace.waited_since.get_or_insert_with(Instant::now);
         }
-        self.poll_timeout(context).map(Err)
+        self.poll_timeout(context)
     }
 }
 
@@ -327,7 +332,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for TimedStream<T> {
     /// So the idle time begins here. hyper flushes when it has written everything (`poll_flush` in
     /// `src/proto/h1/io.rs`), so the pace of the answer ends here as well.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        match Pin::new(&mut self.stream).poll_flush(context) {
+            Poll::Ready(flushed) => flushed?,
+            // A socket is flushed at once. TLS keeps bytes of its own that wait for the reader.
+            Poll::Pending => return self.stalled(context).map(Err),
+        }
+        if std::mem::take(&mut self.is_stalled) {
+            self.since = None;
+        }
         self.pace = Pace::default();
         if self.since.is_none()
             && let Poll::Ready(error) = self.poll_timeout(context)

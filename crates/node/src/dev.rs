@@ -13,33 +13,49 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{print, say};
-use crate::config::{DevOptions, OriginUri, Report, Secret, dev_settings};
+use crate::config::{DevOptions, OriginUri, Report, Secret, UnusedVariable, dev_report, dev_settings};
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
-use crate::serve::{open_origin, open_store};
+use crate::serve::{open_origin, open_relays, open_store, warn_of};
 use crate::stop::Stop;
 
 /// Runs a development cluster until Ctrl-C.
 ///
 /// # Errors
 /// When a node cannot start.
-pub async fn run(options: DevOptions, report: Report) -> anyhow::Result<()> {
+pub async fn run(options: DevOptions, report: Report, unused: &[UnusedVariable]) -> anyhow::Result<()> {
+    let node = &options.base.node;
+    if node.client_tls.is_some() || node.admin_tls.is_some() {
+        bail!(
+            "dev serves on loopback without TLS: leave node.client_tls and node.admin_tls to `hopcache serve`"
+        );
+    }
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&options.base.log)?;
+    warn_of(unused);
     crate::descriptors::raise();
     let all = dev_settings(&options, &random_key()).map_err(anyhow::Error::msg)?;
     let meters = Arc::new(Meters::with(&options.base.refresh));
     let store = open_store(&options.base, &meters)?;
-    let mut backends = Backends { store, origin: open_origin(&options.base, &meters).await?, meters };
+    let mut backends = Backends {
+        store,
+        origin: open_origin(&options.base, &meters).await?,
+        relays: open_relays(&options.base)?,
+        meters,
+    };
     let mut nodes = Vec::new();
     for settings in &all {
-        nodes.push(Node::start(settings, report.clone(), backends.clone()).await?);
+        nodes.push(Node::start(settings, dev_report(&report, settings), backends.clone()).await?);
         // Each node counts for itself. The first node counts the breakers of the shared store and origin.
         backends.meters = Arc::new(Meters::with(&options.base.refresh));
     }
     wait_for_rings(&nodes).await?;
     let addrs: Vec<SocketAddr> = nodes.iter().map(Node::client_addr).collect();
     say(&format!("hopcache: {} nodes, clients at {}", nodes.len(), list(&addrs)));
+    let bolt: Vec<SocketAddr> = nodes.iter().filter_map(Node::bolt_addr).collect();
+    if let Some(first) = bolt.first() {
+        say(&format!("drivers at {} (for example bolt://{first})", list(&bolt)));
+    }
     if options.base.origin.uri == OriginUri::Embedded {
         show(&addrs).await?;
     }

@@ -72,9 +72,24 @@ pub const GOSSIP_REFUSALS: [&str; 11] = [
 pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// Labels `listener` of `hopcache_connections_refused_total`.
 pub const LISTENERS: [&str; 3] = ["client", "peer", "admin"];
+/// Place of the client listener in [`LISTENERS`].
+pub const CLIENT_PLACE: usize = 0;
+/// Place of the admin listener in [`LISTENERS`].
+pub const ADMIN_PLACE: usize = 2;
 /// Labels `reason` of `hopcache_connections_refused_total`.
-pub const UNSERVED: [&str; 6] =
-    ["crowded", "head_too_slow", "head_too_large", "head_unreadable", "silent", "reader_too_slow"];
+pub const UNSERVED: [&str; 9] = [
+    "crowded",
+    "head_too_slow",
+    "head_too_large",
+    "head_unreadable",
+    "silent",
+    "reader_too_slow",
+    "not_tls",
+    "handshake_too_slow",
+    "handshake_failed",
+];
+/// Labels `outcome` of `hopcache_tls_reloads_total`.
+pub const TLS_RELOADS: [&str; 2] = ["used", "refused"];
 /// Labels `to` of `hopcache_breaker_transitions_total`.
 pub const BREAKER_STATES: [&str; 3] = ["closed", "open", "half_open"];
 /// Statuses with a counter of their own. Other statuses count as 500.
@@ -98,16 +113,21 @@ pub const fn unserved_place(why: Unserved) -> usize {
         Unserved::HeadUnreadable => 3,
         Unserved::Silent => 4,
         Unserved::ReaderTooSlow => 5,
+        Unserved::NotTls => 6,
+        Unserved::HandshakeTooSlow => 7,
+        Unserved::HandshakeFailed => 8,
     }
 }
 
 /// Labels of `cache_bypass_total`. `Cache-Status` and `explain` say the same words of a bypass.
-pub const REASONS: [&str; 21] = [
+pub const REASONS: [&str; 23] = [
     "write",
     "unknown",
     "no-store",
     "bookmarks",
     "too-large",
+    "transaction",
+    "old-bolt",
     "rejected",
     "schema",
     "administration",
@@ -142,6 +162,8 @@ pub fn reason_label(reason: Reason) -> &'static str {
         Reason::NoStore => "no-store",
         Reason::Bookmarks => "bookmarks",
         Reason::TooLarge => "too-large",
+        Reason::Transaction => "transaction",
+        Reason::OldBolt => "old-bolt",
         Reason::Rejected => "rejected",
         Reason::Text(reason) => reason.as_str(),
     }
@@ -151,8 +173,8 @@ pub fn reason_label(reason: Reason) -> &'static str {
 pub const DETAIL_OWNER: &str = "owner";
 
 /// The `Cache-Status` details of hits and misses. The detail of a bypass is its [`reason_label`].
-pub const ANSWER_DETAILS: [&str; 8] =
-    ["stale", "stale-if-error", "degraded", "too-large", "fenced", "updates", "off", "not-cached"];
+pub const ANSWER_DETAILS: [&str; 9] =
+    ["stale", "stale-if-error", "degraded", "busy", "too-large", "fenced", "updates", "off", "not-cached"];
 
 /// The `Cache-Status` detail of a hit or a miss: one of [`ANSWER_DETAILS`].
 #[must_use]
@@ -161,6 +183,7 @@ pub const fn answer_detail(detail: Detail) -> Option<&'static str> {
         Detail::Stale => Some("stale"),
         Detail::StaleIfError => Some("stale-if-error"),
         Detail::Degraded => Some("degraded"),
+        Detail::Busy => Some("busy"),
         Detail::TooLarge => Some("too-large"),
         Detail::Fenced => Some("fenced"),
         Detail::Updates => Some("updates"),

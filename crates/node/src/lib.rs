@@ -6,11 +6,14 @@
 //! does not decide what is cached, for how long, or by which node.
 
 pub mod admin;
+mod audit;
 pub mod body;
 mod body_budget;
+mod bolt_front;
 pub mod cli;
 pub mod client_addr;
 pub mod clock;
+mod cluster_keys;
 pub mod config;
 mod connection_slots;
 pub mod connection_timeouts;
@@ -19,6 +22,7 @@ pub mod descriptors;
 pub mod dev;
 pub mod front;
 pub mod gossip;
+mod host_check;
 pub mod joining;
 pub mod labels;
 pub mod listener;
@@ -32,10 +36,13 @@ pub mod node;
 pub mod node_state;
 pub mod origin;
 pub mod peer;
+mod peer_credentials;
 pub mod peer_service;
 pub mod refusal_response;
 pub mod replay_window;
 pub mod routing;
+mod senders;
 pub mod serve;
 pub mod stop;
 pub mod store;
+pub mod tls;

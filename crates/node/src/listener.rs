@@ -1,5 +1,5 @@
-//! Accepts connections and serves HTTP/1.1 on them, with a bound on everything that a client can do slowly or often
-//! (F31, F32). The service, and not this module, decides what is answered.
+//! Accepts connections and serves HTTP/1.1 on them, plain or over TLS, with a bound on everything that a client can do
+//! slowly or often (F31, F32). The service, and not this module, decides what is answered.
 //!
 //! A connection over the limit is accepted, refused with a response, and closed. It never waits in the kernel's queue:
 //! a client there sees a node that hangs, and a balancer keeps sending. There is no limit for each source address.
@@ -27,11 +27,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client_addr::{ClientAddr, SESSION};
+use crate::client_addr::{self, ClientAddr, SESSION};
 use crate::connection_slots::ConnectionSlots;
 use crate::connection_timeouts::{ConnectionPhase, ConnectionTimeouts, TimedStream};
 use crate::descriptors::{is_shortage, sheds_max};
 use crate::refusal_response::{Unserved, asked, linger, send};
+use crate::tls::{Acceptor, HandshakeError, ListenerStream, has_client_certificate};
 
 /// Bounds of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +76,26 @@ impl<S, B> Answers<B> for S where
 {
 }
 
+/// A bound listener, and what it does with a socket before HTTP begins.
+#[derive(Debug)]
+pub struct Listening {
+    /// Where connections come from.
+    pub listener: TcpListener,
+    /// Plain, or TLS.
+    pub acceptor: Acceptor,
+}
+
+impl From<TcpListener> for Listening {
+    /// A plain one.
+    fn from(listener: TcpListener) -> Self {
+        Self { listener, acceptor: Acceptor::plain() }
+    }
+}
+
+/// Extension of each request on a connection whose client has shown a certificate that the listener trusts.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientCertified;
+
 /// What all connections of one listener share.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerShared {
@@ -96,7 +117,7 @@ const SHORTAGE_OVER: Duration = Duration::from_secs(10);
 ///
 /// The caller owns the listener, the tracker and the token. They end everything that this function starts.
 pub async fn serve<S, B>(
-    listener: TcpListener,
+    listening: impl Into<Listening>,
     service: S,
     (bounds, refusals): (ListenerBounds, Refusals),
     connections: TaskTracker,
@@ -105,6 +126,7 @@ pub async fn serve<S, B>(
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
+    let Listening { listener, acceptor } = listening.into();
     // Connections inherit the size. When the system refuses it, they keep the default.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::warn!(%error, "the kernel's send buffers keep their size");
@@ -121,13 +143,12 @@ pub async fn serve<S, B>(
             accepted = accept(&listener, &mut shortage) => accepted,
         };
         let Some(stream) = accepted else { continue };
-        let (shared, service) = (shared.clone(), service.clone());
-        let service = of_client(service, shared.bounds, &stream);
+        let (shared, service, acceptor) = (shared.clone(), service.clone(), acceptor.clone());
         if let Some(place) = shared.slots.enter() {
             is_full &= shared.slots.is_crowded();
             connections.spawn(async move {
                 let _place = place;
-                serve_connection(stream, service, shared).await;
+                serve_socket(stream, &acceptor, service, shared).await;
             });
         } else {
             if !is_full {
@@ -139,25 +160,76 @@ pub async fn serve<S, B>(
             let Some(place) = sheds.enter() else { continue };
             connections.spawn(async move {
                 let _place = place;
-                refuse(stream, shared).await;
+                if let Some(stream) = begin(stream, &acceptor, &shared).await {
+                    refuse(stream, shared).await;
+                }
             });
         }
     }
     for stream in connected(listener) {
-        let service = of_client(service.clone(), shared.bounds, &stream);
-        connections.spawn(serve_connection(stream, service, shared.clone()));
+        let (acceptor, service, shared) = (acceptor.clone(), service.clone(), shared.clone());
+        connections.spawn(async move { serve_socket(stream, &acceptor, service, shared).await });
     }
 }
 
-/// The service for the requests of one connection.
-fn of_client<S, B>(service: S, bounds: ListenerBounds, stream: &TcpStream) -> impl Answers<B> + use<S, B>
+/// Serves one accepted socket from its first byte to its end.
+async fn serve_socket<S, B>(socket: TcpStream, acceptor: &Acceptor, service: S, shared: ListenerShared)
 where
     S: Answers<B>,
     B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
-    let addr = bounds.says_addresses.then(|| stream.peer_addr().ok()).flatten();
-    let addr = addr.map(|addr| ClientAddr::new(addr.ip()));
+    let addr = socket.peer_addr().ok();
+    let Some(stream) = begin(socket, acceptor, &shared).await else { return };
+    let is_certified = has_client_certificate(&stream);
+    let session = addr.filter(|_| shared.bounds.says_addresses).map(|addr| ClientAddr::new(addr.ip()));
+    let service = of_client(service, session, is_certified);
+    client_addr::serving(addr, serve_connection(stream, service, shared)).await;
+}
+
+/// The stream of an accepted socket. A listener that stops gives a handshake `LAST_CALL_MS`, as it does a request.
+async fn begin(socket: TcpStream, acceptor: &Acceptor, shared: &ListenerShared) -> Option<ListenerStream> {
+    let stopped = async {
+        shared.stop.cancelled().await;
+        tokio::time::sleep(Duration::from_millis(LAST_CALL_MS)).await;
+    };
+    let accepted = tokio::select! {
+        biased;
+        accepted = acceptor.accept(socket) => accepted,
+        () = stopped => return None,
+    };
+    let (why, socket) = match accepted {
+        Ok(stream) => return Some(stream),
+        Err(HandshakeError::Silent) => (Unserved::Silent, None),
+        Err(HandshakeError::NotTls(socket)) => (Unserved::NotTls, Some(socket)),
+        Err(HandshakeError::TooSlow) => (Unserved::HandshakeTooSlow, None),
+        Err(HandshakeError::Failed(error)) => {
+            tracing::debug!(%error, "no TLS with a client");
+            (Unserved::HandshakeFailed, None)
+        }
+    };
+    (shared.refusals.noted)(why);
+    // A client that speaks HTTP here is told, or it sees a connection that breaks without a reason.
+    if let (Some(mut socket), Some(response)) = (socket, (shared.refusals.response)(why))
+        && send(&mut socket, &response).await.is_ok()
+    {
+        tokio::select! {
+            () = shared.stop.cancelled() => {}
+            () = linger(&mut socket) => {}
+        }
+    }
+    None
+}
+
+/// The service for the requests of one connection.
+fn of_client<S, B>(service: S, addr: Option<ClientAddr>, is_certified: bool) -> impl Answers<B> + use<S, B>
+where
+    S: Answers<B>,
+    B: Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+{
     service_fn(move |mut request: Request<Incoming>| {
+        if is_certified {
+            request.extensions_mut().insert(ClientCertified);
+        }
         // This costs three allocations, so a request that names its session skips it.
         if let Some(addr) = &addr
             && request.headers().get(&SESSION).is_none_or(http::HeaderValue::is_empty)

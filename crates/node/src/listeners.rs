@@ -1,6 +1,7 @@
 //! Binds the ports of a node before anything else starts. It serves no request.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,21 +10,65 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::{Address, Settings};
+use crate::labels::{ADMIN_PLACE, CLIENT_PLACE};
+use crate::listener::Listening;
+use crate::meters::Meters;
+use crate::tls::{ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
 
 /// The bound listeners of a node.
 pub(crate) struct Listeners {
-    pub(crate) client: TcpListener,
+    pub(crate) client: Listening,
     pub(crate) peer: TcpListener,
-    pub(crate) admin: TcpListener,
+    pub(crate) admin: Listening,
+    pub(crate) bolt: Option<TcpListener>,
+    /// The certificates of those with TLS, and the listener's place in [`LISTENERS`](crate::labels::LISTENERS).
+    pub(crate) watched: Vec<(usize, Watched)>,
 }
 
 impl Listeners {
     /// The listeners, and gossip's socket on the peer listener's port.
-    pub(crate) async fn bind(settings: &Settings) -> anyhow::Result<(Self, UdpSocket)> {
-        let client = bind("node.client_addr", &settings.node.client_addr).await?;
-        let admin = bind("node.admin_addr", &settings.node.admin_addr).await?;
-        let (peer, gossip) = bind_peer(&settings.node.peer_addr).await?;
-        Ok((Self { client, peer, admin }, gossip))
+    pub(crate) async fn bind(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<(Self, UdpSocket)> {
+        let node = &settings.node;
+        let mut tls = Tls { handshakes: None, meters, watched: Vec::new() };
+        let client_tls = tls.acceptor("node.client_tls", (CLIENT_PLACE, &node.client_tls)).await?;
+        let admin_tls = tls.acceptor("node.admin_tls", (ADMIN_PLACE, &node.admin_tls)).await?;
+        let client = bind("node.client_addr", &node.client_addr).await?;
+        let admin = bind("node.admin_addr", &node.admin_addr).await?;
+        let bolt = match &node.bolt_addr {
+            Some(address) => Some(bind("node.bolt_addr", address).await?),
+            None => None,
+        };
+        let (peer, gossip) = bind_peer(&node.peer_addr).await?;
+        let client = Listening { listener: client, acceptor: client_tls };
+        let admin = Listening { listener: admin, acceptor: admin_tls };
+        Ok((Self { client, peer, admin, bolt, watched: tls.watched }, gossip))
+    }
+}
+
+/// TLS of a node's listeners: one thread for all of their handshakes, where one of them has TLS.
+struct Tls<'a> {
+    handshakes: Option<Handshakes>,
+    meters: &'a Arc<Meters>,
+    watched: Vec<(usize, Watched)>,
+}
+
+impl Tls<'_> {
+    async fn acceptor(
+        &mut self,
+        key: &str,
+        (place, files): (usize, &Option<TlsFiles>),
+    ) -> anyhow::Result<Acceptor> {
+        let Some(files) = files else { return Ok(Acceptor::plain()) };
+        let handshakes = match &self.handshakes {
+            Some(handshakes) => handshakes.clone(),
+            None => self.handshakes.insert(Handshakes::start().await.context("a thread for TLS")?).clone(),
+        };
+        let meters = Arc::clone(self.meters);
+        let completed = Arc::new(move || meters.shook_hands(place));
+        let opened = Acceptor::open(files.clone(), ALPN_HTTP, handshakes, completed);
+        let (acceptor, watched) = opened.with_context(|| key.to_owned())?;
+        self.watched.push((place, watched));
+        Ok(acceptor)
     }
 }
 

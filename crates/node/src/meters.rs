@@ -20,6 +20,7 @@ use crate::config::RefreshSection;
 use crate::gossip::refused::Refused;
 use crate::labels;
 use crate::refusal_response::Unserved;
+use crate::tls::Reload;
 
 mod counters;
 mod definitions;
@@ -28,6 +29,7 @@ mod gauges;
 mod prefetches;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use counters::{BusyCounter, Histogram, LIVED, TAKEN};
 use definitions as defined;
@@ -36,6 +38,7 @@ use family::Family;
 use gauges::Gauges;
 pub use gauges::Readings;
 use prefetches::Prefetches;
+use tls::TlsCounters;
 
 /// A node's metrics and their exporter.
 pub struct Meters {
@@ -48,6 +51,7 @@ pub struct Meters {
     stampedes: Counter,
     stampede_followers: u32,
     near_hits: BusyCounter,
+    lexed: BusyCounter,
     by_error: BusyCounter,
     degrees: Family<{ labels::DEGREES.len() }>,
     observations: Family<{ ObservationWord::NAMES.len() }>,
@@ -74,6 +78,7 @@ pub struct Meters {
     gossip_downs: Counter,
     gossip_rejoins: Counter,
     unserved: [Family<{ labels::UNSERVED.len() }>; labels::LISTENERS.len()],
+    tls: [TlsCounters; labels::LISTENERS.len()],
     times: Times,
     gauges: Gauges,
 }
@@ -120,6 +125,7 @@ impl Meters {
             joined: defined::JOINED.counter(),
             stampedes: defined::STAMPEDES.counter(),
             near_hits: BusyCounter::new(defined::NEAR_HITS.counter()),
+            lexed: BusyCounter::new(defined::LEXED.counter()),
             by_error: BusyCounter::new(defined::BY_ERROR.counter()),
             degrees: Family::new(defined::DEGREES, "outcome", &labels::DEGREES),
             observations: Family::new(defined::OBSERVATIONS, "outcome", &ObservationWord::NAMES),
@@ -144,6 +150,7 @@ impl Meters {
             gossip_downs: defined::GOSSIP_DOWNS.counter(),
             gossip_rejoins: defined::GOSSIP_REJOINS.counter(),
             unserved: std::array::from_fn(|place| unserved_on(labels::LISTENERS[place])),
+            tls: std::array::from_fn(|place| TlsCounters::on(labels::LISTENERS[place])),
         }
     }
 
@@ -247,12 +254,23 @@ impl Meters {
         }
     }
 
+    /// A TLS handshake of the listener at this place of [`labels::LISTENERS`] was completed.
+    pub fn shook_hands(&self, listener: usize) {
+        self.tls.get(listener).into_iter().for_each(TlsCounters::shook_hands);
+    }
+
+    /// The certificate files of that listener have changed.
+    pub fn reloaded_tls(&self, listener: usize, reload: &Reload) {
+        self.tls.get(listener).into_iter().for_each(|counters| counters.reloaded(reload));
+    }
+
     /// The exposition text, with the gauges as they read now.
     #[must_use]
     pub fn render(&self, now: Readings) -> String {
         self.gauges.set(now);
         self.hits.show();
         self.near_hits.show();
+        self.lexed.show();
         self.by_error.show();
         self.refresh.stale_served.show();
         self.requests.iter().flatten().for_each(BusyCounter::show);
@@ -364,6 +382,7 @@ impl Observer for Meters {
             Event::RefreshTook(took_ms) => self.times.refreshes.record(took_ms.duration()),
             Event::Late => self.refresh.late.increment(1),
             Event::NearHit => self.near_hits.add(),
+            Event::StatementLexed => self.lexed.add(),
             Event::Handover(word) => {
                 let (place, count) = handover_place(word);
                 self.handovers.add_many(place, count.into());

@@ -18,7 +18,7 @@ use futures_util::TryFutureExt;
 use hopcache_core::entry::ChecksumKey;
 use hopcache_core::key::KeyHasher;
 use hopcache_core::limits;
-use hopcache_core::membership::{Card, Phase, Weight};
+use hopcache_core::membership::{BoltAddr, Card, Phase, Weight};
 use hopcache_core::node::{Holder, Incarnation};
 use hopcache_engine::memory::Memory;
 use hopcache_engine::ports::{Dice, Observer, Origin, Store};
@@ -27,19 +27,24 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
+use crate::bolt_front::advertised::bolt_addrs;
+use crate::bolt_front::{self, BoltFront};
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::{Report, Secret, Settings};
+use crate::cluster_keys::keyring;
+use crate::config::{Report, Settings};
 use crate::connection_timeouts::ConnectionTimeouts;
 use crate::credentials::Credentials;
 use crate::front::QueryApiRenderer;
-use crate::front::{Front, FrontBody};
+use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
+use crate::labels::{ADMIN_PLACE, CLIENT_PLACE, LISTENERS};
 use crate::listener::{Answers, ListenerBounds, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
@@ -48,13 +53,17 @@ use crate::memory_split::copies_bytes;
 use crate::meters::Meters;
 use crate::node_state::NodeState;
 use crate::origin::own_login;
-use crate::peer::auth::{ClusterKey, Keyring};
+use crate::origin::relays::Relays;
+use crate::peer::auth::Keyring;
 use crate::peer::client::PeerClient;
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 use crate::peer::link::PeerLink;
+use crate::peer_credentials::OtherMembers;
 use crate::peer_service::PeerService;
 use crate::refusal_response::Unserved;
 use crate::routing::{MemberRouting, Members, ring_of};
+use crate::senders::Senders;
+use crate::tls::{Reload, Watched};
 
 /// Adapters that several nodes of one process may share (`hopcache dev`).
 #[derive(Clone)]
@@ -63,6 +72,8 @@ pub struct Backends {
     pub store: Arc<dyn Store>,
     /// The graph database.
     pub origin: Arc<dyn Origin>,
+    /// Connections to the graph database for transactions and statements that pass the cache by; none for the sample graph.
+    pub relays: Option<Arc<Relays>>,
     /// Counts the node's events and the changes of the store's breaker.
     pub meters: Arc<Meters>,
 }
@@ -82,6 +93,8 @@ pub struct Node {
     drain: Duration,
     serve_on: Duration,
     client_addr: SocketAddr,
+    bolt_addr: Option<SocketAddr>,
+    bolt_advertised: Option<BoltAddr>,
 }
 
 impl Node {
@@ -90,16 +103,16 @@ impl Node {
     /// # Errors
     /// When an address cannot be bound, or when the configuration does not work on this machine.
     pub async fn start(settings: &Settings, report: Report, backends: Backends) -> anyhow::Result<Self> {
-        let (listeners, socket) = Listeners::bind(settings).await?;
+        let (listeners, socket) = Listeners::bind(settings, &backends.meters).await?;
         let peer_addr = advertised(settings, listeners.peer.local_addr()?).await?;
         let clock = SystemClock::start();
         let keys = keyring(settings)?;
         let me = Holder { node: settings.node.name.clone(), incarnation: Incarnation(SystemDice.u64()) };
         let virtual_nodes = settings.cluster.virtual_nodes;
-        let card = Card {
-            weight: Weight::from_factor(settings.node.ring_weight)?,
-            ..Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Joining)
-        };
+        let (bolt_addr, bolt_advertised) = bolt_addrs(settings, listeners.bolt.as_ref())?;
+        let weight = Weight::from_factor(settings.node.ring_weight)?;
+        let card = Card::new(me.node.clone(), peer_addr, me.incarnation, Phase::Joining);
+        let card = Card { weight, bolt: bolt_advertised.clone(), ..card };
         let members = Members::new(card, move |members, _| ring_of(members, virtual_nodes));
         let link = Arc::new(PeerLink::new(Arc::clone(keys.own()), me.node.clone()));
         let meters = backends.meters;
@@ -127,14 +140,15 @@ impl Node {
             report,
             virtual_nodes,
             joining: Joining::default(),
+            bolt_clients: TaskTracker::new(),
             leaving: CancellationToken::new(),
             broken: OnceLock::new(),
         });
-        let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
-        let join_timeout = settings.cluster.join_timeout_ms.duration();
-        let prober = Prober::new(Arc::clone(&members), Arc::clone(&link), &seeds);
+        let prober = prober(settings, &members, &link);
         let node = Self {
-            client_addr: listeners.client.local_addr()?,
+            client_addr: listeners.client.listener.local_addr()?,
+            bolt_addr,
+            bolt_advertised,
             state,
             gossip,
             stop_clients: CancellationToken::new(),
@@ -153,8 +167,8 @@ impl Node {
             "gossip",
             gossip_task.on_spread(Box::new(move |piece| engine.prefetch().heard_spread(piece))).run(),
         );
-        node.start_joining(link, join_timeout);
-        node.start_listeners(listeners, settings, keys, clock);
+        node.start_joining(Arc::clone(&link), settings.cluster.join_timeout_ms.duration());
+        node.start_listeners(listeners, settings, (keys, link, backends.relays), clock);
         Ok(node)
     }
 
@@ -162,6 +176,12 @@ impl Node {
     #[must_use]
     pub fn client_addr(&self) -> SocketAddr {
         self.client_addr
+    }
+
+    /// The address of the Bolt listener, if there is one.
+    #[must_use]
+    pub fn bolt_addr(&self) -> Option<SocketAddr> {
+        self.bolt_addr
     }
 
     /// The state that listeners read.
@@ -196,21 +216,55 @@ impl Node {
         });
     }
 
-    fn start_listeners(&self, listeners: Listeners, settings: &Settings, keys: Keyring, clock: SystemClock) {
-        let clients_max =
-            usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX);
-        let says_addresses = settings.prefetch.enabled && settings.prefetch.fallback_sessions;
+    /// Follows the certificate files of one listener, by its place in [`LISTENERS`].
+    fn follow_certificate(&self, place: usize, watched: Watched) {
+        let meters = Arc::clone(&self.state.meters);
+        let listener = LISTENERS.get(place).copied().unwrap_or_default();
+        self.spawn("a certificate", async move {
+            let told = |reload: &Reload| {
+                meters.reloaded_tls(place, reload);
+                match reload {
+                    Reload::Used => tracing::info!(listener, "the new certificate is used"),
+                    Reload::Refused(why) => {
+                        tracing::warn!(listener, %why, "the new certificate cannot be used, the one before stays");
+                    }
+                }
+            };
+            match watched.follow(told).await {}
+        });
+    }
+
+    fn start_listeners(
+        &self,
+        listeners: Listeners,
+        settings: &Settings,
+        (keys, link, relays): (Keyring, Arc<PeerLink>, Option<Arc<Relays>>),
+        clock: SystemClock,
+    ) {
+        listeners.watched.into_iter().for_each(|(place, watched)| self.follow_certificate(place, watched));
+        let says_addresses = says_addresses(settings);
         let clock = Arc::new(clock);
         // The fronts alone hold the credentials, so that checks under way end with the last front.
-        let credentials = self.credentials(settings, Arc::clone(&clock));
-        let front = Front::new(Arc::clone(&self.state), credentials, settings, clock);
+        let credentials = self.credentials(settings, link, Arc::clone(&clock));
+        let known_credentials = Arc::downgrade(&credentials);
+        let shared = FrontShared {
+            senders: Arc::new(Senders::new(self.state.engine.hasher(), settings)),
+            credentials,
+            outgoing: Arc::default(),
+        };
+        let bolt_advertised = self.bolt_advertised.as_ref().map(|addr| addr.as_str().to_owned());
+        if let Some(listener) = listeners.bolt {
+            let advertised = bolt_advertised.clone().unwrap_or_default();
+            self.start_bolt(listener, (shared.clone(), relays), (settings, advertised), Arc::clone(&clock));
+        }
+        let front = Front::new(Arc::clone(&self.state), shared, bolt_advertised, settings, clock);
         let stop = self.stop_clients.clone();
         let served = serve(
             listeners.client,
             parting(front.service(), Arc::clone(&self.is_leaving)),
             (
-                ListenerBounds { says_addresses, ..bounds(clients_max) },
-                self.refusals(0, crate::front::answer::unserved),
+                ListenerBounds { says_addresses, ..bounds(clients_max(settings)) },
+                self.refusals(CLIENT_PLACE, crate::front::answer::unserved),
             ),
             self.clients.clone(),
             stop,
@@ -221,6 +275,7 @@ impl Node {
             meters: Arc::clone(&self.state.meters),
             members: Arc::clone(&self.state.members),
             engine: Arc::clone(&self.state.engine),
+            credentials: known_credentials,
         };
         let peers = crate::peer::server::service(Arc::new(peer_service), keys);
         let stop = self.stop_peers.clone();
@@ -234,17 +289,38 @@ impl Node {
         let served = serve(
             listeners.admin,
             TowerToHyperService::new(admin.into_service()),
-            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(2, crate::admin::unserved)),
+            (bounds(limits::ADMIN_CONNECTIONS_MAX), self.refusals(ADMIN_PLACE, crate::admin::unserved)),
             self.background.clone(),
             stop,
         );
         self.background.spawn(self.guarded("the admin listener", served));
     }
 
+    fn start_bolt(
+        &self,
+        listener: TcpListener,
+        (shared, relays): (FrontShared, Option<Arc<Relays>>),
+        (settings, advertised): (&Settings, String),
+        clock: Arc<SystemClock>,
+    ) {
+        let times = (clock, Arc::clone(&self.is_leaving));
+        let front = BoltFront::new(Arc::clone(&self.state), shared, (relays, advertised), settings, times);
+        let bounds = (clients_max(settings), says_addresses(settings));
+        let stop = self.stop_clients.clone();
+        let served = bolt_front::listener::serve(listener, front, bounds, self.clients.clone(), stop);
+        self.clients.spawn(self.guarded("the Bolt listener", served));
+    }
+
     /// The credentials that Neo4j has accepted. All fronts of the node share them.
-    fn credentials(&self, settings: &Settings, clock: Arc<SystemClock>) -> Arc<Credentials> {
+    fn credentials(
+        &self,
+        settings: &Settings,
+        link: Arc<PeerLink>,
+        clock: Arc<SystemClock>,
+    ) -> Arc<Credentials> {
         let grace_ms = settings.entry.stale_if_error;
-        Arc::new(Credentials::new(grace_ms, Arc::clone(&self.state.origin), clock))
+        let others = Arc::new(OtherMembers::new(link, Arc::clone(&self.state.members)));
+        Arc::new(Credentials::new(grace_ms, Arc::clone(&self.state.origin), others, clock))
     }
 
     /// The refusals of one listener, given as an index into [`crate::labels::LISTENERS`], and how they are counted.
@@ -254,15 +330,22 @@ impl Node {
     }
 }
 
-/// The keys that peers have to prove. A node without a configured key gets a random key that no other node knows.
-fn keyring(settings: &Settings) -> anyhow::Result<Keyring> {
-    let cluster = &settings.cluster;
-    let of = |key: &Secret| ClusterKey::of(&cluster.name, key.expose().as_bytes()).map(Arc::new);
-    let own = match &cluster.key {
-        Some(key) => of(key)?,
-        None => Arc::new(ClusterKey::random()),
-    };
-    Ok(Keyring::new(own, cluster.previous_key.as_ref().map(of).transpose()?))
+fn prober(
+    settings: &Settings,
+    members: &Arc<Members>,
+    link: &Arc<PeerLink>,
+) -> Prober<hopcache_core::ring::Ring> {
+    let seeds: Vec<String> = settings.cluster.seeds.iter().map(ToString::to_string).collect();
+    Prober::new(Arc::clone(members), Arc::clone(link), &seeds)
+}
+
+fn clients_max(settings: &Settings) -> usize {
+    usize::try_from(settings.node.connections_max).unwrap_or(limits::CLIENT_CONNECTIONS_MAX)
+}
+
+/// Whether a client's address stands for its session.
+const fn says_addresses(settings: &Settings) -> bool {
+    settings.prefetch.enabled && settings.prefetch.fallback_sessions
 }
 
 /// The secrets of query keys and entry seals. They come from `cluster.data_key`, or else from `cluster.key`: all nodes

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use hopcache_engine::Engine;
 use hopcache_engine::ports::Origin;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::config::Report;
 use crate::joining::Joining;
@@ -34,6 +35,8 @@ pub struct NodeState {
     pub virtual_nodes: u32,
     /// How far the node has joined the cluster.
     pub joining: Joining,
+    /// Connections of Bolt clients.
+    pub bolt_clients: TaskTracker,
     /// Cancelled when the node has to leave.
     pub leaving: CancellationToken,
     /// A necessary task that has panicked. The node leaves because of it.
@@ -53,7 +56,11 @@ impl NodeState {
     pub fn degraded(&self) -> Vec<(&'static str, Cow<'static, str>)> {
         let mut parts = Vec::new();
         if let Some(error) = self.engine.store().trouble() {
-            parts.push(("store", Trouble::of(&error).advice().into()));
+            let advice = Trouble::of(&error).advice();
+            parts.push((
+                "store",
+                format!("{advice} (store.uri is {})", self.report.value("store.uri")).into(),
+            ));
         }
         if let Some(advice) = own_login::trouble(&*self.origin) {
             parts.push(("origin", advice.into()));

@@ -1,15 +1,19 @@
-//! The service of the peer listener: it passes messages of peers to the engine.
+//! The service of the peer listener: it passes messages of peers to the engine, and those about credentials to the fronts'
+//! credentials.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 
+use crate::credentials::Credentials;
+use crate::credentials::peer_words::{Told, Word};
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerHandler, PeerRefusal};
+use crate::peer_credentials::answer;
 use crate::routing::Members;
 
 /// Answers peers with the engine.
@@ -20,11 +24,17 @@ pub struct PeerService {
     pub members: Arc<Members>,
     /// Answers at this node and never forwards.
     pub engine: Arc<Engine>,
+    /// What the fronts know of credentials. They own it.
+    pub credentials: Weak<Credentials>,
 }
 
 #[async_trait]
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
+        if let Some(told) = Told::decode(&message) {
+            let answered = self.credentials.upgrade().map(|credentials| answer(&told, &credentials));
+            return Ok(answered.unwrap_or_else(|| Word::Unknown.encode()));
+        }
         self.engine.path().serve_peer(&message).await.map_err(|why| PeerRefusal { detail: why.to_string() })
     }
 

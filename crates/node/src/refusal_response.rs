@@ -26,6 +26,12 @@ pub enum Unserved {
     Silent,
     /// The client read no byte of an answer in time. The listener cannot send anything.
     ReaderTooSlow,
+    /// The listener has TLS, and the first byte is of another protocol. A response is sent without TLS.
+    NotTls,
+    /// A TLS handshake was not complete in time. The listener cannot send anything.
+    HandshakeTooSlow,
+    /// A TLS handshake failed. TLS has told the client.
+    HandshakeFailed,
 }
 
 /// How long a client may take to read a refusal.

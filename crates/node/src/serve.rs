@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use hopcache_bolt::Address as BoltAddress;
+use hopcache_bolt::{Address as BoltAddress, Roots};
 use hopcache_embedded::EmbeddedOrigin;
 use hopcache_engine::identity::Credentials;
 use hopcache_engine::ports::{Origin, Store};
 
 use crate::clock::SystemClock;
-use crate::config::{Loaded, OriginAuth, OriginUri, Settings, StoreUri};
+use crate::config::{
+    self, Loaded, OriginAuth, OriginSettings, OriginUri, Settings, StoreUri, UnusedVariable,
+};
 use crate::memory_split::store_bytes;
 use crate::meters::Meters;
 use crate::node::{Backends, Node};
 use crate::origin::bolt::{BoltOrigin, BoltSettings, Login};
+use crate::origin::relays::Relays;
 use crate::stop::Stop;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
@@ -26,6 +29,7 @@ use crate::store::redis::{BreakerHook, RedisSettings, RedisStore};
 pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let mut stop = Stop::listen().context("signals")?;
     let _logging = crate::logging::start(&loaded.settings.log)?;
+    warn_of(&loaded.unused);
     let mut settings = loaded.settings;
     crate::descriptors::raise();
     settings.node.connections_max = crate::descriptors::clients_max(settings.node.connections_max);
@@ -33,6 +37,7 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     let backends = Backends {
         store: open_store(&settings, &meters)?,
         origin: open_origin(&settings, &meters).await?,
+        relays: open_relays(&settings)?,
         meters,
     };
     let node = Node::start(&settings, loaded.report, backends).await?;
@@ -45,7 +50,7 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     );
     let state = Arc::clone(node.state());
     tokio::select! {
-        () = stop.signalled() => {}
+        () = stop.signalled() => crate::audit::drain("signal"),
         () = state.leaving.cancelled() => {}
     }
     // A second signal ends the node at once.
@@ -59,6 +64,13 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
     }
 }
 
+/// Says which variables set nothing, by their names.
+pub(crate) fn warn_of(unused: &[UnusedVariable]) {
+    for warning in config::warnings(unused) {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// The configured store. The store connects by itself, also later.
 ///
 /// # Errors
@@ -69,7 +81,12 @@ pub fn open_store(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<A
         StoreUri::Memory => Arc::new(MemoryStore::new(Arc::new(SystemClock::start()), store_bytes(settings))),
         StoreUri::Redis(uri) => {
             let on_breaker: BreakerHook = Arc::new(move |state| meters.breaker_moved(state));
-            let redis = RedisSettings { on_breaker: Some(on_breaker), ..RedisSettings::default() };
+            let redis = RedisSettings {
+                on_breaker: Some(on_breaker),
+                shown: settings.store.to_string(),
+                authorities: settings.store_authorities.clone(),
+                ..RedisSettings::default()
+            };
             Arc::new(RedisStore::open(uri.expose(), redis)?)
         }
     })
@@ -88,14 +105,8 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
             Arc::new(graph.await?.context("the embedded sample graph cannot be started")?)
         }
         OriginUri::Bolt { encryption, address } => {
-            let login = match &origin.auth {
-                OriginAuth::Passthrough => Login::Passthrough,
-                OriginAuth::Service { user, password } => Login::Service(Credentials::Basic {
-                    user: user.clone(),
-                    password: password.expose().to_owned(),
-                }),
-            };
-            let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login);
+            let mut bolt = BoltSettings::new(bolt_address(*encryption, address)?, login_of(&origin.auth));
+            bolt.roots = roots_of(origin)?;
             bolt.max_concurrent = usize::try_from(origin.concurrent_max).unwrap_or(usize::MAX);
             // One principal may use every slot, because in service mode there is only one.
             bolt.connections_per_principal = bolt.max_concurrent;
@@ -105,6 +116,39 @@ pub async fn open_origin(settings: &Settings, meters: &Arc<Meters>) -> anyhow::R
             Arc::new(BoltOrigin::watched(bolt, on_breaker))
         }
     })
+}
+
+/// Connections to the configured graph database for what a Bolt client does past the cache. The sample graph has none.
+///
+/// # Errors
+/// When the URI cannot be read.
+pub fn open_relays(settings: &Settings) -> anyhow::Result<Option<Arc<Relays>>> {
+    let origin = &settings.origin;
+    Ok(match &origin.uri {
+        OriginUri::Embedded => None,
+        OriginUri::Bolt { encryption, address } => {
+            Some(Relays::new(bolt_address(*encryption, address)?, login_of(&origin.auth), roots_of(origin)?))
+        }
+    })
+}
+
+/// Who signs the graph database's certificate.
+fn roots_of(origin: &OriginSettings) -> anyhow::Result<Roots> {
+    match &origin.authorities {
+        None => Ok(Roots::of_system()),
+        Some(authorities) => {
+            Roots::from_pem(authorities.pem()).map_err(anyhow::Error::msg).context("origin.ca_file")
+        }
+    }
+}
+
+fn login_of(auth: &OriginAuth) -> Login {
+    match auth {
+        OriginAuth::Passthrough => Login::Passthrough,
+        OriginAuth::Service { user, password } => {
+            Login::Service(Credentials::Basic { user: user.clone(), password: password.expose().to_owned() })
+        }
+    }
 }
 
 fn bolt_address(

@@ -39,6 +39,7 @@ fn the_details_of_answers_are_the_rows_of_their_table() {
         Detail::Stale,
         Detail::StaleIfError,
         Detail::Degraded,
+        Detail::Busy,
         Detail::TooLarge,
         Detail::Fenced,
         Detail::Updates,
@@ -80,6 +81,8 @@ fn the_reasons_of_bypasses_are_the_rows_of_their_table() {
         Reason::Bookmarks,
         Reason::TooLarge,
         Reason::Rejected,
+        Reason::Transaction,
+        Reason::OldBolt,
     ];
     let reasons = of_texts.into_iter().map(Reason::Text).chain(others);
     let sent: BTreeSet<&str> = reasons.map(labels::reason_label).collect();

@@ -13,7 +13,11 @@ mod contract;
 mod faults;
 #[path = "store_contract/fixtures.rs"]
 mod fixtures;
+#[path = "store_contract/idle.rs"]
+mod idle;
 #[path = "store_contract/model.rs"]
 mod model;
+#[path = "store_contract/restored.rs"]
+mod restored;
 #[path = "store_contract/server.rs"]
 mod server;

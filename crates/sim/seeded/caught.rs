@@ -6,10 +6,12 @@
 
 mod learning;
 
+use hopcache_core::limits::INVALIDATION_POLL_MS;
 use hopcache_core::seeded::{Bug, choose};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
 use hopcache_engine::outcome::Answer;
+use hopcache_engine::ports::Scope;
 use hopcache_sim::World;
 use hopcache_sim::check::Violation;
 use hopcache_sim::net::NetWeather;
@@ -71,7 +73,7 @@ fn every_seeded_bug_is_caught() {
 }
 
 /// Bugs that have a test of their own here.
-const BY_SCHEDULE: [Bug; 2] = [Bug::GrantLostAtNoCache, Bug::SilentHolderAwaited];
+const BY_SCHEDULE: [Bug; 3] = [Bug::CursorIsANumber, Bug::GrantLostAtNoCache, Bug::SilentHolderAwaited];
 
 #[test]
 fn a_patch_that_names_no_checker_has_a_schedule() {
@@ -148,4 +150,43 @@ fn a_grant_that_is_lost_at_no_cache_is_seen() {
         (leases_after_a_lost_grant(None), leases_after_a_lost_grant(Some(Bug::GrantLostAtNoCache)));
     println!("GrantLostAtNoCache: {ill} lease left behind, and {well} without it");
     assert_eq!((well, ill), (0, 1));
+}
+
+/// What a node answers after a purge whose record took the number of a lost one: the schedule of `restored_store.rs`.
+fn answer_after_a_repeated_number(bug: Option<Bug>) -> String {
+    choose(bug);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let answer = runtime.unwrap().block_on(async {
+        let world = World::new(2, 63);
+        let ask = world.ask("MATCH (n) RETURN n.version AS version");
+        let other = world.ask("MATCH (m) RETURN m.version AS version");
+        let reader = world.owner_of(&ask);
+        let engine = world.nodes[reader].engine.clone();
+        tokio::spawn(async move { engine.path().follow_invalidations().await });
+        world.pass(10).await;
+        world.send(reader, &ask).await.unwrap();
+        world.net.set_way_cut(1 - reader, reader, true);
+        let purger = world.nodes[1 - reader].engine.clone();
+        purger.invalidate().purge(&Scope::Key(other.query.key)).await;
+        world.pass(INVALIDATION_POLL_MS).await;
+        world.store.fall_back(1);
+        world.origin.set_version(2);
+        purger.invalidate().purge(&Scope::Key(ask.query.key)).await;
+        world.pass(INVALIDATION_POLL_MS + 10).await;
+        match world.send(reader, &ask).await.unwrap().answer {
+            Answer::Body(body) => String::from_utf8_lossy(&body).into_owned(),
+            Answer::Failed(failure) => format!("{failure:?}"),
+        }
+    });
+    choose(None);
+    answer
+}
+
+/// F44: a record is known by its number and its tag.
+#[test]
+fn a_cursor_that_is_a_number_is_seen() {
+    let (well, ill) =
+        (answer_after_a_repeated_number(None), answer_after_a_repeated_number(Some(Bug::CursorIsANumber)));
+    println!("CursorIsANumber: answered {ill}, and {well} without it");
+    assert!(well.contains("[[2,") && ill.contains("[[1,"), "{well}, {ill}");
 }

@@ -19,7 +19,7 @@ pub struct Coverage {
 }
 
 /// Outcomes: every word of `outcome.rs`.
-pub const OUTCOMES: [&str; 128] = [
+pub const OUTCOMES: [&str; 131] = [
     "class hit",
     "class miss",
     "class bypass",
@@ -35,9 +35,12 @@ pub const OUTCOMES: [&str; 128] = [
     "reason bookmarks",
     "reason too-large",
     "reason rejected",
+    "reason transaction",
+    "reason old-bolt",
     "detail stale",
     "detail stale-if-error",
     "detail degraded",
+    "detail busy",
     "detail too-large",
     "detail fenced",
     "detail updates",
@@ -197,7 +200,9 @@ pub const FAULTS: [&str; 42] = [
 ];
 
 /// What never occurs in a seed's world, and why.
-pub const EXCLUDED: [(&str, &str); 12] = [
+pub const EXCLUDED: [(&str, &str); 14] = [
+    ("reason transaction", "the Bolt front says so: tests/drivers"),
+    ("reason old-bolt", "the Bolt front says so: tests/drivers"),
     ("failure leaving", "clients are turned away by the end of a process: tests/membership/leaving.rs"),
     ("reason rejected", "made by the listener, before there is an ask"),
     ("degree asked", "no statement of a seed has an anchor: tests/degrees.rs has schedules of its own"),
@@ -337,6 +342,7 @@ impl Coverage {
             Event::RefreshTook(_) => "refresh took",
             Event::Late => "late",
             Event::NearHit => "near hit",
+            Event::StatementLexed => "statement lexed",
             Event::DegreeAsked { .. } => "degree asked",
             Event::Prefetch(word) => match word {
                 PrefetchWord::Launched(_) => "prefetch launched",
@@ -385,6 +391,8 @@ const fn word_of_reason(reason: Reason) -> &'static str {
         Reason::Bookmarks => "reason bookmarks",
         Reason::TooLarge => "reason too-large",
         Reason::Rejected => "reason rejected",
+        Reason::Transaction => "reason transaction",
+        Reason::OldBolt => "reason old-bolt",
     }
 }
 
@@ -393,6 +401,7 @@ const fn word_of_detail(detail: Detail) -> &'static str {
         Detail::Stale => "detail stale",
         Detail::StaleIfError => "detail stale-if-error",
         Detail::Degraded => "detail degraded",
+        Detail::Busy => "detail busy",
         Detail::TooLarge => "detail too-large",
         Detail::Fenced => "detail fenced",
         Detail::Updates => "detail updates",

@@ -206,6 +206,7 @@ impl World {
             bypass: None,
             deadline: sim_now() + Millis(60_000),
             traceparent: None,
+            run_ms_max: None,
             is_forwarded: false,
             session: None,
         }

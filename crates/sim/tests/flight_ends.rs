@@ -15,18 +15,14 @@ use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::policy::default_policy;
 use hopcache_sim::process::Power;
+
+use crate::outcome::version_in;
 use tokio::time::Instant;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// What a run takes here, and a little more: less than two runs one after the other.
 const RUN_MS: u64 = 100;
 const ABOUT_ONE_RUN: Duration = Duration::from_millis(2 * RUN_MS - 20);
-
-fn version(outcome: &Outcome) -> Option<i64> {
-    let Answer::Body(body) = &outcome.answer else { return None };
-    let text = String::from_utf8_lossy(body).into_owned();
-    text.split("[[").nth(1)?.split(',').next()?.parse().ok()
-}
 
 fn failure(outcome: &Outcome) -> Option<FailureKind> {
     match &outcome.answer {
@@ -61,7 +57,7 @@ async fn a_flight_under_way_is_joined_and_seen() {
     assert_eq!((engine.path().flights_under_way(), engine.fetch().leases_held()), (1, 1));
     let late = world.send(0, &ask);
     for outcome in sent.into_iter().chain([late]) {
-        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+        assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!((world.origin.runs(), joined(&world)), (1, 3));
     assert_eq!((engine.path().flights_under_way(), engine.fetch().leases_held()), (0, 0));
@@ -73,7 +69,7 @@ async fn done_everybody_gets_the_value_and_it_is_kept() {
     let ask = world.ask(READ);
     let (outcomes, _) = crowd(&world, &ask, 20).await;
     let stored = |outcome: &Outcome| matches!(outcome.how.class, Class::Miss { kept: Kept::Stored, .. });
-    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1) && stored(outcome)));
+    assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1) && stored(outcome)));
     assert_eq!(crowd(&world, &ask, 1).await.0[0].how.class, Class::Hit);
 }
 
@@ -86,7 +82,7 @@ async fn done_elsewhere_is_found_in_the_store() {
     let ask = world.ask(READ);
     world.send(1, &ask).await.unwrap();
     let (outcomes, _) = crowd(&world, &ask, 20).await;
-    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1) && outcome.how.class == Class::Hit));
+    assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1) && outcome.how.class == Class::Hit));
     assert_eq!(world.origin.runs(), 1);
     let landed = |event: &Event| matches!(event, Event::Landed { followers: 19 });
     assert_eq!(world.nodes[0].events.count(landed), 1, "it was a flight that found it");
@@ -101,12 +97,13 @@ async fn stale_is_served_to_all_while_one_refresh_runs() {
     world.pass(61_000).await;
     let ask = world.ask(READ);
     let (outcomes, waited) = crowd(&world, &ask, 20).await;
-    let stale = |outcome: &Outcome| outcome.how.detail == Some(Detail::Stale) && version(outcome) == Some(1);
+    let stale =
+        |outcome: &Outcome| outcome.how.detail == Some(Detail::Stale) && version_in(outcome) == Some(1);
     assert!(outcomes.iter().all(stale));
     assert!(waited < Duration::from_millis(RUN_MS), "{waited:?}: nobody waits for the refresh");
     world.pass(2 * RUN_MS).await;
     assert_eq!(world.origin.runs(), 2);
-    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));
+    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2));
 }
 
 /// I3.
@@ -119,12 +116,12 @@ async fn fenced_is_answered_and_not_kept() {
     world.store.lose_everything();
     for outcome in sent {
         let outcome = outcome.await.unwrap();
-        assert_eq!(version(&outcome), Some(1));
+        assert_eq!(version_in(&outcome), Some(1));
         assert!(matches!(outcome.how.class, Class::Miss { kept: Kept::Fenced, .. }), "{:?}", outcome.how);
     }
     assert_eq!(world.store.commits()[0].2, Commit::Fenced);
     world.origin.set_version(2);
-    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2), "it was kept");
+    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2), "it was kept");
 }
 
 /// I11, F27, F29.
@@ -145,7 +142,7 @@ async fn an_error_of_the_statement_is_everybodys() {
         assert!(waited < ABOUT_ONE_RUN, "{kind:?}: {waited:?}");
         assert_eq!(world.origin.runs(), 1, "{kind:?}");
         world.origin.set_behavior(OriginBehavior::Well);
-        assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1), "{kind:?} was kept");
+        assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(1), "{kind:?} was kept");
     }
 }
 
@@ -190,7 +187,7 @@ async fn uncacheable_waiters_are_not_serialised() {
         let ask = world.ask(READ);
         let (outcomes, waited) = crowd(&world, &ask, 20).await;
         let shared = |outcome: &Outcome| {
-            version(outcome) == Some(1)
+            version_in(outcome) == Some(1)
                 && outcome.how.detail == Some(detail)
                 && matches!(outcome.how.class, Class::Miss { kept: Kept::Skipped, .. })
         };
@@ -229,7 +226,7 @@ async fn a_lost_leader_costs_one_more_run_and_no_lease() {
     world.origin.set_behavior(OriginBehavior::Panic(1));
     let ask = world.ask(READ);
     let (outcomes, waited) = crowd(&world, &ask, 20).await;
-    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
+    assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1)));
     assert_eq!(world.origin.runs(), 2, "the fault happened once, and one led after it");
     assert!(waited < Duration::from_millis(4 * RUN_MS), "{waited:?}: the lost lease was waited for");
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
@@ -244,16 +241,16 @@ async fn a_lost_refresh_leaves_no_lease_and_the_next_one_runs() {
     world.origin.set_version(2);
     world.origin.set_behavior(OriginBehavior::Panic(1));
     let ask = world.ask(READ);
-    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
+    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(1));
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
     assert_eq!((world.origin.runs(), engine.refresh().under_way(), engine.fetch().leases_held()), (2, 0, 0));
     assert_eq!(engine.path().sizes().refreshes, 0);
     // A refresh that is lost has failed: the next one keeps the same pause.
     world.pass(REFRESH_RETRY_MS * 3 / 2).await;
-    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(1));
+    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(1));
     world.pass(2 * RUN_MS).await;
-    assert_eq!(version(&crowd(&world, &ask, 1).await.0[0]), Some(2));
+    assert_eq!(version_in(&crowd(&world, &ask, 1).await.0[0]), Some(2));
 }
 
 /// F4: a leader that has won a lease and a stale value panics before it has begun the refresh.
@@ -266,7 +263,7 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
     world.nodes[0].memory.forget_all();
     world.nodes[0].memory.panic_at_next_put();
     let (outcomes, _) = crowd(&world, &world.ask(READ), 3).await;
-    assert!(outcomes.iter().all(|outcome| version(outcome) == Some(1)));
+    assert!(outcomes.iter().all(|outcome| version_in(outcome) == Some(1)));
     assert!(joined(&world) > 2, "the fault happened: two waited, and competed again");
     world.pass(2 * RUN_MS).await;
     let engine = &world.nodes[0].engine;
@@ -275,7 +272,7 @@ async fn a_leader_lost_between_lease_and_refresh_leaves_no_lease() {
         (2, 0),
         "one refresh, and no lease is left"
     );
-    assert_eq!(version(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
+    assert_eq!(version_in(&crowd(&world, &world.ask(READ), 1).await.0[0]), Some(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +287,7 @@ async fn a_waiters_patience_ends_for_itself_alone() {
     assert_eq!(failure(&leads.await.unwrap()), Some(FailureKind::DeadlinePassed));
     assert_eq!(world.nodes[0].engine.path().flights_under_way(), 1, "the flight goes on");
     for outcome in follows {
-        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+        assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!(world.origin.runs(), 1);
 }
@@ -310,13 +307,13 @@ async fn a_holder_too_old_is_not_believed() {
     for outcome in sent {
         let outcome = outcome.await.unwrap();
         let expected = match outcome.how.class {
-            Class::Miss { role: Role::Led, kept } if version(&outcome) == Some(1) => {
+            Class::Miss { role: Role::Led, kept } if version_in(&outcome) == Some(1) => {
                 assert_ne!(kept, Kept::Stored, "100 s old");
                 continue;
             }
             _ => Some(2),
         };
-        assert_eq!(version(&outcome), expected, "{:?}", outcome.how);
+        assert_eq!(version_in(&outcome), expected, "{:?}", outcome.how);
     }
     assert_eq!(world.origin.runs(), 2);
 }
@@ -340,7 +337,7 @@ async fn over_the_cap_is_refused_and_the_flight_goes_on() {
     }
     waiting.extend((0..5).map(|_| world.send(0, &ask)));
     for outcome in waiting {
-        assert_eq!(version(&outcome.await.unwrap()), Some(1));
+        assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
     }
     assert_eq!(world.origin.runs(), 1);
 }

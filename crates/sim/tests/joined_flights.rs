@@ -23,6 +23,8 @@ use hopcache_sim::policy::default_policy;
 use hopcache_sim::record::{Life, What};
 use hopcache_sim::store::Weather;
 
+use crate::outcome::version_or_failure;
+
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 fn other_than_owner(world: &World, ask: &Ask) -> usize {
@@ -33,16 +35,6 @@ fn kind(outcome: &Outcome) -> Option<FailureKind> {
     match &outcome.answer {
         Answer::Failed(failure) => Some(failure.kind.clone()),
         Answer::Body(_) => None,
-    }
-}
-
-fn version(outcome: &Outcome) -> String {
-    match &outcome.answer {
-        Answer::Body(body) => {
-            let text = String::from_utf8_lossy(body).into_owned();
-            text.split("[[").nth(1).and_then(|rest| rest.split(',').next()).unwrap_or_default().to_owned()
-        }
-        Answer::Failed(failure) => format!("{failure:?}"),
     }
 }
 
@@ -59,7 +51,7 @@ async fn a_follower_of_a_forward_waits_by_its_own_deadline() {
     world.pass(10).await;
     let second = world.send(node, &patient);
     assert_eq!(kind(&first.await.unwrap()), Some(FailureKind::DeadlinePassed));
-    assert_eq!(version(&second.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&second.await.unwrap()), "1");
     assert_eq!(world.origin.runs(), 1, "the flight at the owner went on");
 }
 
@@ -117,7 +109,7 @@ async fn a_crowd_behind_a_forward_is_counted_where_it_waits() {
     for _ in 0..2 {
         let crowd: Vec<_> = (0..1_000).map(|_| world.send(node, &ask)).collect();
         for outcome in crowd {
-            assert_eq!(version(&outcome.await.unwrap()), "1");
+            assert_eq!(version_or_failure(&outcome.await.unwrap()), "1");
         }
         assert_eq!((landed(node), landed(1 - node)), (vec![0, 1], vec![1, 0]));
     }
@@ -136,7 +128,7 @@ async fn behind_a_forward_the_second_try_is_shared() {
     world.origin.set_behavior(OriginBehavior::Well);
     let mut answered = 0;
     for outcome in crowd {
-        answered += usize::from(version(&outcome.await.unwrap()) == "1");
+        answered += usize::from(version_or_failure(&outcome.await.unwrap()) == "1");
     }
     assert_eq!(answered, 99, "all but the leader");
     assert_eq!((world.net.forwards(), world.origin.runs()), (2, 2));
@@ -157,7 +149,7 @@ async fn a_follower_never_takes_a_no_to_other_credentials() {
     for outcome in old {
         assert!(matches!(kind(&outcome.await.unwrap()), Some(FailureKind::Neo4j(_))));
     }
-    assert_eq!(version(&right.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&right.await.unwrap()), "1");
 }
 
 /// The same credentials hear it at once, here and behind a forward: more than three refused log-ons in a row
@@ -187,7 +179,7 @@ async fn behind_a_forward_a_no_to_other_credentials_is_not_taken() {
     world.pass(50).await;
     world.origin.set_behavior(OriginBehavior::Well);
     assert!(matches!(kind(&old.await.unwrap()), Some(FailureKind::Neo4j(_))));
-    assert_eq!(version(&right.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&right.await.unwrap()), "1");
 }
 
 /// `no-cache` while nothing answers takes nothing from those who accept what is kept.
@@ -201,7 +193,7 @@ async fn a_read_anew_that_fails_leaves_the_copy() {
     let mut anew = ask.clone();
     anew.freshness = Freshness { no_cache: true, ..Freshness::default() };
     assert_eq!(kind(&world.send(0, &anew).await.unwrap()), Some(FailureKind::OriginUnreachable));
-    assert_eq!(version(&world.send(0, &ask).await.unwrap()), "1");
+    assert_eq!(version_or_failure(&world.send(0, &ask).await.unwrap()), "1");
 }
 
 /// F39: somebody keeps writing what fails its checksum. The flight waits between two looks, and gives up.
@@ -235,7 +227,7 @@ async fn behind_a_forward_a_leaders_bad_luck_is_tried_once_more() {
     world.pass(70).await;
     world.origin.set_behavior(OriginBehavior::Well);
     assert_eq!(kind(&first.await.unwrap()), Some(FailureKind::OriginCut));
-    assert_eq!(version(&second.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&second.await.unwrap()), "1");
 }
 
 /// RFC 9111, 5.2.1: `max-age` holds for a request that joined a flight as for any other.
@@ -251,8 +243,8 @@ async fn max_age_holds_for_a_follower() {
     young.freshness = Freshness { age_max_ms: Some(Millis(1_000)), ..Freshness::default() };
     let leads = world.send(0, &plain);
     let follows = world.send(0, &young);
-    assert_eq!(version(&leads.await.unwrap()), "1", "30 s old, and fresh");
-    assert_eq!(version(&follows.await.unwrap()), "2");
+    assert_eq!(version_or_failure(&leads.await.unwrap()), "1", "30 s old, and fresh");
+    assert_eq!(version_or_failure(&follows.await.unwrap()), "2");
 }
 
 /// `max-stale=0` means fresh, also where others are served stale.
@@ -269,7 +261,7 @@ async fn max_stale_holds_for_a_follower() {
     let leads = world.send(0, &plain);
     let follows = world.send(0, &fresh);
     assert_eq!(leads.await.unwrap().how.detail, Some(Detail::Stale));
-    assert_eq!(version(&follows.await.unwrap()), "2");
+    assert_eq!(version_or_failure(&follows.await.unwrap()), "2");
 }
 
 /// `only-if-cached`: nobody asks the origin for this request, not for a write either; what is stale and within grace is
@@ -320,7 +312,7 @@ async fn a_corrupt_stale_entry_is_replaced_under_the_lease() {
     world.store.corrupt(&ask.query.key);
     world.origin.set_version(2);
     world.pass(61_000).await;
-    assert_eq!(version(&world.send(0, &world.ask(READ)).await.unwrap()), "2");
+    assert_eq!(version_or_failure(&world.send(0, &world.ask(READ)).await.unwrap()), "2");
     assert_eq!(world.origin.runs(), 2);
     let stored = world
         .store
@@ -351,7 +343,7 @@ async fn a_stale_entry_of_the_store_is_served_within_the_requests_own_limits() {
         ask.freshness = freshness;
         let outcome = world.send(0, &ask).await.unwrap();
         assert_eq!(outcome.how.detail == Some(Detail::Stale), is_stale, "{freshness:?}");
-        assert_eq!(version(&outcome), if is_stale { "1" } else { "2" }, "{freshness:?}");
+        assert_eq!(version_or_failure(&outcome), if is_stale { "1" } else { "2" }, "{freshness:?}");
         world.pass(5_000).await;
         assert_eq!(world.origin.runs(), 2, "refreshed, or run");
     }
@@ -377,7 +369,7 @@ async fn with_caching_off_what_was_stored_before_is_not_served() {
     {
         let mut ask = world.ask(READ);
         ask.freshness = freshness;
-        assert_eq!(version(&world.send(1, &ask).await.unwrap()), "2");
+        assert_eq!(version_or_failure(&world.send(1, &ask).await.unwrap()), "2");
     }
     let mut cached = world.ask(READ);
     cached.freshness = Freshness { only_if_cached: true, ..Freshness::default() };

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Class, Kept, Role};
+use hopcache_engine::outcome::{Class, Detail, Kept, Role};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::store::Weather;
@@ -44,4 +44,28 @@ async fn a_miss_looks_in_memory_once() {
     let before = looks(owner);
     assert!(matches!(world.send((owner + 1) % 3, &other).await.unwrap().how.class, Class::Miss { .. }));
     assert_eq!(looks(owner) - before, 1, "a forwarded one");
+}
+
+/// Two `no-cache` requests at a time, and a store that is well: the second one runs beside the lease of the first, and says
+/// so. It does not say that the store is in trouble, and neither do hits of what it keeps in memory.
+#[tokio::test(start_paused = true)]
+async fn a_run_beside_anothers_lease_does_not_call_the_store_degraded() {
+    let world = World::new(1, 23);
+    let mut ask = world.ask(READ);
+    ask.freshness = Freshness { no_cache: true, ..Freshness::default() };
+    world.origin.set_delay_ms(500);
+    let first = world.send(0, &ask);
+    world.pass(100).await;
+    let second = world.send(0, &ask).await.unwrap();
+    let hit = world.send(0, &world.ask(READ)).await.unwrap();
+    assert_eq!(world.store.grants(), 1, "the fault happened: the lease was another's");
+    let first = first.await.unwrap();
+    assert_eq!(
+        (first.how.class, first.how.detail),
+        (Class::Miss { kept: Kept::Stored, role: Role::Led }, None)
+    );
+    assert_eq!(second.how.class, Class::Miss { kept: Kept::Skipped, role: Role::Led });
+    assert_eq!(second.how.detail, Some(Detail::Busy));
+    assert_eq!(hit.how.class, Class::Hit);
+    assert_ne!(hit.how.detail, Some(Detail::Degraded), "the store is well");
 }

@@ -3,24 +3,16 @@
 
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Freshness;
-use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Outcome, Role};
+use hopcache_engine::outcome::{Answer, Class, Detail, FailureKind, Kept, Role};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::origin::OriginBehavior;
 use hopcache_sim::process::Power;
 use hopcache_sim::store::Weather;
 
-const READ: &str = "MATCH (n) RETURN n.version AS version";
+use crate::outcome::version_or_failure;
 
-fn version(outcome: &Outcome) -> String {
-    match &outcome.answer {
-        Answer::Body(body) => {
-            let text = String::from_utf8_lossy(body).into_owned();
-            text.split("[[").nth(1).and_then(|rest| rest.split(',').next()).unwrap_or_default().to_owned()
-        }
-        Answer::Failed(failure) => format!("{failure:?}"),
-    }
-}
+const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 /// I4, F2: a process that is stopped between the store's reading of an entry and its own use of it takes the entry for
 /// as old as it is.
@@ -40,7 +32,7 @@ async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
     world.pass(100_000).await;
     assert!(!reads.is_finished(), "it was stopped in mid-command");
     world.nodes[0].process.set(Power::On);
-    assert_eq!(version(&reads.await.unwrap()), "2", "150 s old, dead after 90");
+    assert_eq!(version_or_failure(&reads.await.unwrap()), "2", "150 s old, dead after 90");
 }
 
 /// F4, I9: a leader that panics leaves no lease in the list of those held.
@@ -48,7 +40,7 @@ async fn a_stored_entrys_age_goes_on_while_its_reader_is_stopped() {
 async fn a_panicking_leader_is_not_kept_among_the_holders() {
     let world = World::new(1, 42);
     world.origin.set_behavior(OriginBehavior::Panic(1));
-    assert_eq!(version(&world.send(0, &world.ask(READ)).await.unwrap()), "1");
+    assert_eq!(version_or_failure(&world.send(0, &world.ask(READ)).await.unwrap()), "1");
     assert_eq!(world.origin.runs(), 2, "the first one panicked");
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
 }
@@ -86,8 +78,8 @@ async fn scattered_silences_are_no_lost_store() {
     let waits = world.send(1, &world.ask(READ));
     world.pass(15_000).await;
     world.store.set_weather(Weather::default());
-    assert_eq!(version(&waits.await.unwrap()), "1");
-    assert_eq!(version(&leads.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&waits.await.unwrap()), "1");
+    assert_eq!(version_or_failure(&leads.await.unwrap()), "1");
     let silent =
         |event: &hopcache_engine::event::Event| matches!(event, hopcache_engine::event::Event::StoreFault);
     assert!(world.nodes[1].events.count(silent) > 4, "the fault occurred");
@@ -112,8 +104,8 @@ async fn a_wish_for_no_ttl_takes_no_answer_that_is_too_old() {
     let second = world.send(asker, &ask);
     world.pass(1).await;
     world.nodes[asker].process.set(Power::On);
-    assert_eq!(version(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
-    assert_eq!(version(&first.await.unwrap()), "1", "who has waited all the time may have it");
+    assert_eq!(version_or_failure(&second.await.unwrap()), "2", "the other is 200 s old, dead after 90");
+    assert_eq!(version_or_failure(&first.await.unwrap()), "1", "who has waited all the time may have it");
 }
 
 /// F2: what a holder read that was stopped past its lease and wakes without its store answers those who waited for it,
@@ -130,18 +122,22 @@ async fn a_result_past_its_lease_is_not_kept_without_the_store() {
     world.pass(5).await;
     world.nodes[0].process.set(Power::Paused);
     world.origin.set_version(2);
-    assert_eq!(version(&world.send(1, &ask).await.unwrap()), "2", "its lease has lapsed, and the other led");
+    assert_eq!(
+        version_or_failure(&world.send(1, &ask).await.unwrap()),
+        "2",
+        "its lease has lapsed, and the other led"
+    );
     assert!(!waits.is_finished(), "it was stopped in mid-run");
     world.store.set_cut(0, true);
     world.nodes[0].process.set(Power::On);
     let late = waits.await.unwrap();
-    assert_eq!(version(&late), "1", "read before the change");
+    assert_eq!(version_or_failure(&late), "1", "read before the change");
     assert_eq!(late.how.class, Class::Miss { kept: Kept::Fenced, role: Role::Led }, "by its own clock");
     assert_eq!(late.how.detail, Some(Detail::Degraded));
-    assert_eq!(version(&world.send(0, &ask).await.unwrap()), "2", "the old one was kept");
+    assert_eq!(version_or_failure(&world.send(0, &ask).await.unwrap()), "2", "the old one was kept");
     world.store.set_cut(0, false);
     let other = world.send(1, &ask).await.unwrap();
-    assert_eq!((version(&other).as_str(), other.how.class), ("2", Class::Hit));
+    assert_eq!((version_or_failure(&other).as_str(), other.how.class), ("2", Class::Hit));
 }
 
 /// F7: a result within its own lease is kept for the degraded TTL where the store goes away in mid-run: one run in that

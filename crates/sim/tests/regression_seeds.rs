@@ -1,6 +1,6 @@
 //! Seeds that once broke a promise, each with the defect that it found. A seed keeps its schedule only as long as the
 //! simulator draws the same numbers: where a change of the simulator moves them, these are seeds like any other, and
-//! the hand-written schedules in `joining.rs` and `promises.rs` stay.
+//! the hand-written schedules in `regression_schedules.rs` and `promises.rs` stay.
 
 use hopcache_sim::simulate::{Keep, simulate};
 

@@ -2,18 +2,14 @@
 
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
-use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
+use hopcache_engine::outcome::{Class, Detail, Kept, Role};
 use hopcache_sim::World;
 use hopcache_sim::policy::default_policy;
 
+use crate::outcome::version_in;
+
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 const RUN_MS: u64 = 100;
-
-fn version(outcome: &Outcome) -> Option<i64> {
-    let Answer::Body(body) = &outcome.answer else { return None };
-    let text = String::from_utf8_lossy(body).into_owned();
-    text.split("[[").nth(1)?.split(',').next()?.parse().ok()
-}
 
 fn off() -> Policy {
     Policy { ttl_ms: Millis::ZERO, ..default_policy() }
@@ -30,7 +26,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
     assert_eq!(world.origin.runs(), 1, "its read has begun");
     let joins = world.send(0, &ask);
     for (outcome, role) in [(first.await.unwrap(), Role::Led), (joins.await.unwrap(), Role::Joined)] {
-        assert_eq!(version(&outcome), Some(1));
+        assert_eq!(version_in(&outcome), Some(1));
         assert_eq!(outcome.how.class, Class::Miss { kept: Kept::Skipped, role });
         assert_eq!(outcome.how.detail, Some(Detail::Off));
     }
@@ -38,7 +34,7 @@ async fn without_a_ttl_only_the_run_under_way_is_shared() {
     world.origin.set_version(2);
     for run in 2..5 {
         let outcome = world.send(0, &ask).await.unwrap();
-        assert_eq!((version(&outcome), world.origin.runs()), (Some(2), run));
+        assert_eq!((version_in(&outcome), world.origin.runs()), (Some(2), run));
     }
     assert!(world.store.commits().is_empty(), "nothing was offered to the store");
     assert_eq!(world.nodes[0].engine.fetch().leases_held(), 0);
@@ -52,7 +48,7 @@ async fn without_a_ttl_nodes_share_the_run_under_way() {
     for runs in 1..4 {
         let sent: Vec<_> = (0..30).map(|client| world.send(client % 3, &ask)).collect();
         for outcome in sent {
-            assert_eq!(version(&outcome.await.unwrap()), Some(1));
+            assert_eq!(version_in(&outcome.await.unwrap()), Some(1));
         }
         assert_eq!(world.origin.runs(), runs);
     }

@@ -111,6 +111,9 @@ pub fn start_redis_at(addr: SocketAddr, dir: &Path) -> anyhow::Result<Process> {
 /// for. `hit` measures with prefetch on, as users have it; trials always do.
 pub const PREFETCH_OFF: &str = "[prefetch]\nenabled = false\n";
 
+/// For nodes whose configuration names no Neo4j: `hopcache serve` serves the sample graph to those who ask for it only.
+const SAMPLE_GRAPH: &str = "\n[origin]\nuri = \"embedded:\"\n";
+
 /// What a benchmark's nodes share.
 pub struct ClusterPlan<'a> {
     /// The hopcache binary.
@@ -136,11 +139,12 @@ pub async fn start_cluster(
     for node in 0..nodes {
         let [client, peer, admin] = [addrs[node * 3], addrs[node * 3 + 1], addrs[node * 3 + 2]];
         let config = format!(
-            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}",
+            "[node]\nname = \"bench-{node}\"\nclient_addr = \"{client}\"\npeer_addr = \"{peer}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"\"\n{}[cluster]\nseeds = [{}]\nkey_file = \"{}\"\n{}{}",
             plan.node,
             seeds.join(", "),
             key_file.display(),
-            plan.common
+            plan.common,
+            if plan.common.contains("[origin]") { "" } else { SAMPLE_GRAPH }
         );
         let path = plan.dir.join(format!("node-{node}.toml"));
         std::fs::write(&path, config)?;

@@ -16,8 +16,9 @@ async fn replica_of(leader: std::net::SocketAddr) -> RedisServer {
     replica
 }
 
-/// F16, I3: the lease never reached the replica that is promoted. There a lease with the very same counter
-/// is granted to somebody else: only the nonce tells the two apart, and the old holder is refused.
+/// F16, I3: the lease never reached the replica that is promoted. There, in the life of the store that began with the
+/// promotion, a lease with the very same counter is granted to somebody else: only the nonce tells the two apart, and the old
+/// holder is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f16_after_a_failover_to_a_lagging_replica_the_nonce_decides() {
     let (proxy, mut primary) = (counting_proxy().await, RedisServer::start().await);
@@ -38,10 +39,12 @@ async fn f16_after_a_failover_to_a_lagging_replica_the_nonce_decides() {
     assert!(replica.keys("hopcache:*:l").is_empty(), "the replica does not lag");
     primary.kill();
     assert_eq!(replica.tell("REPLICAOF NO ONE"), "+OK");
-    // "counter:nonce:database:holder": the same counter, drawn again, with another nonce.
-    let mut parts: Vec<&str> = record.splitn(3, ':').collect();
+    // "life:counter:nonce:database:holder": the same counter, drawn again, with another nonce.
+    let life = &replica.info("master_replid")[..16];
+    let mut parts: Vec<&str> = record.splitn(4, ':').collect();
     let other = "0123456789abcdef0123456789abcdef";
-    assert_ne!(std::mem::replace(&mut parts[1], other), other);
+    assert_ne!(std::mem::replace(&mut parts[0], life), life);
+    assert_ne!(std::mem::replace(&mut parts[2], other), other);
     let theirs = parts.join(":");
     assert_eq!(replica.tell(&format!("SET {name} {theirs} PX 60000")), "+OK");
     wire.point_at(replica.addr());

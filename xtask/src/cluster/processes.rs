@@ -107,7 +107,7 @@ impl Processes {
         let place = &self.place;
         let seeds: Vec<String> = (0..NODES.len()).map(|each| format!("\"{}\"", place.peer(each))).collect();
         let text = format!(
-            "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nmemory = \"64MiB\"\n\
+            "[node]\nname = \"{}\"\nclient_addr = \"{}\"\npeer_addr = \"{}\"\nadmin_addr = \"{}\"\nbolt_addr = \"\"\nmemory = \"64MiB\"\n\
              [cluster]\nseeds = [{}]\nkey_file = \"{}\"\n[store]\nuri = \"{redis}\"\n[origin]\nuri = \"{origin}\"\n{more}",
             NODES[node],
             place.clients(node),

@@ -1,7 +1,7 @@
 //! Steps that run beside others: each is `xtask` itself in a process of its own, with its output in a file.
 //!
-//! Steps that wait run as everything does. Steps that compute run at the lowest priority, so that the tests beside them keep
-//! their times.
+//! Steps that wait run as everything does. Steps that compute get the processor time that nothing else wants (Linux:
+//! `SCHED_IDLE`, sched(7)), so that the tests beside them keep their times.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -67,14 +67,27 @@ fn process(log: &Path, program: &Path, args: &[&str], priority: Priority) -> Res
     let errors = output.try_clone().context("cannot share the log file")?;
     let mut command = match priority {
         Priority::Usual => Command::new(program),
-        Priority::Lowest => {
-            let mut nice = Command::new("nice");
-            nice.args(["-n", "19"]).arg(program);
-            nice
-        }
+        Priority::Lowest => lowest(program),
     };
     command.args(args).stdin(Stdio::null()).stdout(output).stderr(errors);
     finish(&mut command, &format!("cargo xtask {}", args.join(" ")))
+}
+
+/// `program` at the lowest priority that this machine offers.
+fn lowest(program: &Path) -> Command {
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]);
+    // Elsewhere than on Linux there is no `chrt`.
+    let is_offered = Command::new("chrt").args(["--idle", "0", "true"]).stderr(Stdio::null()).status();
+    let mut command = if is_offered.is_ok_and(|status| status.success()) {
+        idle
+    } else {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]);
+        nice
+    };
+    command.arg(program);
+    command
 }
 
 #[cfg(test)]

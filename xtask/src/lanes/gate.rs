@@ -1,7 +1,7 @@
 //! The gate: the order of its steps, and which of them run beside others.
 //!
-//! Compiling takes the two cores that a small machine has. So steps that wait run beside steps that compile, and long
-//! computations run beside the lints, at the lowest priority. The tests have the machine for themselves.
+//! Compiling takes the two cores that a small machine has. So steps that wait run beside steps that compile. Most tests wait
+//! as well: lints and long computations take what the tests leave over, and never more. Chaos has the machine for itself.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::beside::{Beside, Priority, Task, Xtask};
 use super::steps::{Step, step};
-use super::{clippy, fmt, programs};
+use super::{fmt, programs};
 use crate::services::{engine, install};
 use crate::{chaos, images, services, tidy};
 
@@ -17,7 +17,7 @@ use crate::{chaos, images, services, tidy};
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// As many as that, also where there are fewer processors, of which it would else take the number: the longest tests wait for
 /// processes, deadlines and lapses, and use a quarter of one.
-const TESTS_AT_A_TIME_MIN: usize = 4;
+const TESTS_AT_A_TIME_MIN: usize = 6;
 
 /// Everything that tests, chaos and the simulator start: programs and test programs, in one build with one set of features.
 const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
@@ -30,16 +30,18 @@ const PREPARE: &[Task] = &[
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];
 
-/// Containers that start and are scraped: beside the lints.
+/// Containers that start and are scraped: beside the tests.
 const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
 
-/// Beside the lints.
+/// Beside the tests.
 const COMPUTE: &[Task] = &[
+    ("clippy", &["step", "clippy"]),
     ("alert rules", &["step", "alert-rules"]),
     ("simulator", &["step", "simulator"]),
     ("seeded bugs", &["step", "seeded"]),
     ("doc", &["step", "doc"]),
     ("cargo-deny", &["step", "cargo-deny"]),
+    ("systemd unit", &["step", "systemd-unit"]),
 ];
 
 pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result<()> {
@@ -61,12 +63,9 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
-    steps.push(step("clippy", || clippy(root)));
+    steps.push(step("tests", || tests(root, &built, args)));
     steps.extend(compose.join());
     steps.extend(compute.join());
-
-    // Alone: a test that waits for a stale answer must not wait for a compiler.
-    steps.push(step("tests", || tests(root, &built, args)));
     steps.push(step("chaos", || chaos::gate(root)));
 
     if !engine_ran {
@@ -81,7 +80,7 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
 /// What tests and chaos hurt with, and the balancer before nodes.
 pub(super) fn programs_that_hurt() -> Result<()> {
     // A Docker Engine brings none of them.
-    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY]))
+    chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))
 }
 
 fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {

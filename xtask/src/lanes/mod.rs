@@ -22,7 +22,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::command::finish;
-use crate::{alerts, chaos, compose, deny, seeded, sim, tidy};
+use crate::{alerts, chaos, compose, deny, seeded, sim, systemd, tidy};
 use steps::{Step, step};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(crate) enum Scope {
 pub(crate) enum Single {
     Clippy,
     CargoDeny,
+    /// The systemd unit, where systemd is on the machine.
+    SystemdUnit,
     /// Documentation, and tests in it.
     Doc,
     AlertRules,
@@ -53,10 +55,11 @@ pub(crate) enum Single {
 }
 
 /// Test targets that need Redis, Neo4j, a Docker Engine or HAProxy. `cargo xtask test --quick` runs all others.
-const WITH_SERVICES: [(&str, &str); 10] = [
+const WITH_SERVICES: [(&str, &str); 11] = [
     ("hopcache", "cluster"),
     ("hopcache", "containers"),
     ("hopcache", "differential"),
+    ("hopcache", "drivers"),
     ("hopcache", "faults"),
     ("hopcache", "freshness"),
     ("hopcache", "living"),
@@ -84,11 +87,8 @@ pub(crate) fn run(root: &Path, scope: Scope, args: &[String]) -> Result<()> {
 pub(crate) fn single(root: &Path, which: Single) -> Result<()> {
     match which {
         Single::Clippy => clippy(root),
-        Single::CargoDeny => {
-            println!("advisories are not checked: their database is fetched over the network");
-            let program = deny::program(root)?;
-            finish(Command::new(program).current_dir(root).args(deny::CHECKS), "cargo-deny")
-        }
+        Single::CargoDeny => deny::run(root),
+        Single::SystemdUnit => systemd::run(root),
         Single::Doc => doc(root),
         Single::AlertRules => alerts::run(root),
         Single::Simulator => sim::gate(root),

@@ -9,6 +9,7 @@ const REDIS: &str = "HOPCACHE_TEST_REDIS";
 const BOLT: &str = "HOPCACHE_TEST_NEO4J_BOLT";
 const HTTP: &str = "HOPCACHE_TEST_NEO4J_HTTP";
 const PASSWORD: &str = "HOPCACHE_TEST_NEO4J_PASSWORD";
+const JARS: &str = "HOPCACHE_TEST_NEO4J_JARS";
 
 /// Where a Neo4j server listens; the user is `neo4j`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Neo4jServer {
 pub(crate) struct Environment {
     pub(crate) redis: Option<String>,
     pub(crate) neo4j: Option<Neo4jServer>,
+    /// The folder of Neo4j's jars, for tests that start a server of their own.
+    pub(crate) jars: Option<String>,
 }
 
 impl Environment {
@@ -36,12 +39,16 @@ impl Environment {
             (Some(bolt), Some(http), Some(password)) => Some(Neo4jServer { bolt, http, password }),
             _ => None,
         };
-        Self { redis: get(REDIS), neo4j }
+        Self { redis: get(REDIS), neo4j, jars: get(JARS) }
     }
 
     /// What `self` names, and `other` for the rest.
     pub(super) fn or(self, other: Self) -> Self {
-        Self { redis: self.redis.or(other.redis), neo4j: self.neo4j.or(other.neo4j) }
+        Self {
+            redis: self.redis.or(other.redis),
+            neo4j: self.neo4j.or(other.neo4j),
+            jars: self.jars.or(other.jars),
+        }
     }
 
     /// The kept file; empty when nothing was started yet.
@@ -82,6 +89,7 @@ impl Environment {
         if let Some(neo4j) = &self.neo4j {
             variables.extend([(BOLT, &*neo4j.bolt), (HTTP, &*neo4j.http), (PASSWORD, &*neo4j.password)]);
         }
+        variables.extend(self.jars.as_deref().map(|jars| (JARS, jars)));
         variables
     }
 
@@ -114,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_the_user_names_wins_over_what_was_started() {
-        let named = Environment { redis: Some("redis://named".into()), neo4j: None };
+        let named = Environment { redis: Some("redis://named".into()), ..Environment::default() };
         let started =
             Environment::from_text(&format!("{REDIS}=redis://s\n{BOLT}=b\n{HTTP}=h\n{PASSWORD}=p\n"));
         let both = named.or(started.clone());

@@ -32,6 +32,9 @@ pub(crate) const COMPOSE: Tool = Tool { program: "docker-compose", packages: &["
 /// Tests and chaos send their signals with it; slim images have none.
 pub(crate) const KILL: Tool = Tool { program: "kill", packages: &["procps"] };
 
+/// A client that is not ours, for what is served over TLS.
+pub(crate) const CURL: Tool = Tool { program: "curl", packages: &["curl"] };
+
 /// Packages whose servers are not to run beside ours.
 const SERVERS: [&str; 2] = ["redis-server", "haproxy"];
 

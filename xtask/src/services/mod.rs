@@ -111,7 +111,10 @@ pub(crate) fn neo4j_up(root: &Path) -> Result<(Neo4jServer, bool)> {
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut started = Environment::read(&folder)?;
     let ran_before = process::running(&neo4j::pid_file(&folder)).is_some();
-    install::missing(&needed(&Environment { redis: Some(String::new()), neo4j: None }, &folder))?;
+    install::missing(&needed(
+        &Environment { redis: Some(String::new()), ..Environment::default() },
+        &folder,
+    ))?;
     neo4j::up(root, &folder, &mut started)?;
     Ok((started.neo4j.context("a started Neo4j has addresses")?, !ran_before))
 }

@@ -30,6 +30,7 @@ pub(super) fn jars_complete(folder: &Path) -> bool {
 
 pub(super) fn up(root: &Path, folder: &Path, environment: &mut Environment) -> Result<()> {
     let pid_file = pid_file(folder);
+    environment.jars = Some(folder.join("neo4j-lib").display().to_string());
     if let (Some(pid), Some(server)) = (process::running(&pid_file), &environment.neo4j) {
         println!("neo4j: running, pid {pid}, {} {}", server.bolt, server.http);
         return Ok(());

@@ -9,6 +9,7 @@ mod forgotten_tests;
 mod modules;
 mod paths;
 mod rooms;
+mod side_doors;
 mod source;
 mod test_code;
 mod text;
@@ -103,6 +104,9 @@ fn check_file(root: &Path, file: &str, content: &str) -> Vec<Finding> {
     }
     if file.ends_with(".rs") {
         findings.extend(source::check(file, content));
+        if file.starts_with(rooms::SOURCE_FOLDER) {
+            findings.extend(side_doors::check(file, content));
+        }
         findings.extend(test_code::check(file, content));
         findings.extend(arrows::check_test_file(file, content));
     }

@@ -62,7 +62,7 @@ pub(crate) async fn play(mut socket: impl AsyncRead + AsyncWrite + Unpin, script
             Step::Handshake(minor) => {
                 let mut hello = [0; 20];
                 socket.read_exact(&mut hello).await.unwrap();
-                assert_eq!(hello[..8], [0x60, 0x60, 0xB0, 0x17, 0, 4, 4, 5]);
+                assert_eq!(hello[..8], [0x60, 0x60, 0xB0, 0x17, 0, 2, 8, 5]);
                 socket.write_all(&[0, 0, minor, 5]).await.unwrap();
             }
             Step::Expect(signature) => {

@@ -62,9 +62,17 @@ impl Token {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has begun to lex a text.
+    pub(super) static LEXED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// The tokens of `source`, in order.
 #[must_use]
 pub fn tokens(source: &str) -> Tokens<'_> {
+    #[cfg(test)]
+    LEXED.set(LEXED.get() + 1);
     Tokens { source, at: 0, after_word: false }
 }
 

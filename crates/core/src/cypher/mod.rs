@@ -6,4 +6,5 @@ pub mod columns;
 pub mod lexer;
 pub mod normal;
 pub mod pattern;
+pub mod statement;
 pub mod verdict;

@@ -23,17 +23,22 @@ impl NormalForm {
     /// The normal form of `text`. Takes time linear in its length.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        let mut tokens: Vec<Token> = tokens(text).collect();
+        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>())
+    }
+
+    /// The same, of its tokens.
+    pub(super) fn of_tokens(text: &str, tokens: &[Token]) -> Self {
         if tokens.iter().any(|token| matches!(token.kind, TokenKind::Trouble(_))) {
             return Self(text.into());
         }
-        // With two of them the text is two statements, which the server refuses.
-        if tokens.iter().filter(|token| token.is(';')).count() == 1
-            && tokens.last().is_some_and(|last| last.is(';'))
-        {
-            tokens.pop();
-        }
-        Self(render(text, &tokens).into())
+        Self(render(text, without_end(tokens)).into())
+    }
+
+    /// A text that somebody else has brought into normal form. What is no normal form shares less, and is never wrong:
+    /// it stands for itself.
+    #[must_use]
+    pub fn as_told(text: Arc<str>) -> Self {
+        Self(text)
     }
 
     /// The text.
@@ -53,6 +58,15 @@ impl NormalForm {
 impl fmt::Debug for NormalForm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "NormalForm({} bytes)", self.0.len())
+    }
+}
+
+/// Without the one `;` at the end. With two of them the text is two statements, which the server refuses.
+pub(super) fn without_end(tokens: &[Token]) -> &[Token] {
+    let is_one = tokens.iter().filter(|token| token.is(';')).count() == 1;
+    match tokens.split_last() {
+        Some((last, rest)) if is_one && last.is(';') => rest,
+        _ => tokens,
     }
 }
 

@@ -12,7 +12,12 @@ impl PatternId {
     /// The pattern of `text`.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        Self(xxhash_rust::xxh3::xxh3_64(pattern(text).as_bytes()))
+        Self::of_tokens(text, tokens(text))
+    }
+
+    /// The same, of its tokens.
+    pub(super) fn of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64(pattern_of(text, tokens).as_bytes()))
     }
 }
 
@@ -20,9 +25,13 @@ impl PatternId {
 /// one space between tokens, no `;`.
 #[must_use]
 pub fn pattern(text: &str) -> String {
+    pattern_of(text, tokens(text))
+}
+
+fn pattern_of(text: &str, tokens: impl Iterator<Item = Token>) -> String {
     let mut form = Form { out: String::with_capacity(text.len()), lists: Vec::new() };
     let mut before: Option<Token> = None;
-    for token in tokens(text) {
+    for token in tokens {
         let names = before.is_some_and(|before| before.is('.') || before.is(':'));
         match token.kind {
             _ if before.is_some_and(|before| before.is('$') && !token.is('(')) => {}

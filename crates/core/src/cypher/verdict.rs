@@ -7,10 +7,12 @@
 //! False reads are refused by construction; false rejects happen only where noted.
 
 mod calls;
+mod clock;
 mod names;
 mod words;
 
 use super::lexer::{Token, TokenKind, Trouble, tokens};
+use super::normal::without_end;
 
 /// What the tokens of a text say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,17 +92,18 @@ impl Lexed {
     /// names. Takes time linear in the length of the text.
     #[must_use]
     pub fn of(text: &str, procedures: &[String]) -> Self {
-        let mut tokens: Vec<Token> = tokens(text).collect();
+        Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures)
+    }
+
+    /// The same, of its tokens.
+    pub(super) fn of_tokens(text: &str, tokens: &[Token], procedures: &[String]) -> Self {
         if let Some(reason) = tokens.iter().find_map(trouble) {
             return Self::Bypass(reason);
         }
-        // The one `;` that the normal form drops: texts that share a form have to share the verdict.
-        let is_one = tokens.iter().filter(|token| token.is(';')).count() == 1;
-        if is_one && tokens.last().is_some_and(|last| last.is(';')) {
-            tokens.pop();
-        }
+        // As the normal form does: texts that share a form have to share the verdict.
+        let tokens = without_end(tokens);
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
-        let view = View { tokens: &tokens, texts: &texts };
+        let view = View { tokens, texts: &texts };
         match whole(view) {
             Some(verdict) => verdict,
             None => calls::judge(view, procedures),
@@ -108,13 +111,11 @@ impl Lexed {
     }
 
     /// The verdict with the parameters known: `params` is a PackStream map. A parameter that mentions a
-    /// `timezone` (in any case, as Neo4j reads it) may be a clock.
+    /// `timezone` (in any case, as Neo4j reads it), or the string that means "no argument", may be a clock.
     #[must_use]
     pub fn with_params(self, params: &[u8]) -> Self {
-        let is_clock =
-            || params.windows(names::CLOCK_KEY.len()).any(|part| part.eq_ignore_ascii_case(names::CLOCK_KEY));
         match self {
-            Self::PerhapsReadOfParams if is_clock() => Self::Bypass(BypassReason::VolatileFunction),
+            Self::PerhapsReadOfParams if clock::is_in(params) => Self::Bypass(BypassReason::VolatileFunction),
             Self::PerhapsReadOfParams => Self::PerhapsRead,
             other => other,
         }
@@ -208,5 +209,24 @@ impl<'a> View<'a> {
             TokenKind::QuotedWord => text.get(1..text.len() - 1).map(|inside| inside.replace("``", "`")),
             _ => None,
         }
+    }
+
+    /// The index behind `a.b.c`, which begins at `index`.
+    fn chain_end(self, mut index: usize) -> usize {
+        while self.is(index + 1, '.') && self.is_name(index + 2) {
+            index += 2;
+        }
+        index + 1
+    }
+
+    /// `a.b.c` in `start..end`, without spaces and backticks.
+    fn chain(self, start: usize, end: usize) -> String {
+        let parts = (start..end).step_by(2).filter_map(|index| self.name(index));
+        parts.collect::<Vec<_>>().join(".")
+    }
+
+    /// The same as Neo4j looks functions up: lowered by Unicode's rules, where the Kelvin sign is a k.
+    fn lowered_chain(self, start: usize, end: usize) -> String {
+        self.chain(start, end).to_lowercase()
     }
 }

@@ -9,9 +9,12 @@
 //! asker gets a lease. A lease is current until its time is over and it has not been committed,
 //! released, stolen or invalidated. Its record lingers [`LEASE_RECORD_LINGER_MS`] after a lapse, so
 //! that the next grant is known to follow one (I2 counts lapses) and its counter is higher.
+//!
+//! Before all of them: a slot of another life of the store is empty ([`Slot::enter`], [`StoreLife`]).
 
 use bytes::Bytes;
 
+use super::life::StoreLife;
 use super::{Commit, Grant, GrantKind, LeaseAsk, SlotView, StoredEntry, Token};
 use crate::entry::Head;
 use crate::limits::{ENTRY_LIFE_MS_MAX, LEASE_RECORD_LINGER_MS};
@@ -26,6 +29,8 @@ pub const COUNTER_MAX: u64 = (1 << 53) - 1;
 /// Entry and lease of one key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slot {
+    /// The life of the store in which all of this was written.
+    written_in: StoreLife,
     entry: Option<HeldEntry>,
     lease: Option<HeldLease>,
 }
@@ -47,6 +52,14 @@ struct HeldLease {
 }
 
 impl Slot {
+    /// Empties a slot that another life of the store has written: a restored entry may have been purged, and a restored
+    /// lease may have been replaced (F43). A store that can go back calls this before each of the following.
+    pub fn enter(&mut self, life: StoreLife) {
+        if self.written_in != life {
+            *self = Self { written_in: life, ..Self::default() };
+        }
+    }
+
     /// A fresh value no older than asked; else who leads; else a lease.
     pub fn get_or_lease(&mut self, now: MonoTime, ask: &LeaseAsk) -> Grant {
         self.grant(now, ask, None)
@@ -182,5 +195,48 @@ impl Slot {
             entry.head.clone()?,
             StoredEntry { bytes: entry.bytes.clone(), left_ms: entry.until.since(now) },
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::DatabaseTag;
+    use crate::node::{Incarnation, NodeName};
+
+    const NOW: MonoTime = MonoTime(1_000_000);
+
+    fn ask(nonce: u128) -> Option<LeaseAsk> {
+        let holder = Holder { node: NodeName::new("node-a").ok()?, incarnation: Incarnation(1) };
+        let tags = Tags::of_database(DatabaseTag(7));
+        Some(LeaseAsk { nonce, holder, tags, lease_ms: Millis(60_000), age_max_ms: None })
+    }
+
+    fn lease(slot: &mut Slot, nonce: u128) -> Option<Token> {
+        match slot.get_or_lease(NOW, &ask(nonce)?) {
+            Grant::Lease { token, .. } => Some(token),
+            Grant::Value(_) | Grant::Busy { .. } => None,
+        }
+    }
+
+    /// F43, I3, I4: a store that came back with an older state is empty, and its leases fence nothing and store nothing.
+    #[test]
+    fn what_another_life_of_the_store_wrote_is_absent() {
+        let mut slot = Slot::default();
+        slot.enter(StoreLife(1));
+        let old = lease(&mut slot, 1);
+        assert!(old.is_some());
+        slot.enter(StoreLife(1));
+        assert_eq!(lease(&mut slot, 2), None, "the same life: the lease is held");
+        let old = old.unwrap_or(Token { counter: 0, nonce: 0 });
+        let mut restored = slot.clone();
+        restored.enter(StoreLife(2));
+        assert!(!restored.renew(NOW, old, Millis(1_000)) && !restored.release(NOW, old));
+        assert_eq!(restored.commit(NOW, old, Bytes::from_static(b"x"), Millis(9_000)), Commit::Fenced);
+        assert!(lease(&mut restored, 3).is_some(), "nobody holds it");
+        assert_eq!(slot.commit(NOW, old, Bytes::from_static(b"x"), Millis(9_000)), Commit::Stored);
+        assert!(slot.entry_end().is_some());
+        slot.enter(StoreLife(3));
+        assert!(slot.is_empty(), "an entry of another life");
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::limits::{WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
+use crate::limits::{BOLT_ADDR_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use crate::node::{Incarnation, NodeName};
 
 /// How nodes of this build speak to each other: high byte major, low byte minor.
@@ -108,6 +108,38 @@ impl serde::Serialize for Weight {
     }
 }
 
+/// Where a node's Bolt clients reach it: `host:port`, for routing tables. No other node connects to it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(transparent)]
+pub struct BoltAddr(String);
+
+/// No address of a Bolt listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("host:port of at most {BOLT_ADDR_BYTES_MAX} bytes")]
+pub struct BadBoltAddr;
+
+impl BoltAddr {
+    /// Reads `host:port`.
+    ///
+    /// # Errors
+    /// [`BadBoltAddr`] where it is longer than [`BOLT_ADDR_BYTES_MAX`] bytes, or no such text.
+    pub fn new(text: &str) -> Result<Self, BadBoltAddr> {
+        let (host, port) = text.rsplit_once(':').ok_or(BadBoltAddr)?;
+        let is_clean = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+        let fits = text.len() <= BOLT_ADDR_BYTES_MAX && !host.is_empty() && host.bytes().all(is_clean);
+        match port.parse::<u16>() {
+            Ok(1..) if fits => Ok(Self(text.to_owned())),
+            _ => Err(BadBoltAddr),
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// What a node says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Card {
@@ -125,13 +157,16 @@ pub struct Card {
     pub weight: Weight,
     /// How it speaks to other nodes; see [`is_compatible`].
     pub protocol: u16,
+    /// Where its Bolt clients reach it, if it listens for any.
+    pub bolt: Option<BoltAddr>,
 }
 
 impl Card {
     /// The first card of a life, of this build.
     #[must_use]
     pub fn new(name: NodeName, peer_addr: SocketAddr, life: Incarnation, phase: Phase) -> Self {
-        Self { name, peer_addr, life, revision: 0, phase, weight: Weight::default(), protocol: PROTOCOL }
+        let (weight, protocol) = (Weight::default(), PROTOCOL);
+        Self { name, peer_addr, life, revision: 0, phase, weight, protocol, bolt: None }
     }
 
     /// Whether this card is newer than `other` of the same node and life. Lives are drawn at random and
@@ -157,7 +192,8 @@ impl Card {
     }
 
     /// Appends the card: the length of the rest in one byte, then protocol, life, revision, phase,
-    /// weight, address (4 or 6, octets, port), length of the name and name; numbers big endian. At most
+    /// weight, address (4 or 6, octets, port), length of the name and name, and, if there is one, length of the Bolt address
+    /// and that address; numbers big endian. At most
     /// [`crate::limits::CARD_BYTES_MAX`] bytes. A later minor protocol may append fields.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let length_at = out.len();
@@ -181,6 +217,10 @@ impl Card {
         let name = self.name.as_str().as_bytes();
         out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         out.extend_from_slice(name);
+        if let Some(bolt) = &self.bolt {
+            out.push(u8::try_from(bolt.0.len()).unwrap_or(u8::MAX));
+            out.extend_from_slice(bolt.0.as_bytes());
+        }
         let len = out.len().saturating_sub(length_at + 1);
         if let Some(length) = out.get_mut(length_at) {
             *length = u8::try_from(len).unwrap_or(u8::MAX);
@@ -205,7 +245,8 @@ impl Card {
         };
         let (port, body) = body.split_first_chunk()?;
         let (&name_len, body) = body.split_first()?;
-        let name = std::str::from_utf8(body.get(..usize::from(name_len))?).ok()?;
+        let (name, body) = body.split_at_checked(usize::from(name_len))?;
+        let name = std::str::from_utf8(name).ok()?;
         let card = Self {
             name: NodeName::new(name).ok()?,
             peer_addr: SocketAddr::new(ip, u16::from_be_bytes(*port)),
@@ -214,7 +255,15 @@ impl Card {
             phase: Phase::of_code(phase)?,
             weight: Weight::new(u16::from_be_bytes(*weight)).ok()?,
             protocol: u16::from_be_bytes(*protocol),
+            bolt: bolt_of(body),
         };
         Some((card, after))
     }
+}
+
+/// The Bolt address behind a name. What is none is a field of a later version, and passed over.
+fn bolt_of(body: &[u8]) -> Option<BoltAddr> {
+    let (&len, rest) = body.split_first()?;
+    let text = std::str::from_utf8(rest.get(..usize::from(len))?).ok()?;
+    BoltAddr::new(text).ok()
 }

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 
-use super::card::{PROTOCOL, Phase, Weight};
+use super::card::{BoltAddr, PROTOCOL, Phase, Weight};
 use crate::limits::{INTRODUCTIONS_MAX, MEMBERS_MAX};
 use crate::node::{Incarnation, NodeName};
 
@@ -43,6 +43,9 @@ pub struct MemberInfo {
     pub phase: Phase,
     /// What it last said of its share.
     pub weight: Weight,
+    /// Where its Bolt clients reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bolt: Option<BoltAddr>,
     /// Whether a connection to it has shown that it is gone, or it said goodbye. Who is down by gossip alone may be at what
     /// it was asked: new requests go elsewhere, those under way are not given up.
     #[serde(skip)]

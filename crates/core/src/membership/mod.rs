@@ -18,7 +18,7 @@ mod member;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-pub use card::{BadWeight, Card, PROTOCOL, Phase, Weight, is_compatible};
+pub use card::{BadBoltAddr, BadWeight, BoltAddr, Card, PROTOCOL, Phase, Weight, is_compatible};
 pub use member::{Change, Heard, MemberInfo, MemberState, NotAdmitted, Report};
 
 use crate::limits::{
@@ -68,6 +68,7 @@ fn info_of(card: &Card, addr: SocketAddr) -> MemberInfo {
         incarnation: card.life,
         phase: card.phase,
         weight: card.weight,
+        bolt: card.bolt.clone(),
         is_lost: false,
         is_gone: false,
         has_left: false,

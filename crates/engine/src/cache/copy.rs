@@ -36,6 +36,8 @@ pub struct MemoryCopy {
     cost_ms: Millis,
     /// Token that it was stored with; none if the store never took it.
     token: Option<Token>,
+    /// Why the store never took it, if it did not: what its hits say.
+    unstored: Detail,
     /// What it depends on.
     tags: Tags,
     /// Whose it is: what the share of one principal in memory is counted by.
@@ -130,6 +132,7 @@ impl MemoryCopy {
             fallback_until: times.read_started + times.total_ms.max(times.physical_ms),
             cost_ms: times.cost_ms,
             token,
+            unstored: Detail::Degraded,
             tags,
             owner: ScopeTag::default(),
             renderings: Renderings::default(),
@@ -169,6 +172,12 @@ impl MemoryCopy {
     #[must_use]
     pub fn of_principal(self, scope: PrincipalScope) -> Self {
         Self { owner: ScopeTag::of(scope), ..self }
+    }
+
+    /// The same copy, which the store never took for this reason.
+    #[must_use]
+    pub fn unstored(self, why: Detail) -> Self {
+        Self { unstored: why, ..self }
     }
 
     /// The same copy, counted from now on.
@@ -234,6 +243,12 @@ impl MemoryCopy {
     #[must_use]
     pub fn token(&self) -> Option<Token> {
         self.token
+    }
+
+    /// Why the store never took it; nothing if it did.
+    #[must_use]
+    pub fn why_unstored(&self) -> Option<Detail> {
+        self.token.is_none().then_some(self.unstored)
     }
 
     /// What it depends on.

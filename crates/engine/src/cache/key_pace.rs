@@ -8,7 +8,6 @@
 
 use std::num::NonZeroUsize;
 
-use hopcache_core::cypher::pattern::PatternId;
 use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{
     HISTORY_KEYS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MAX, LEASE_MS_MIN, PATTERNS_COSTED_MAX,
@@ -20,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::cache::copy::MemoryCopy;
 use crate::cache::degrees::Degrees;
-use crate::model::ask::{Hints, Query};
+use crate::model::ask::{CostKey, Hints, Query};
 use crate::model::inspection::KeyPlan;
 use crate::model::policy::{Policy, RefreshPolicy};
 use crate::model::span::scaled;
@@ -70,9 +69,9 @@ impl KeyPace {
         self.history.lock().run_ms_max(query)
     }
 
-    /// What a run of a pattern takes on average.
-    pub(crate) fn mean_ms(&self, pattern: PatternId) -> Option<f64> {
-        self.history.lock().mean_ms(pattern)
+    /// What a run of a pattern takes on average, for one principal in one database.
+    pub(crate) fn mean_ms(&self, cost_key: &CostKey) -> Option<f64> {
+        self.history.lock().mean_ms(cost_key)
     }
 
     /// The counter for a new copy of a key. It begins with the rate that the copy before had.
@@ -149,10 +148,10 @@ impl KeyPace {
     }
 }
 
-/// History by key and by pattern; the least recently used is forgotten first.
+/// History by key, and by pattern, principal and database; the least recently used is forgotten first.
 struct History {
     keys: LruCache<QueryKey, KeyHistory>,
-    patterns: LruCache<PatternId, PatternHistory>,
+    patterns: LruCache<CostKey, PatternHistory>,
 }
 
 /// What is remembered of one key.
@@ -203,7 +202,7 @@ impl History {
 
     /// Takes note of a run, and of what was said beside its request.
     fn observe(&mut self, query: &Query, hints: Hints, took_ms: Millis) {
-        let pattern = self.patterns.get_or_insert_mut(query.pattern, PatternHistory::default);
+        let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
         pattern.tail_ms = (pattern.tail_ms - pattern.tail_ms / 50).max(took_ms.0);
         // A key's first runs are taken for runs like the pattern's.
         let cost = CostHistory::from_prior(&pattern.cost);
@@ -240,8 +239,8 @@ impl History {
     }
 
     /// What a run of a pattern takes on average.
-    fn mean_ms(&self, pattern: PatternId) -> Option<f64> {
-        Some(self.patterns.peek(&pattern)?.cost.cost()?.mean_ms)
+    fn mean_ms(&self, cost_key: &CostKey) -> Option<f64> {
+        Some(self.patterns.peek(cost_key)?.cost.cost()?.mean_ms)
     }
 
     /// Requests per second of a key, as last seen.
@@ -251,7 +250,7 @@ impl History {
 
     /// What runs of a query's pattern hardly ever take: three times the longest of late.
     fn run_ms_max(&mut self, query: &Query) -> Millis {
-        let tail_ms = self.patterns.get(&query.pattern).map(|pattern| {
+        let tail_ms = self.patterns.get(&query.cost_key()).map(|pattern| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
             let estimate_ms = pattern.cost.cost().map_or(0, |cost| cost.tail_ms as u64);
             pattern.tail_ms.max(estimate_ms)

@@ -81,7 +81,7 @@ impl FlightKey for QueryKey {
     }
 }
 
-impl FlightKey for (QueryKey, RenderingId) {
+impl FlightKey for (QueryKey, RenderingId, Option<Millis>) {
     fn query_key(&self) -> &QueryKey {
         &self.0
     }

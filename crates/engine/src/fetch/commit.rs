@@ -39,6 +39,7 @@ impl Fetch {
         let copy = self.copy_of(job, &under, &result, times);
         drop(result);
         let (kept, detail) = match under.lease {
+            None if under.is_beside_lease => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(lease) => match self.commit(&job.query, lease.token(), &copy).await {
                 // The store cannot say whether somebody newer leads, and this node's own clock says that somebody may:
@@ -51,7 +52,10 @@ impl Fetch {
             },
         };
         self.context.note(Event::Commit(kept));
-        let copy = if detail == Some(Detail::Degraded) { self.brief(&copy) } else { copy };
+        let copy = match detail {
+            Some(why @ (Detail::Degraded | Detail::Busy)) => self.brief(&copy, why),
+            _ => copy,
+        };
         self.ran(job, copy, bookmark.as_deref(), (kept, detail))
     }
 
@@ -97,12 +101,12 @@ impl Fetch {
     }
 
     /// The same copy with a short life: no token fences it, so it must not live as if one did (F7).
-    fn brief(&self, copy: &MemoryCopy) -> SharedCopy {
+    fn brief(&self, copy: &MemoryCopy, why: Detail) -> SharedCopy {
         let age_ms = self.context.now().since(copy.read_started());
         // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
         let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
-        Arc::new(copy.with_times(times))
+        Arc::new(copy.with_times(times).unstored(why))
     }
 
     async fn commit(&self, query: &Query, token: Token, copy: &MemoryCopy) -> (Kept, Option<Detail>) {
@@ -185,7 +189,9 @@ pub(super) fn copy_to_keep(result: &FetchResult) -> Option<&SharedCopy> {
         FetchResult::Found(copy)
         | FetchResult::Stale(copy)
         | FetchResult::Ran { copy, kept: Kept::Stored, .. }
-        | FetchResult::Ran { copy, kept: Kept::Skipped, detail: Some(Detail::Degraded), .. } => Some(copy),
+        | FetchResult::Ran {
+            copy, kept: Kept::Skipped, detail: Some(Detail::Degraded | Detail::Busy), ..
+        } => Some(copy),
         FetchResult::Ran { .. }
         | FetchResult::NotARead(_)
         | FetchResult::Failed(_)

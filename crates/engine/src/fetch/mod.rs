@@ -118,7 +118,7 @@ impl Fetch {
             Acquired::Value(copy) => return Fetched::new(FetchResult::Found(copy)),
             Acquired::BusyStale(copy) => return Fetched::new(FetchResult::Stale(copy)),
             Acquired::Busy if terms.without_lease == WithoutLease::Run => {
-                return Fetched::unleased(self.run(job, RunUnder::no_lease(held)).await);
+                return Fetched::unleased(self.run(job, RunUnder::beside_lease(held)).await);
             }
             Acquired::Busy => return Fetched::nothing(NotFetched::Busy),
             Acquired::NoStore if terms.without_lease == WithoutLease::GiveUp => {

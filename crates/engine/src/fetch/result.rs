@@ -5,7 +5,7 @@ use hopcache_core::time::Millis;
 
 use crate::cache::copy::SharedCopy;
 use crate::fetch::leases::HeldLease;
-use crate::model::ask::Query;
+use crate::model::job::FetchJob;
 use crate::model::outcome::{Detail, Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault};
 use crate::model::rendering::RenderingId;
@@ -14,18 +14,31 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub(crate) struct FlightResult {
     whose: [u8; 32],
+    /// How long the leader's client let the run take.
+    run_ms_max: Option<Millis>,
     result: FetchResult,
 }
 
 impl FlightResult {
-    /// The result of a flight that ran with this query's credentials.
-    pub(crate) fn new(query: &Query, result: FetchResult) -> Self {
-        Self { whose: query.identity.fingerprint, result }
+    /// The result of a flight that ran for this job.
+    pub(crate) fn new(job: &FetchJob, result: FetchResult) -> Self {
+        Self { whose: job.query.identity.fingerprint, run_ms_max: job.run_ms_max, result }
     }
 
     /// What the flight came to.
     pub(crate) fn result(&self) -> &FetchResult {
         &self.result
+    }
+
+    /// Whether the run ended at a limit that the leader's client had set, and this request gives a run more time: then the
+    /// failure is not its own.
+    pub(crate) fn was_cut_short_for(&self, run_ms_max: Option<Millis>) -> bool {
+        let is_late = matches!(
+            &self.result,
+            FetchResult::Failed(OriginError { kind: OriginFault::TimedOut | OriginFault::Overloaded, .. })
+        );
+        let allows_more = |cut: Millis| run_ms_max.is_none_or(|own| own > cut);
+        is_late && self.run_ms_max.is_some_and(allows_more)
     }
 
     /// Whether Neo4j refused the leader's log-on, and these are other credentials: then nothing is said of these.

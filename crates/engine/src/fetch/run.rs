@@ -30,12 +30,19 @@ pub(super) struct RunUnder<'a> {
     pub(super) provenance: Option<Arc<dyn Provenance>>,
     /// The copy in memory that the result will replace.
     pub(super) held: Option<&'a SharedCopy>,
+    /// Of a run without a lease: whether another holds it. Otherwise the store was silent.
+    pub(super) is_beside_lease: bool,
 }
 
 impl<'a> RunUnder<'a> {
-    /// Without a lease.
+    /// Without a lease, since the store is silent.
     pub(super) fn no_lease(held: Option<&'a SharedCopy>) -> Self {
-        Self { lease: None, provenance: None, held }
+        Self { lease: None, provenance: None, held, is_beside_lease: false }
+    }
+
+    /// Without a lease, since another run holds it.
+    pub(super) fn beside_lease(held: Option<&'a SharedCopy>) -> Self {
+        Self { is_beside_lease: true, ..Self::no_lease(held) }
     }
 
     fn token(&self) -> Option<Token> {
@@ -54,7 +61,7 @@ impl Fetch {
     ) -> FetchResult {
         let lease_ms = held_lease.lease_ms();
         let lease = RunLease::granted(held_lease.token(), self.context.now() + lease_ms);
-        let under = RunUnder { lease: Some(&lease), provenance, held };
+        let under = RunUnder { lease: Some(&lease), provenance, held, is_beside_lease: false };
         let result = tokio::select! {
             biased;
             result = self.run(job, under) => result,
@@ -86,7 +93,7 @@ impl Fetch {
             _ => self.classifier.server_word_for(&job.query, class_of(job.cause)).await,
         };
         // Only now: the question for the word may have used up a refresh's time.
-        let run_timeout_ms = self.policy.run_timeout_ms;
+        let run_timeout_ms = self.policy.run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
         let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
         let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
         let bounds = RunBounds { timeout_ms, bytes_max: limits::PASS_THROUGH_BYTES_MAX };
@@ -217,7 +224,13 @@ impl UnderWay<'_> {
         }
         if let Some(fault) = fault {
             fetch.note_shed(class_of(job.cause), fault, was_sent);
-            fetch.note_fault(job, fault);
+            let is_own_limit = is_cut_short && job.run_ms_max.is_some() && *fault == OriginFault::TimedOut;
+            if is_own_limit {
+                // What one client does not wait for says nothing of the origin.
+                fetch.context.note(Event::OriginFault(FaultWord::from(fault)));
+            } else {
+                fetch.note_fault(job, fault);
+            }
         }
         took_ms
     }

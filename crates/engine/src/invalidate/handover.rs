@@ -45,7 +45,7 @@ use crate::model::ask::Query;
 use crate::model::bounds::ValueBounds;
 use crate::model::event::{Event, HandoverWord};
 use crate::model::inspection::KeyPlan;
-use crate::model::ports::{LogCursor, Scope};
+use crate::model::ports::{LogCursor, LogMark, Scope};
 use crate::peers::Wanted;
 use crate::peers::message::Moved;
 
@@ -71,15 +71,15 @@ impl HandoverRings {
 
     /// After what it says was carried out.
     pub(super) fn has_read(&self, log: LogCursor) {
-        self.log_read.store(log.0, Ordering::Release);
+        self.log_read.store(log.mark().0, Ordering::Release);
     }
 
     fn former_len(&self) -> usize {
         self.rings.lock().former.len()
     }
 
-    fn log_read(&self) -> LogCursor {
-        LogCursor(self.log_read.load(Ordering::Acquire))
+    fn log_read(&self) -> LogMark {
+        LogMark(self.log_read.load(Ordering::Acquire))
     }
 }
 
@@ -246,7 +246,7 @@ impl Invalidate {
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
         let copy = self.cache.decode(query, &stored, asked, None)?;
         // The first look at the log since then: what it said may have been about this copy.
-        (self.rings.log_read() == log || log != LogCursor::default()).then_some(copy)
+        (self.rings.log_read() == log || log != LogMark::default()).then_some(copy)
     }
 
     /// A copy as an answer within these bounds, if it is one.
@@ -262,10 +262,10 @@ impl Invalidate {
     }
 
     /// Answers a key's new owner from memory.
-    pub(crate) async fn give(&self, key: &QueryKey, log: LogCursor) -> Option<Moved> {
+    pub(crate) async fn give(&self, key: &QueryKey, log: LogMark) -> Option<Moved> {
         // A process that was stopped may have missed a purge.
         self.cache.look_after_pause().await;
-        let has_read_as_much = log == LogCursor::default() || log == self.rings.log_read();
+        let has_read_as_much = log == LogMark::default() || log == self.rings.log_read();
         let copy = self.cache.look_for_new_owner(key).filter(|_| has_read_as_much)?;
         let moved = self.moved(key, &copy)?;
         // The new owner asks for a request, not for a prediction (`prefetch::launch`).

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hopcache_core::cypher::normal::NormalForm;
 use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::cypher::statement::Statement;
 use hopcache_core::cypher::verdict::Lexed;
-use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, KeyMaterial, PrincipalScope, QueryKey, SaidReading};
+use hopcache_core::limits::ANCHOR_TEXT_BYTES_MAX;
 use hopcache_core::tags::Tags;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::RunClass;
@@ -40,6 +42,24 @@ pub struct Query {
     pub impersonated: Option<String>,
     /// As whom.
     pub identity: Arc<Identity>,
+    /// What the node that it is forwarded to believes this node's reading by; none where it is not forwarded.
+    proof: Option<[u8; 32]>,
+}
+
+/// Whose runs tell what a run costs: those of one pattern, for one principal, in one database. What one principal makes
+/// slow, by its literals or parameters, changes no lease and no deadline of another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct CostKey {
+    pattern: PatternId,
+    database: DatabaseTag,
+    scope: PrincipalScope,
+}
+
+impl CostKey {
+    /// The same of another pattern.
+    pub(crate) fn of_pattern(self, pattern: PatternId) -> Self {
+        Self { pattern, ..self }
+    }
 }
 
 /// What a [`Query`] is made of.
@@ -59,27 +79,78 @@ pub struct QueryParts {
 
 impl Query {
     /// Reads a statement: normal form, lexer's verdict, key. `procedures` are those beyond the built-in
-    /// list that the operator vouches for.
+    /// list that the operator vouches for. It walks over the text once, and takes time linear in its length.
     #[must_use]
     pub fn read(parts: QueryParts, hasher: &KeyHasher, procedures: &[String]) -> Self {
-        let normal = NormalForm::of(&parts.statement);
+        let Statement { normal, lexed, pattern } = Statement::of(&parts.statement, procedures);
         let key = hasher.query_key(&KeyMaterial {
             database: &parts.database,
             scope: parts.identity.scope,
             normal: &normal,
             params: &parts.params,
         });
+        let lexed = lexed.with_params(&parts.params);
+        let is_forwarded = lexed == Lexed::PerhapsRead;
+        let mut query = Self::of(parts, hasher, (key, Statement { normal, lexed, pattern }));
+        query.proof = is_forwarded.then(|| hasher.reading_proof(&query.said_reading()));
+        query
+    }
+
+    /// A statement that another node has read, if its word can be believed. The text is not walked over.
+    pub(crate) fn told(
+        parts: QueryParts,
+        hasher: &KeyHasher,
+        key: QueryKey,
+        reading: &ToldReading<'_>,
+    ) -> Option<Self> {
+        // A long normal form is not sent. Nothing that this node remembers goes by the form of a long text.
+        let normal = reading.normal.map_or_else(|| Arc::clone(&parts.statement), Arc::from);
+        let normal = NormalForm::as_told(normal);
+        let statement = Statement { normal, lexed: Lexed::PerhapsRead, pattern: reading.pattern };
+        let query = Self::of(parts, hasher, (key, statement));
+        let said = SaidReading { normal: reading.normal, ..query.said_reading() };
+        // Nobody learns anything from how long this takes: the proof came sealed with the same secret.
+        (hasher.reading_proof(&said) == reading.proof).then_some(query)
+    }
+
+    /// Whose runs tell what a run of this query costs.
+    pub(crate) fn cost_key(&self) -> CostKey {
+        CostKey { pattern: self.pattern, database: self.tags.database(), scope: self.identity.scope }
+    }
+
+    /// What is told to the node that this query is forwarded to.
+    pub(crate) fn to_tell(&self) -> Option<ToldReading<'_>> {
+        let SaidReading { normal, pattern, .. } = self.said_reading();
+        self.proof.map(|proof| ToldReading { normal, pattern, proof })
+    }
+
+    fn said_reading(&self) -> SaidReading<'_> {
+        let normal = self.normal.as_str();
+        let is_said = normal.len() <= ANCHOR_TEXT_BYTES_MAX && normal != &*self.statement;
+        SaidReading {
+            key: &self.key,
+            database: &self.database,
+            scope: self.identity.scope,
+            statement: &self.statement,
+            normal: is_said.then_some(normal),
+            pattern: self.pattern,
+            params: &self.params,
+        }
+    }
+
+    fn of(parts: QueryParts, hasher: &KeyHasher, (key, read): (QueryKey, Statement)) -> Self {
         Self {
             key,
             tags: Tags::of_database(DatabaseTag::of(hasher, &parts.database)),
-            lexed: Lexed::of(&parts.statement, procedures).with_params(&parts.params),
-            pattern: PatternId::of(&parts.statement),
-            normal,
+            lexed: read.lexed,
+            pattern: read.pattern,
+            normal: read.normal,
             database: parts.database,
             statement: parts.statement,
             params: parts.params,
             impersonated: parts.impersonated,
             identity: parts.identity,
+            proof: None,
         }
     }
 
@@ -100,6 +171,16 @@ impl Query {
             class: RunClass::Miss,
         }
     }
+}
+
+/// What a node tells another one of a statement that it has read and takes for a read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToldReading<'a> {
+    /// The normal form; none where it is the statement itself, or too long to be sent beside it.
+    pub(crate) normal: Option<&'a str>,
+    pub(crate) pattern: PatternId,
+    /// [`KeyHasher::reading_proof`] of it.
+    pub(crate) proof: [u8; 32],
 }
 
 /// Bounds of one run.
@@ -152,6 +233,8 @@ pub struct Ask {
     pub bypass: Option<RequestBypass>,
     /// When the client gives up.
     pub deadline: MonoTime,
+    /// How long a run may take at the most, by the client's word; always less than the operator's.
+    pub run_ms_max: Option<Millis>,
     /// W3C trace context.
     pub traceparent: Option<String>,
     /// Whether another node sent it: then it has made its one hop (I8).

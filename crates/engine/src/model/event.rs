@@ -57,6 +57,8 @@ pub enum Event {
     Late,
     /// A near copy of a key that another node owns was served.
     NearHit,
+    /// The text of a client's statement was walked over.
+    StatementLexed,
     /// Something was handed over, or not, when a key moved or a node left.
     Handover(HandoverWord),
     /// The server was asked for the degree of a graph node, well or not.

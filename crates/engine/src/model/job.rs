@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hopcache_core::time::MonoTime;
+use hopcache_core::time::{Millis, MonoTime};
 
 use crate::model::ask::{Ask, Hints, Query};
 use crate::model::bounds::ValueBounds;
@@ -26,6 +26,9 @@ pub struct FetchJob {
     pub bounds: ValueBounds,
     /// When a refresh or a prefetch has to have ended. A request's own deadline bounds its wait, and not the run.
     pub until: Option<MonoTime>,
+    /// How long the run may take at the most, by the word of the client whose request leads. What is run for nobody in
+    /// particular, such as a refresh, has no such limit.
+    pub run_ms_max: Option<Millis>,
 }
 
 impl FetchJob {
@@ -40,6 +43,7 @@ impl FetchJob {
             cause,
             bounds: ValueBounds::of_request(ask.freshness),
             until: None,
+            run_ms_max: ask.run_ms_max,
         }
     }
 }

@@ -19,3 +19,4 @@ pub mod policy;
 pub mod ports;
 pub mod rendering;
 pub(crate) mod span;
+pub mod worker;

@@ -97,6 +97,10 @@ pub enum Reason {
     Bookmarks,
     /// Its result is known to be too large to store.
     TooLarge,
+    /// It runs in a transaction that Neo4j has begun: its own writes decide what it reads.
+    Transaction,
+    /// Its client speaks a version of Bolt in which values have other forms than those that are kept.
+    OldBolt,
     /// It was refused before it became a query (malformed, unauthorised, over a limit).
     Rejected,
 }
@@ -122,6 +126,9 @@ pub enum Detail {
     NotCached,
     /// The run failed.
     Failed,
+    /// Another run of this key holds the lease, so this one's result is not stored: it is answered, and kept briefly in
+    /// memory only.
+    Busy,
 }
 
 /// Why there is no answer.

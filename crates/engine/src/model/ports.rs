@@ -22,6 +22,8 @@ use hopcache_core::turns::RunClass;
 use crate::model::event::Event;
 use crate::model::identity::Identity;
 
+pub use hopcache_core::lease::log::{LogCursor, LogMark};
+
 pub use crate::model::faults::{Neo4jFailure, OriginError, OriginFault, PeerError, StoreError};
 pub use crate::model::origin_run::{AccessMode, OriginRun};
 
@@ -41,6 +43,9 @@ pub trait Dice: Send + Sync + 'static {
 
 /// What nodes share: entries, leases, invalidations (DESIGN "Lease protocol"). Each method is one
 /// atomic step in the store. Each has the implementation's own deadline and never hangs.
+///
+/// A store whose content went back (a snapshot, a replica that lagged) counts as empty, and its log as another one:
+/// [`StoreLife`](hopcache_core::lease::life::StoreLife). Callers need not know.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// A fresh value; else, where nobody leads, a lease with a new token; else who leads.
@@ -82,20 +87,8 @@ pub enum Scope {
     All,
 }
 
-/// A place in the store's invalidation log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LogCursor(pub u64);
-
-/// A part of the invalidation log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogPage {
-    /// What was invalidated, oldest first.
-    pub scopes: Vec<Scope>,
-    /// Where to go on.
-    pub next: LogCursor,
-    /// The log does not reach back to the cursor (or was lost): everything held may be invalid.
-    pub gap: bool,
-}
+/// A part of the store's invalidation log.
+pub type LogPage = hopcache_core::lease::log::LogPage<Scope>;
 
 /// The graph database.
 #[async_trait]

@@ -137,7 +137,7 @@ impl Path {
         let until = if detail == Some(Detail::StaleIfError) { copy.fallback_until() } else { copy.dead_at() };
         debug_assert!(now <= until, "I4: a copy that ended at {until:?} is served at {now:?}, {detail:?}");
         copy.serves_demand();
-        let detail = detail.or(copy.token().is_none().then_some(Detail::Degraded));
+        let detail = detail.or(copy.why_unstored());
         let answer = match self.cache.render(ask.query.key, copy, ask.rendering, now) {
             Ok(body) => Answer::Body(body),
             Err(error) => Answer::Failed(FailureKind::from(error).into()),

@@ -56,7 +56,8 @@ impl Path {
     }
 
     fn run_as_asked(&self, ask: &Ask) -> OriginRun {
-        let bounds = RunBounds { timeout_ms: self.policy.run_timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
+        let timeout_ms = ask.run_ms_max.unwrap_or(self.policy.run_timeout_ms);
+        let bounds = RunBounds { timeout_ms, bytes_max: PASS_THROUGH_BYTES_MAX };
         let mut run = ask.query.reading(bounds, ask.traceparent.clone());
         run.mode = ask.mode;
         run.class = RunClass::Bypass;

@@ -26,6 +26,9 @@ use crate::peers::message::Reply;
 /// Time that an answer has for its way back after the request's own deadline.
 const FORWARD_MARGIN_MS: u64 = 500;
 
+/// Which requests share a forward: those for one key, in one rendering, with one limit for its run.
+pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>);
+
 /// How a forward ended.
 #[derive(Debug, Clone)]
 pub(super) enum Hop {
@@ -84,7 +87,7 @@ impl Path {
         let mut first: Option<Arc<SharedForward>> = None;
         loop {
             let joined = self.context.now();
-            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.rendering)) {
+            let (follower, role) = match self.forwards.join(&(ask.query.key, ask.rendering, ask.run_ms_max)) {
                 Seat::Full => return failed(FailureKind::Overloaded, Role::Joined),
                 Seat::Follow(follower) => (follower, Role::Joined),
                 Seat::Lead(leader) => {
@@ -118,7 +121,7 @@ impl Path {
     /// Sends the forward that others may join; the seat is the leading request's own.
     fn lead_forward(
         self: &Arc<Self>,
-        leader: Leader<(QueryKey, RenderingId), Arc<SharedForward>>,
+        leader: Leader<ForwardKey, Arc<SharedForward>>,
         ask: &Ask,
         to: &NodeName,
     ) -> Follower<Arc<SharedForward>> {
@@ -154,7 +157,7 @@ impl Path {
     ///   the owner answers X · purge detaches this forward · purge empties memory · we keep X.
     fn keep_near_of(
         &self,
-        leader: &Leader<(QueryKey, RenderingId), Arc<SharedForward>>,
+        leader: &Leader<ForwardKey, Arc<SharedForward>>,
         ask: &Ask,
         (hop, near_ms, sent): (&Hop, Millis, MonoTime),
     ) -> Option<SharedCopy> {

@@ -26,7 +26,7 @@ pub mod sizes;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use hopcache_core::key::{KeyHasher, QueryKey};
+use hopcache_core::key::KeyHasher;
 use hopcache_core::time::Millis;
 use tokio_util::task::TaskTracker;
 
@@ -34,11 +34,12 @@ use crate::cache::flight::FlightTable;
 use crate::cache::{Cache, WatchedStore};
 use crate::fetch::Fetch;
 use crate::invalidate::Invalidate;
+use crate::model::ask::{Query, QueryParts};
 use crate::model::context::Context;
+use crate::model::event::Event;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
-use crate::model::rendering::RenderingId;
-use crate::path::forward::SharedForward;
+use crate::path::forward::{ForwardKey, SharedForward};
 use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
@@ -72,7 +73,7 @@ pub struct Path {
     procedures: Vec<String>,
     policy: PathPolicy,
     /// Flights that wait for another node. A forwarded request never looks here (I8).
-    forwards: Arc<FlightTable<(QueryKey, RenderingId), Arc<SharedForward>>>,
+    forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
     /// Requests that other nodes sent and wait for.
     forwarded: TaskTracker,
 }
@@ -116,6 +117,13 @@ impl Path {
             },
             forwarded: TaskTracker::new(),
         })
+    }
+
+    /// Reads a client's statement, which walks over its text: off the workers where that is long.
+    #[must_use]
+    pub fn read(&self, parts: QueryParts) -> Query {
+        self.context.note(Event::StatementLexed);
+        Query::read(parts, &self.hasher, &self.procedures)
     }
 
     /// Follows the store's invalidation log for ever; the caller owns the task. It bounds how long a copy here outlives a purge

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
-use hopcache_core::time::Millis;
+use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::Writer;
 
 use crate::cache::Provenance;
 use crate::cache::copy::Life;
-use crate::model::event::Cause;
+use crate::model::ask::Ask;
+use crate::model::event::{Cause, Event};
 use crate::model::inspection::Inspection;
 use crate::model::job::FetchJob;
-use crate::model::outcome::{Answer, Class, Detail, Outcome};
+use crate::model::outcome::{Answer, Class, Outcome};
 use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 use crate::path::request::Looked;
@@ -56,7 +57,7 @@ impl Path {
             Err(looked) => looked,
         };
         let _under_way = self.forwarded.token();
-        let ask = forwarded.read(&self.hasher, &self.procedures, self.context.now())?;
+        let ask = self.read_forwarded(forwarded, self.context.now())?;
         self.fetch.pay_for_retries();
         let reply = match self.answer_here(&ask, looked).await {
             LocalAnswer::Answered(outcome) => Reply::Answered(outcome),
@@ -64,6 +65,11 @@ impl Path {
             LocalAnswer::Elsewhere => Reply::Elsewhere,
         };
         Ok(encode_reply(&reply))
+    }
+
+    fn read_forwarded(&self, forwarded: &ForwardedAsk, now: MonoTime) -> Result<Ask, BadMessage> {
+        let on_lexed = || self.context.note(Event::StatementLexed);
+        forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
     }
 
     /// A fresh, rendered copy needs no look at the query behind its key. Of a hot key the asking node may answer more with it;
@@ -86,10 +92,10 @@ impl Path {
         };
         self.refresh.on_hit(forwarded.key(), &copy, (near_hits.saturating_add(1), now), || {
             // Decoded, and its key checked, only where it leads to a run.
-            let ask = forwarded.read(&self.hasher, &self.procedures, now).ok()?;
+            let ask = self.read_forwarded(forwarded, now).ok()?;
             Some(FetchJob::of(&ask, Cause::Refresh))
         });
-        let detail = copy.token().is_none().then_some(Detail::Degraded);
+        let detail = copy.why_unstored();
         let how = copy.how(Class::Hit, detail, now);
         copy.serves_demand();
         let near_ms = match forwarded.near_hits() {

@@ -55,6 +55,20 @@ impl Path {
         outcome
     }
 
+    /// As [`Path::request`], for a front that passes statements on to the origin by itself.
+    ///
+    /// # Errors
+    /// Why the request passes the cache by. Nothing was run for it then, but for what found that out.
+    pub async fn request_cached(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Result<Outcome, Reason> {
+        let (hit, looked) = self.hit_or_looked(ask);
+        let outcome = match hit {
+            Some(outcome) => outcome,
+            None => Box::pin(self.cached_answer(ask, looked)).await?,
+        };
+        self.prefetch.observe(ask, &outcome, came);
+        Ok(outcome)
+    }
+
     /// A fresh copy in this node's memory, where this node owns the key, else a near copy: no await, no lock, no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
@@ -79,16 +93,24 @@ impl Path {
     }
 
     async fn answer_looked(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Outcome {
+        match self.cached_answer(ask, looked).await {
+            Ok(outcome) => outcome,
+            Err(reason) => self.bypass(ask, reason).await,
+        }
+    }
+
+    /// The answer of the cache or of a flight, or why the request passes the cache by.
+    async fn cached_answer(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Result<Outcome, Reason> {
         let verdict = self.fetch.classifier().verdict(&ask.query);
         if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
-            return self.not_cached(ask);
+            return Ok(self.not_cached(ask));
         }
         if let Verdict::Bypass(reason) = verdict {
-            return self.bypass(ask, reason).await;
+            return Err(reason);
         }
         match &ask.bypass {
-            Some(RequestBypass::NoStore) => return self.bypass(ask, Reason::NoStore).await,
-            Some(RequestBypass::Bookmarks(_)) => return self.bypass(ask, Reason::Bookmarks).await,
+            Some(RequestBypass::NoStore) => return Err(Reason::NoStore),
+            Some(RequestBypass::Bookmarks(_)) => return Err(Reason::Bookmarks),
             None => {}
         }
         let answer = tokio::select! {
@@ -99,9 +121,9 @@ impl Path {
             }
         };
         match answer {
-            LocalAnswer::Answered(outcome) => outcome,
-            LocalAnswer::NotARead(reason) => self.bypass(ask, reason).await,
-            LocalAnswer::Elsewhere => self.failed(ask, FailureKind::Overloaded.into(), Role::Joined),
+            LocalAnswer::Answered(outcome) => Ok(outcome),
+            LocalAnswer::NotARead(reason) => Err(reason),
+            LocalAnswer::Elsewhere => Ok(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined)),
         }
     }
 
@@ -251,6 +273,10 @@ impl Path {
         if landed.refuses_other_credentials(&ask.query.identity.fingerprint) {
             return Judgement::Again;
         }
+        // One client's `maxExecutionTime` is no other client's: whoever allows more leads or joins the next flight.
+        if role == Role::Joined && landed.was_cut_short_for(ask.run_ms_max) {
+            return Judgement::Again;
+        }
         // What the server says of the statement is everybody's answer, and so is a run that used up its time. Any other
         // failure was the leader's luck: a follower tries once more before it takes it for its own, unless such tries have
         // left the key held back.
@@ -321,7 +347,7 @@ impl Path {
             self.cache.remove(&key);
         }
         drop(fallback);
-        let followers = leader.land(Arc::new(FlightResult::new(&job.query, result)));
+        let followers = leader.land(Arc::new(FlightResult::new(&job, result)));
         self.context.note(Event::Landed { followers });
         if has_old {
             self.invalidate.tell_refused(&key, is_leased).await;

@@ -14,7 +14,7 @@ use hopcache_packstream::Reader;
 use crate::model::ask::Ask;
 use crate::model::inspection::{Inspection, KeyPlan};
 use crate::model::order::{Launch, Order};
-use crate::model::ports::{LogCursor, Scope};
+use crate::model::ports::{LogMark, Scope};
 use crate::peers::message::{
     BadMessage, Moved, Reply, decode_fields, decode_inspection, decode_moved, decode_reply, encode_ask,
     encode_fields_wanted, encode_flush_waste, encode_inspect, encode_plans, encode_prefetch, encode_pull,
@@ -101,7 +101,7 @@ impl PeerQuestion for Inspect {
 pub(crate) struct Wanted {
     pub(crate) key: QueryKey,
     /// How much of the invalidation log this node has read.
-    pub(crate) log: LogCursor,
+    pub(crate) log: LogMark,
 }
 
 impl PeerQuestion for Wanted {

@@ -96,7 +96,7 @@ impl Prefetch {
         let fields = self.fields_of(antecedents.iter().map(wanted).collect()).await;
         for before in antecedents {
             let candidates = self.candidates_of(&before, fields.get(&before.query.key).map(Arc::as_ref));
-            for candidate in self.chosen(candidates) {
+            for candidate in self.chosen(&before, candidates) {
                 self.order_candidate(&before, candidate);
             }
         }
@@ -239,12 +239,12 @@ impl Prefetch {
 
     /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator bounds
     /// all of them. Of the candidates that only experience speaks against, one is tried now and then.
-    fn chosen(&self, candidates: Vec<Candidate>) -> Vec<Candidate> {
+    fn chosen(&self, before: &Antecedent, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
         // The threshold does not depend on the time of a run. That costs a look at the statement.
         let pays = |each: &Candidate| Prices::of(f64::NAN, load).pays(each.p);
         let mut ranked: Vec<Ranked> =
-            candidates.into_iter().filter(pays).map(|each| self.ranked(each, load)).collect();
+            candidates.into_iter().filter(pays).map(|each| self.ranked(before, each, load)).collect();
         ranked.sort_by(|one, other| other.expected_ms.total_cmp(&one.expected_ms));
         ranked.truncate(CANDIDATES_MAX);
         let mut seen: Vec<(Arc<str>, Bytes)> = Vec::new();
@@ -273,9 +273,11 @@ impl Prefetch {
         chosen
     }
 
-    fn ranked(&self, candidate: Candidate, load: f64) -> Ranked {
+    fn ranked(&self, before: &Antecedent, candidate: Candidate, load: f64) -> Ranked {
         let pattern = PatternId::of(&candidate.statement);
-        let run_ms = self.cache.pace().mean_ms(pattern).unwrap_or(f64::NAN);
+        // It runs as the same principal, in the same database.
+        let run_ms =
+            self.cache.pace().mean_ms(&before.query.cost_key().of_pattern(pattern)).unwrap_or(f64::NAN);
         let prices = Prices::of(run_ms, load);
         let p = self.calibrated(candidate.kind, candidate.p);
         Ranked { pays: prices.pays(p), expected_ms: prices.expected_ms(p), candidate }

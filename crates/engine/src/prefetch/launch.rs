@@ -213,7 +213,7 @@ impl Prefetch {
             //   we read X · a purge detaches this flight · the purge empties memory · we keep X.
             self.cache.remove(&job.query.key);
         }
-        let followers = leader.land(Arc::new(FlightResult::new(&job.query, result)));
+        let followers = leader.land(Arc::new(FlightResult::new(job, result)));
         self.context.note(Event::Landed { followers });
     }
 
@@ -236,6 +236,7 @@ impl Prefetch {
             cause: Cause::Prefetch,
             bounds: ValueBounds { age_max_ms, stale_use: StaleUse::Ignore },
             until: Some(until),
+            run_ms_max: None,
         }
     }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::problem::Problem;
 use super::{Admin, json as answer};
+use crate::audit;
 
 pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
     let engine = Arc::clone(&admin.state.engine);
@@ -17,6 +18,7 @@ pub(super) async fn flush_waste(State(admin): State<Arc<Admin>>) -> Response {
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the flush broke off; run it again")
             .into_response();
     };
+    audit::flush_waste(admin.operator(), flushed.copies);
     let body = json!({"copies": flushed.copies, "nodes": flushed.nodes, "unreached": flushed.unreached});
     answer(StatusCode::OK, &body)
 }

@@ -1,10 +1,12 @@
 //! The admin listener: health probes, metrics, and answers to "why was this (not) cached?".
 //!
 //! Answers are JSON, errors are `application/problem+json` (RFC 9457). An address other than loopback requires a bearer
-//! token. The two health probes do not, because they show only yes or no and the reason.
+//! token, and with `node.admin_tls.client_ca_file` a client certificate too. The two health probes require neither,
+//! because they show only yes or no and the reason. `guard` refuses requests.
 
 mod explain;
 mod flush;
+mod guard;
 mod problem;
 mod purge;
 mod successors;
@@ -14,15 +16,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
-use http::{Method, StatusCode, header};
-use subtle::ConstantTimeEq;
+use http::{StatusCode, header};
 use tokio::sync::Semaphore;
 
 use crate::config::{OriginAuth, OriginUri, Secret, Settings};
+use crate::host_check::HostCheck;
 use crate::node_state::NodeState;
 use problem::Problem;
 pub use problem::unserved;
@@ -31,6 +32,9 @@ pub use problem::unserved;
 pub struct Admin {
     state: Arc<NodeState>,
     token: Option<Secret>,
+    hosts: HostCheck,
+    /// Whether operators show a client certificate (`node.admin_tls.client_ca_file`).
+    needs_certificate: bool,
     service_user: Option<String>,
     /// The permit of the one request at a time that searches what was learned.
     seeking: Semaphore,
@@ -45,12 +49,20 @@ impl Admin {
             (OriginAuth::Service { user, .. }, OriginUri::Bolt { .. }) => Some(user.clone()),
             _ => None,
         };
+        let tls = settings.node.admin_tls.as_ref();
         Arc::new(Self {
             state,
             token: settings.node.admin_token.clone(),
+            hosts: HostCheck::new(settings),
+            needs_certificate: tls.is_some_and(|tls| tls.client_ca_file.is_some()),
             service_user,
             seeking: Semaphore::new(1),
         })
+    }
+
+    /// Who gives an order, for the audit: all that the listener knows.
+    fn operator(&self) -> &'static str {
+        if self.token.is_some() { "admin token" } else { "no token needed" }
     }
 
     /// The listener's routes.
@@ -64,8 +76,10 @@ impl Admin {
             .route("/admin/v1/prefetch/flush-waste", post(flush::flush_waste))
             .route("/admin/v1/successors", get(successors::successors))
             .route("/admin/v1/drain", post(views::drain))
-            .layer(from_fn_with_state(Arc::clone(&self), check_token))
-            .layer(from_fn(refuse_web_pages));
+            .layer(from_fn_with_state(Arc::clone(&self), guard::check_token))
+            .layer(from_fn_with_state(Arc::clone(&self), guard::check_certificate))
+            .layer(from_fn(guard::refuse_web_pages))
+            .layer(from_fn_with_state(Arc::clone(&self), guard::check_host));
         Router::new()
             .route("/livez", get(views::livez))
             .route("/readyz", get(views::readyz))
@@ -78,29 +92,6 @@ impl Admin {
             })
             .with_state(self)
     }
-}
-
-async fn check_token(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
-    let Some(token) = &admin.token else { return next.run(request).await };
-    let presented = request.headers().get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
-    let presented = presented.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
-    if bool::from(presented.ct_eq(token.expose().as_bytes())) {
-        return next.run(request).await;
-    }
-    let mut response =
-        Problem::new(StatusCode::UNAUTHORIZED, "send Authorization: Bearer with the node's admin token")
-            .into_response();
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
-    response
-}
-
-/// Refuses requests that a web page makes in an operator's browser: a page must not purge or drain. A browser names the
-/// page's origin on every such request, and no tool of hopcache does.
-async fn refuse_web_pages(request: Request, next: Next) -> Response {
-    if request.method() != Method::GET && request.headers().contains_key(header::ORIGIN) {
-        return Problem::new(StatusCode::FORBIDDEN, "requests of web pages are refused").into_response();
-    }
-    next.run(request).await
 }
 
 fn json(status: StatusCode, value: &serde_json::Value) -> Response {

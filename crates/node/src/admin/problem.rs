@@ -51,7 +51,13 @@ impl Problem {
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, detail) = match why {
-        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Silent
+        | Unserved::ReaderTooSlow
+        | Unserved::HandshakeTooSlow
+        | Unserved::HandshakeFailed => return None,
+        Unserved::NotTls => {
+            (StatusCode::BAD_REQUEST, "this listener has TLS (node.admin_tls): ask it with https://")
+        }
         Unserved::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "too many connections to the admin listener"),
         Unserved::HeadTooSlow => (StatusCode::REQUEST_TIMEOUT, "the request's head did not arrive in time"),
         Unserved::HeadTooLarge => {

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use hopcache_core::key::{DatabaseTag, QueryKey};
+use hopcache_core::limits::AUDIT_WHO_CHARS_MAX;
 use hopcache_core::tags::Tag;
 use hopcache_engine::ports::Scope;
 use http::StatusCode;
@@ -14,6 +15,7 @@ use serde_json::json;
 
 use super::problem::{Problem, read};
 use super::{Admin, json as answer};
+use crate::audit;
 
 /// Exactly one of the three.
 #[derive(Debug, Default, Deserialize)]
@@ -24,17 +26,34 @@ struct Order {
     all: Option<bool>,
 }
 
+impl Order {
+    /// The scope as the audit names it; what is too long to be a name is cut.
+    fn named(&self) -> String {
+        let cut = |text: &str| {
+            text.chars().filter(|c| !c.is_control()).take(AUDIT_WHO_CHARS_MAX).collect::<String>()
+        };
+        match self {
+            Self { query_key: Some(key), .. } => format!("query_key {}", cut(key)),
+            Self { database: Some(name), .. } => format!("database {}", cut(name)),
+            Self { .. } => "all".to_owned(),
+        }
+    }
+}
+
 pub(super) async fn purge(State(admin): State<Arc<Admin>>, body: Body) -> Response {
-    let scope = match read::<Order>(body).await.and_then(|order| scope(&admin, order)) {
-        Ok(scope) => scope,
+    let read = read::<Order>(body).await.and_then(|order| Ok((order.named(), scope(&admin, order)?)));
+    let (named, scope) = match read {
+        Ok(read) => read,
         Err(problem) => return problem.into_response(),
     };
     let engine = Arc::clone(&admin.state.engine);
     // A task of its own: an operator who hangs up leaves no half-told cluster behind.
     let Ok(purged) = tokio::spawn(async move { engine.invalidate().purge(&scope).await }).await else {
+        audit::purge(admin.operator(), &named, false, None);
         return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the purge broke off; run it again")
             .into_response();
     };
+    audit::purge(admin.operator(), &named, purged.store.is_ok(), purged.store.as_ref().ok().copied());
     let body = json!({
         "entries": purged.store.as_ref().ok(),
         "store_error": purged.store.as_ref().err().map(ToString::to_string),

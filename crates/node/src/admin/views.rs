@@ -11,8 +11,8 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
 use super::{Admin, json as answer};
-use crate::labels;
 use crate::meters::Readings;
+use crate::{audit, labels};
 
 /// Alive as long as it answers. It does not check other systems.
 pub(super) async fn livez() -> Response {
@@ -54,6 +54,7 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
         sessions: learned.sessions,
         learning_bytes: learned.bytes + learned.session_bytes,
         observations_waiting: learned.waiting,
+        bolt_connections: state.bolt_clients.len(),
         log_lines_dropped: crate::logging::lines_dropped(),
         degraded: labels::PARTS.map(is_degraded),
     });
@@ -90,10 +91,12 @@ pub(super) async fn ring(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Response {
+    audit::config_read(admin.operator());
     answer(StatusCode::OK, &admin.state.report.to_json())
 }
 
 pub(super) async fn drain(State(admin): State<Arc<Admin>>) -> Response {
+    audit::drain(admin.operator());
     admin.state.leaving.cancel();
     answer(StatusCode::ACCEPTED, &json!({"status": "leaving"}))
 }

@@ -125,7 +125,7 @@ pub(super) async fn drain(args: &AdminArgs, output: Output) -> anyhow::Result<()
 
 pub(super) async fn health(args: &HealthArgs, output: Output) -> anyhow::Result<ExitCode> {
     let path = if args.live { "/livez" } else { "/readyz" };
-    let (status, answer) = Admin::new(&args.admin)?.ask(Method::GET, path, None).await?;
+    let (status, answer) = Admin::for_health(&args.admin)?.ask(Method::GET, path, None).await?;
     show(&answer, output)?;
     Ok(if status == StatusCode::OK { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

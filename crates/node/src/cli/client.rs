@@ -8,7 +8,9 @@ use clap::Args;
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
+use super::trust::{CertificateArgs, Trust, TrustArgs};
 use crate::config::{Address, Loaded, Secret, Sources, load};
+use crate::tls::TlsFiles;
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,6 +28,10 @@ pub(super) struct AdminArgs {
     /// Bearer token; default: node.admin_token_file of the configuration in the environment
     #[arg(long, value_name = "TOKEN", env = "HOPCACHE_ADMIN_TOKEN", hide_env_values = true)]
     admin_token: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    certificate: CertificateArgs,
 }
 
 /// The configuration that this environment gives, if it is sound: a client command inside a node's
@@ -34,53 +40,98 @@ fn surroundings() -> Option<Loaded> {
     load(&Sources::of_process(None, Vec::new())).ok()
 }
 
-/// URL of a listener on this machine.
-fn local_url(address: &Address) -> String {
-    let mut address = address.clone();
-    if address.is_unspecified() {
-        address.host = if address.host.contains(':') { "::1" } else { "127.0.0.1" }.to_owned();
+/// A listener of the node that the environment configures: its URL, and how its certificate is known.
+struct Near {
+    url: String,
+    trust: Trust,
+}
+
+impl Near {
+    fn new(address: &Address, tls: Option<&TlsFiles>) -> Self {
+        let mut address = address.clone();
+        if address.is_unspecified() {
+            address.host = if address.host.contains(':') { "::1" } else { "127.0.0.1" }.to_owned();
+        }
+        match tls {
+            // The certificate names the node as others know it, and this is another address of it.
+            Some(files) => {
+                Self { url: format!("https://{address}"), trust: Trust::Own(files.cert_file.clone()) }
+            }
+            None => Self { url: format!("http://{address}"), trust: Trust::System },
+        }
     }
-    format!("http://{address}")
 }
 
-/// URL of the client listener that the environment configures.
-pub(super) fn default_url() -> String {
-    surroundings().map_or_else(
-        || "http://127.0.0.1:7475".to_owned(),
-        |loaded| local_url(&loaded.settings.node.client_addr),
-    )
+/// The client listener that `url` names, or else the one that the environment configures.
+pub(super) fn client_listener(url: Option<&str>, trust: &TrustArgs) -> (String, Trust) {
+    if let Some(url) = url {
+        return (url.to_owned(), trust.or(Trust::System));
+    }
+    let near = match surroundings() {
+        Some(loaded) => {
+            let node = &loaded.settings.node;
+            Near::new(&node.client_addr, node.client_tls.as_ref())
+        }
+        None => Near { url: "http://127.0.0.1:7475".to_owned(), trust: Trust::System },
+    };
+    (near.url, trust.or(near.trust))
 }
 
-pub(super) fn http_client() -> anyhow::Result<Client> {
-    // Nodes are asked directly, whatever proxy this machine browses through.
-    Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .no_proxy()
-        .build()
-        .context("HTTP client")
+/// A client for `url`. Nodes are asked directly, whatever proxy this machine browses through.
+pub(super) fn http_client(url: &str, trust: &Trust, certificate: &CertificateArgs) -> anyhow::Result<Client> {
+    let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).no_proxy();
+    let is_https = url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
+    let builder = if is_https {
+        // A redirection would lead away from TLS, or to another host with the token.
+        builder
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_backend_preconfigured(trust.config(certificate)?)
+    } else {
+        builder
+    };
+    builder.build().context("HTTP client")
+}
+
+/// Why a listener was not reached, and what to do about it.
+pub(super) fn unreached(url: &str, trust: &Trust, error: reqwest::Error) -> anyhow::Error {
+    match trust.advice(&error) {
+        Some(advice) => anyhow::anyhow!("{url}: {advice}"),
+        None => anyhow::Error::from(error).context(format!("{url} cannot be reached")),
+    }
 }
 
 /// A node's admin listener.
 pub(super) struct Admin {
     client: Client,
     base: String,
+    trust: Trust,
     token: Option<Secret>,
 }
 
 impl Admin {
     pub(super) fn new(args: &AdminArgs) -> anyhow::Result<Self> {
         let around = if args.admin_url.is_none() { surroundings() } else { None };
-        let base = args.admin_url.clone().unwrap_or_else(|| {
-            around.as_ref().map_or_else(
-                || "http://127.0.0.1:7477".to_owned(),
-                |loaded| local_url(&loaded.settings.node.admin_addr),
-            )
-        });
         let given = args.admin_token.as_deref().map(Secret::new);
         // A token of the environment's node goes to that node only, never to a URL named by hand.
-        let token = given.or_else(|| around.and_then(|loaded| loaded.settings.node.admin_token));
-        Ok(Self { client: http_client()?, base: base.trim_end_matches('/').to_owned(), token })
+        let token =
+            given.or_else(|| around.as_ref().and_then(|loaded| loaded.settings.node.admin_token.clone()));
+        let (base, trust) = place(args, around.as_ref());
+        Self::at(args, base, args.trust.or(trust), token)
+    }
+
+    /// For health probes, which no node refuses: without a token. The environment's node is asked whatever its
+    /// certificate is, as a probe of an orchestrator asks it. A bad new certificate must not end a node that serves
+    /// with the old one.
+    pub(super) fn for_health(args: &AdminArgs) -> anyhow::Result<Self> {
+        let around = if args.admin_url.is_none() { surroundings() } else { None };
+        let (base, trust) = place(args, around.as_ref());
+        let trust = if matches!(trust, Trust::Own(_)) { Trust::Any } else { args.trust.or(trust) };
+        Self::at(args, base, trust, None)
+    }
+
+    fn at(args: &AdminArgs, base: String, trust: Trust, token: Option<Secret>) -> anyhow::Result<Self> {
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { client: http_client(&base, &trust, &args.certificate)?, base, trust, token })
     }
 
     /// Asks, and gives back status and body whatever they are.
@@ -98,7 +149,7 @@ impl Admin {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.with_context(|| format!("{url} cannot be reached"))?;
+        let response = request.send().await.map_err(|error| unreached(&url, &self.trust, error))?;
         let status = response.status();
         let bytes = read_bounded(response, ADMIN_BYTES_MAX).await?;
         let text = || Value::String(String::from_utf8_lossy(&bytes).trim().to_owned());
@@ -117,14 +168,30 @@ impl Admin {
             return Ok(answer);
         }
         if status == StatusCode::UNAUTHORIZED {
-            bail!("the node asks for its admin token: give --admin-token or HOPCACHE_ADMIN_TOKEN");
+            bail!(match self.token {
+                None => "the node asks for its admin token: give --admin-token or HOPCACHE_ADMIN_TOKEN",
+                Some(_) => "the node refuses this admin token: give the one in its node.admin_token_file",
+            });
         }
         bail!("{path}: {}: {}", status.as_u16(), problem(&answer))
     }
 }
 
+/// The admin listener that the arguments name, or else the one that the environment configures.
+fn place(args: &AdminArgs, around: Option<&Loaded>) -> (String, Trust) {
+    let near = match (&args.admin_url, around) {
+        (Some(url), _) => Near { url: url.clone(), trust: Trust::System },
+        (None, Some(loaded)) => {
+            let node = &loaded.settings.node;
+            Near::new(&node.admin_addr, node.admin_tls.as_ref())
+        }
+        (None, None) => Near { url: "http://127.0.0.1:7477".to_owned(), trust: Trust::System },
+    };
+    (near.url, near.trust)
+}
+
 /// The words of a problem+json body, or the body itself.
-fn problem(answer: &Value) -> String {
+pub(super) fn problem(answer: &Value) -> String {
     let words: Vec<&str> = ["title", "detail"].iter().filter_map(|key| answer.get(key)?.as_str()).collect();
     if words.is_empty() { super::table::cell(answer) } else { words.join(": ") }
 }

@@ -1,5 +1,6 @@
 //! `hopcache config show / check / schema`.
 
+use anyhow::bail;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -26,7 +27,8 @@ pub(super) fn execute(command: &ConfigCommand, output: Output) -> anyhow::Result
 }
 
 fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
-    let report = args.load()?.report;
+    let config::Loaded { report, unused, .. } = args.load()?;
+    config::warnings(&unused).iter().for_each(|warning| say(warning));
     if output == Output::Json {
         return print_json(&report.to_json());
     }
@@ -36,14 +38,18 @@ fn show(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
 
 fn check(args: &ConfigArgs, output: Output) -> anyhow::Result<()> {
     let result = args.load();
+    let problems: Vec<String> = match &result {
+        Ok(loaded) => loaded.settings.tls_problems(),
+        Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
+    };
     if output == Output::Json {
-        let problems: Vec<String> = match &result {
-            Ok(_) => Vec::new(),
-            Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
-        };
-        print_json(&json!({"ok": problems.is_empty(), "problems": problems, "warnings": []}))?;
+        let warnings = result.as_ref().map(|loaded| config::warnings(&loaded.unused)).unwrap_or_default();
+        print_json(&json!({"ok": problems.is_empty(), "problems": problems, "warnings": warnings}))?;
     }
-    result?;
+    config::warnings(&result?.unused).iter().for_each(|warning| say(warning));
+    if !problems.is_empty() {
+        bail!("{}", problems.join("\n"));
+    }
     say("The configuration is sound.");
     Ok(())
 }

@@ -10,6 +10,7 @@ mod query;
 pub mod run;
 mod successors;
 mod table;
+mod trust;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ enum Command {
     /// Start a whole cluster on this machine, with a sample graph
     Dev(DevArgs),
     /// Start one node
-    Serve(ConfigArgs),
+    Serve(ServeArgs),
     /// Run a query, print its result, and on stderr where it came from
     Query(query::QueryArgs),
     /// Say how a query would be answered, and why (not) from the cache
@@ -73,6 +74,41 @@ impl ConfigArgs {
         config::load(&config::Sources::of_process(self.config.clone(), self.sets.clone()))
     }
 }
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Serve the sample graph, to any credentials, instead of a Neo4j that origin.uri names
+    #[arg(long)]
+    sample: bool,
+}
+
+impl ServeArgs {
+    /// The configuration of one node. Nobody gets the sample graph who has not asked for it.
+    fn load(&self) -> Result<config::Loaded, config::ConfigErrors> {
+        let loaded = self.config.load()?;
+        let is_sample = loaded.settings.origin.uri == config::OriginUri::Embedded;
+        let is_named = loaded.report.source(ORIGIN_URI) != config::Source::Default;
+        let (rule, source_of) = match (self.sample, is_named) {
+            (false, false) => (
+                "say which Neo4j this node is for, for example bolt://127.0.0.1:7687; or give --sample for the sample graph, which answers any credentials",
+                config::Source::Default,
+            ),
+            (true, true) if !is_sample => (
+                "--sample takes its place: leave one of the two out",
+                config::Source::Flag("--sample".to_owned()),
+            ),
+            _ => return Ok(loaded),
+        };
+        let read = loaded.settings.origin.uri.to_string();
+        let problem =
+            config::Problem::Together { key: ORIGIN_URI.to_owned(), rule: rule.to_owned(), read, source_of };
+        Err(config::ConfigErrors(vec![problem]))
+    }
+}
+
+const ORIGIN_URI: &str = "origin.uri";
 
 #[derive(Debug, Args)]
 struct DevArgs {
@@ -122,9 +158,9 @@ async fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         config: ConfigArgs::default(),
     })) {
         Command::Dev(args) => {
-            let config::Loaded { settings: base, report } = args.config.load()?;
-            run::dev(config::DevOptions { nodes: args.nodes, base_port: args.base_port, base }, report)
-                .await?;
+            let config::Loaded { settings: base, report, unused } = args.config.load()?;
+            let options = config::DevOptions { nodes: args.nodes, base_port: args.base_port, base };
+            run::dev(options, report, &unused).await?;
         }
         Command::Serve(args) => run::serve(args.load()?).await?,
         Command::Query(args) => return query::query(&args, output).await,

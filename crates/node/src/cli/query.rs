@@ -9,7 +9,8 @@ use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use reqwest::header::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use super::client::{default_url, http_client, read_bounded};
+use super::client::{client_listener, http_client, problem, read_bounded, unreached};
+use super::trust::{CertificateArgs, TrustArgs};
 use super::{Output, print, print_json, say, table};
 
 /// A statement and where to send it.
@@ -26,6 +27,8 @@ pub(super) struct QueryArgs {
     /// Neo4j password; better in the environment, where other users of the machine do not see it
     #[arg(long, env = "HOPCACHE_PASSWORD", hide_env_values = true, requires = "user")]
     password: Option<String>,
+    #[command(flatten)]
+    trust: TrustArgs,
 }
 
 /// A statement with its parameters.
@@ -61,18 +64,19 @@ fn parse_param(text: &str) -> Result<(String, Value), String> {
 }
 
 pub(super) async fn query(args: &QueryArgs, output: Output) -> anyhow::Result<ExitCode> {
-    let base = args.url.clone().unwrap_or_else(default_url);
+    let (base, trust) = client_listener(args.url.as_deref(), &args.trust);
     let mut url = reqwest::Url::parse(&base).with_context(|| format!("--url {base:?}"))?;
     url.path_segments_mut()
         .map_err(|()| anyhow::anyhow!("--url {base:?}: write it as http://host:port"))?
         .pop_if_empty()
         .extend(["db", &args.statement.database, "query", "v2"]);
     let body = json!({"statement": args.statement.statement, "parameters": args.statement.parameters()});
-    let mut request = http_client()?.post(url).header("Accept", "application/json").json(&body);
+    let client = http_client(&base, &trust, &CertificateArgs::default())?;
+    let mut request = client.post(url).header("Accept", "application/json").json(&body);
     if let Some(user) = &args.user {
         request = request.basic_auth(user, args.password.as_deref());
     }
-    let response = request.send().await.with_context(|| format!("{base} cannot be reached"))?;
+    let response = request.send().await.map_err(|error| unreached(&base, &trust, error))?;
     let status = response.status();
     say_origin(response.headers());
     let bytes = read_bounded(response, PASS_THROUGH_BYTES_MAX).await?;
@@ -80,6 +84,14 @@ pub(super) async fn query(args: &QueryArgs, output: Output) -> anyhow::Result<Ex
         bail!("{}: the answer is no JSON: {}", status.as_u16(), excerpt(&bytes));
     };
     let errors = answer.get("errors").and_then(Value::as_array).is_some_and(|errors| !errors.is_empty());
+    if !status.is_success() && !errors {
+        // A node's other listeners answer so, and so does whatever else may stand there.
+        bail!(
+            "{base}: {}: {}; is this where a node listens for clients (node.client_addr, port 7475 by default)?",
+            status.as_u16(),
+            table::clean(&problem(&answer))
+        );
+    }
     show(&answer, output)?;
     if errors || !status.is_success() {
         return Ok(ExitCode::FAILURE);

@@ -1,7 +1,7 @@
 //! The boundary between the command line and what it starts. The two functions below are the only
 //! places that start nodes.
 
-use crate::config::{DevOptions, Loaded, Report};
+use crate::config::{DevOptions, Loaded, Report, UnusedVariable};
 
 /// Runs one node until it is told to stop.
 ///
@@ -15,6 +15,6 @@ pub async fn serve(loaded: Loaded) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When a node cannot start, or ended badly.
-pub async fn dev(options: DevOptions, report: Report) -> anyhow::Result<()> {
-    crate::dev::run(options, report).await
+pub async fn dev(options: DevOptions, report: Report, unused: &[UnusedVariable]) -> anyhow::Result<()> {
+    crate::dev::run(options, report, unused).await
 }

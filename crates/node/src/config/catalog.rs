@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Text,
 }
 
-/// One key, `section.key`.
+/// One key, `section.key` or `section.table.key`.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) path: String,
@@ -49,13 +49,27 @@ fn read_catalog() -> BTreeMap<String, Key> {
     let root = schema();
     let mut keys = BTreeMap::new();
     for (section, inside) in properties(&root) {
-        for (name, schema) in properties(inside) {
-            let path = format!("{section}.{name}");
+        add_keys(section, inside, &mut keys);
+    }
+    keys
+}
+
+/// The keys of a section, and those of the tables in it: `node.client_tls.cert_file`.
+fn add_keys(section: &str, schema: &Value, keys: &mut BTreeMap<String, Key>) {
+    for (name, schema) in properties(schema) {
+        let path = format!("{section}.{name}");
+        if properties(schema).next().is_some() {
+            add_keys(&path, schema, keys);
+        } else {
             let key = Key::new(path.clone(), schema.as_object().cloned().unwrap_or_default());
             keys.insert(path, key);
         }
     }
-    keys
+}
+
+/// Whether keys begin with this path, as those of a table do.
+pub(super) fn is_table(path: &str) -> bool {
+    CATALOG.keys().any(|key| key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,7 +1,10 @@
 //! The settings of a development cluster: node k has the base ports + 10·k, one key, one store.
 
 use hopcache_core::node::NodeName;
+use serde_json::{Value, json};
 
+use super::error::Source;
+use super::report::Report;
 use super::settings::Settings;
 use super::text::Secret;
 use super::uri::Address;
@@ -14,7 +17,7 @@ pub const NODES_MAX: u16 = 9;
 pub struct DevOptions {
     /// How many nodes, 1 to [`NODES_MAX`].
     pub nodes: u16,
-    /// Client port of the first node; peers at + 1, admin at + 2, the next node at + 10.
+    /// Client port of the first node; peers at + 1, admin at + 2, Bolt at + 3, the next node at + 10.
     pub base_port: u16,
     /// What every node shares: all of the configuration but names, addresses, seeds and key.
     pub base: Settings,
@@ -28,9 +31,9 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
     if !(1..=NODES_MAX).contains(&options.nodes) {
         return Err(format!("--nodes: {} is not allowed; allowed: 1 to {NODES_MAX}", options.nodes));
     }
-    let last = u32::from(options.base_port) + 10 * u32::from(options.nodes - 1) + 2;
+    let last = u32::from(options.base_port) + 10 * u32::from(options.nodes - 1) + 3;
     if options.base_port == 0 || last > u32::from(u16::MAX) {
-        let max = u32::from(u16::MAX) - 10 * u32::from(options.nodes - 1) - 2;
+        let max = u32::from(u16::MAX) - 10 * u32::from(options.nodes - 1) - 3;
         return Err(format!("--base-port: {} is not allowed; allowed: 1 to {max}", options.base_port));
     }
     let port = |node: u16, offset: u16| options.base_port + 10 * node + offset;
@@ -46,10 +49,31 @@ pub fn dev_settings(options: &DevOptions, key: &Secret) -> Result<Vec<Settings>,
             settings.node.peer_addr = local(port(node, 1));
             settings.node.peer_advertise = local(port(node, 1));
             settings.node.admin_addr = local(port(node, 2));
+            settings.node.bolt_addr = settings.node.bolt_addr.is_some().then(|| local(port(node, 3)));
+            settings.node.bolt_advertise.clone_from(&settings.node.bolt_addr);
             settings.cluster.seeds.clone_from(&seeds);
             settings.cluster.key = Some(key.clone());
             settings.cluster.previous_key = None;
             Ok(settings)
         })
         .collect()
+}
+
+/// The report of one node, whose own values take the place of those that were given to all.
+#[must_use]
+pub fn dev_report(report: &Report, settings: &Settings) -> Report {
+    let Settings { node, cluster, .. } = settings;
+    let own = [
+        ("node.name", json!(node.name.as_str())),
+        ("node.client_addr", json!(node.client_addr)),
+        ("node.peer_addr", json!(node.peer_addr)),
+        ("node.peer_advertise", json!(node.peer_advertise)),
+        ("node.admin_addr", json!(node.admin_addr)),
+        ("cluster.seeds", json!(cluster.seeds)),
+        ("cluster.key", json!(cluster.key)),
+        ("cluster.key_file", Value::Null),
+        ("cluster.previous_key", Value::Null),
+        ("cluster.previous_key_file", Value::Null),
+    ];
+    own.into_iter().fold(report.clone(), |report, (key, value)| report.with(key, value, Source::Dev))
 }

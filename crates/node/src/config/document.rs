@@ -5,16 +5,17 @@
 use std::path::PathBuf;
 
 use hopcache_core::limits::{
-    JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX, VIRTUAL_NODES_DEFAULT,
-    VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
+    ALLOWED_HOSTS_MAX, JOIN_TIMEOUT_MS_DEFAULT, MEMBERS_MAX, PASS_THROUGH_BYTES_MAX, PATTERNS_MAX,
+    VIRTUAL_NODES_DEFAULT, VIRTUAL_NODES_MAX, VIRTUAL_NODES_MIN,
 };
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::hosts::AllowedHost;
 use super::text::{Secret, cluster_name, duration, format_size, name, size};
-use super::uri::{Address, OriginUri, StoreUri};
+use super::uri::{Address, OptionalAddress, OriginUri, StoreUri};
 use crate::peer::keys::CLUSTER_NAME_DEFAULT;
 
 /// The whole configuration, as in a file.
@@ -60,9 +61,26 @@ pub struct NodeSection {
     pub peer_advertise: Option<Address>,
     /// Where the admin paths, probes and metrics are. An address other than loopback requires `admin_token_file`.
     pub admin_addr: Address,
+    /// Where Bolt clients connect: drivers with `bolt://` or `neo4j://`. Empty for no Bolt listener.
+    pub bolt_addr: OptionalAddress,
+    /// Address at which Bolt clients reach this node, for routing tables. Default: `bolt_addr`; an unspecified host such
+    /// as 0.0.0.0 is replaced by the host name.
+    pub bolt_advertise: Option<Address>,
     /// File with the bearer token of the admin paths.
     #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
     pub admin_token_file: Option<PathBuf>,
+    /// Host names by which clients and operators reach this node, besides IP addresses, `localhost`, names without a dot,
+    /// and the hosts of its own addresses. Requests that name another host are refused where no credentials are checked:
+    /// by the admin listener without a token, and by the client listener with `origin.auth = "service"`.
+    #[schemars(
+        length(max = ALLOWED_HOSTS_MAX),
+        extend("x-allowed" = "a list of host names, for example [\"ops.example.com\", \".example.com\"]")
+    )]
+    pub allowed_hosts: Vec<AllowedHost>,
+    /// TLS of the client listener, which then serves nothing without it. Files are read again when they change.
+    pub client_tls: ClientTlsSection,
+    /// TLS of the admin listener, in the same way.
+    pub admin_tls: AdminTlsSection,
     /// Memory for entries.
     #[serde(with = "size")]
     #[schemars(with = "size::Text", extend("x-min" = "1MiB", "x-max" = "1TiB"))]
@@ -93,7 +111,12 @@ impl Default for NodeSection {
             peer_addr: local(7476),
             peer_advertise: None,
             admin_addr: local(7477),
+            bolt_addr: OptionalAddress(Some(local(7478))),
+            bolt_advertise: None,
             admin_token_file: None,
+            allowed_hosts: Vec::new(),
+            client_tls: ClientTlsSection::default(),
+            admin_tls: AdminTlsSection::default(),
             memory: 256 << 20,
             max_connections: 10_000,
             ring_weight: 1.0,
@@ -101,6 +124,34 @@ impl Default for NodeSection {
             serve_on: None,
         }
     }
+}
+
+/// TLS of the client listener: both files or none.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientTlsSection {
+    /// Certificates in PEM: the node's own first, then the intermediate ones.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub cert_file: Option<PathBuf>,
+    /// The private key of the first certificate, in PEM, not encrypted.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub key_file: Option<PathBuf>,
+}
+
+/// TLS of the admin listener: the first two files or none.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdminTlsSection {
+    /// Certificates in PEM: the node's own first, then the intermediate ones.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub cert_file: Option<PathBuf>,
+    /// The private key of the first certificate, in PEM, not encrypted.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub key_file: Option<PathBuf>,
+    /// Certificates in PEM of the authorities that sign operators' certificates. With it all paths but `/livez` and
+    /// `/readyz` need such a certificate, beside the token.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub client_ca_file: Option<PathBuf>,
 }
 
 /// The nodes that belong together.
@@ -178,6 +229,10 @@ pub enum AuthMode {
 pub struct OriginSection {
     /// Address of the database; `embedded:` is the sample graph inside this process.
     pub uri: OriginUri,
+    /// Certificates in PEM of the authorities that sign the database's certificate, for `bolt+s://`. Default: the
+    /// authorities of the operating system.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub ca_file: Option<PathBuf>,
     /// Which user runs statements.
     pub auth: AuthMode,
     /// The user of `auth = "service"`.
@@ -201,6 +256,7 @@ impl Default for OriginSection {
     fn default() -> Self {
         Self {
             uri: OriginUri::Embedded,
+            ca_file: None,
             auth: AuthMode::Passthrough,
             user: None,
             password_file: None,
@@ -217,11 +273,15 @@ impl Default for OriginSection {
 pub struct StoreSection {
     /// Address of the store; `memory:` is inside this process (the nodes of `dev` share one).
     pub uri: StoreUri,
+    /// Certificates in PEM of the authorities that sign the store's certificate, for `rediss://`. Default: the authorities
+    /// of the operating system.
+    #[schemars(with = "Option<String>", extend("x-kind" = "path"))]
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Default for StoreSection {
     fn default() -> Self {
-        Self { uri: StoreUri::Memory }
+        Self { uri: StoreUri::Memory, ca_file: None }
     }
 }
 

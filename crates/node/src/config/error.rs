@@ -19,6 +19,8 @@ pub enum Source {
     Environment(String),
     /// A flag, as it is called.
     Flag(String),
+    /// `hopcache dev`, which gives each node its own name, ports and key.
+    Dev,
 }
 
 impl fmt::Display for Source {
@@ -28,6 +30,7 @@ impl fmt::Display for Source {
             Self::File { path, line } => write!(out, "{}:{line}", path.display()),
             Self::Environment(name) => write!(out, "environment {name}"),
             Self::Flag(name) => write!(out, "flag {name}"),
+            Self::Dev => out.write_str("hopcache dev"),
         }
     }
 }

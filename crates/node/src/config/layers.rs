@@ -7,8 +7,9 @@ use serde_json::{Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::catalog::{CATALOG, Key, Kind, nearest};
+use super::catalog::{CATALOG, Key, Kind, is_table, nearest};
 use super::error::{Problem, Source};
+use super::unused::UnusedVariable;
 
 /// Largest configuration file that is read, in bytes: 50 keys need far less.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -21,28 +22,32 @@ pub(super) struct Given {
     pub(super) source: Source,
 }
 
-/// What the sources gave, least important first, and what is wrong with their names.
+/// What the sources gave, least important first, what is wrong with their names, and what is only odd.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     pub(super) given: Vec<Given>,
     pub(super) problems: Vec<Problem>,
+    pub(super) unused: Vec<UnusedVariable>,
 }
 
 /// Variables of this program that are no keys: of the command line, and of tests.
-const OTHER_VARIABLES: [&str; 6] = [
+const OTHER_VARIABLES: [&str; 9] = [
     "HOPCACHE_CONFIG",
     "HOPCACHE_URL",
     "HOPCACHE_ADMIN_URL",
     "HOPCACHE_ADMIN_TOKEN",
     "HOPCACHE_USER",
     "HOPCACHE_PASSWORD",
+    "HOPCACHE_CA_FILE",
+    "HOPCACHE_CERT_FILE",
+    "HOPCACHE_KEY_FILE",
 ];
 
 /// What the names of the variables begin with that are shared with other programs of this kind.
 const ALIAS_PREFIX: &str = "CACHE_XFETCH_";
 
-/// Prefixes that others own: test services, and what Kubernetes injects into every pod beside a Service
-/// called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …), which must not stop a start.
+/// Prefixes that others own, and of which nothing is said: test services, and what Kubernetes injects into every pod beside
+/// a Service called `hopcache` (`HOPCACHE_SERVICE_HOST`, `HOPCACHE_PORT_7475_TCP` …).
 const FOREIGN_PREFIXES: [&str; 3] = ["HOPCACHE_TEST_", "HOPCACHE_SERVICE_", "HOPCACHE_PORT"];
 
 impl Layers {
@@ -60,13 +65,22 @@ impl Layers {
         let origin = FileText { text, path };
         for (section, inside) in table.get_ref() {
             if let DeValue::Table(keys) = inside.get_ref() {
-                for (name, value) in keys {
-                    let path = format!("{}.{}", section.get_ref(), name.get_ref());
-                    self.add_named(&path, json(value.get_ref()), origin.at(name));
-                }
+                self.add_table(section.get_ref(), keys, &origin);
                 self.check_section(section, &origin);
             } else {
                 self.unknown(section.get_ref(), origin.at(section));
+            }
+        }
+    }
+
+    /// Adds the keys of a section, and of the tables in it that have keys of their own.
+    fn add_table(&mut self, section: &str, keys: &DeTable<'_>, origin: &FileText<'_>) {
+        for (name, value) in keys {
+            let path = format!("{section}.{}", name.get_ref());
+            match value.get_ref() {
+                // `is_table` is false below the deepest keys, so this ends.
+                DeValue::Table(inside) if is_table(&path) => self.add_table(&path, inside, origin),
+                value => self.add_named(&path, json(value), origin.at(name)),
             }
         }
     }
@@ -104,13 +118,19 @@ impl Layers {
             {
                 continue;
             }
-            let path = rest.replacen("__", ".", 1).to_lowercase();
+            let path = rest.replace("__", ".").to_lowercase();
             match CATALOG.get(&path) {
                 Some(key) if rest == variable_part(&path) => {
                     let source = Source::Environment(name.clone());
                     self.given.push(Given { key, value: typed(key.kind, text), source });
                 }
-                _ => self.problems.push(unknown_variable(name)),
+                // `__` is the sign of a key. A name without it can be anybody's: Kubernetes injects
+                // `HOPCACHE_NODE_A_SERVICE_HOST` beside a Service called `hopcache-node-a`.
+                _ if rest.contains("__") => {
+                    let suggestion = suggestion_for(name);
+                    self.problems.push(Problem::UnknownVariable { name: name.clone(), suggestion });
+                }
+                _ => self.unused.push(UnusedVariable::new(name, suggestion_for)),
             }
         }
     }
@@ -149,15 +169,15 @@ impl Layers {
     }
 }
 
-fn unknown_variable(name: &str) -> Problem {
+fn suggestion_for(name: &str) -> Option<String> {
     let known: Vec<String> = CATALOG.keys().map(|path| format!("HOPCACHE_{}", variable_part(path))).collect();
     let suggestion = nearest(name, known.iter().map(String::as_str).chain(OTHER_VARIABLES));
-    Problem::UnknownVariable { name: name.to_owned(), suggestion: suggestion.map(ToOwned::to_owned) }
+    suggestion.map(ToOwned::to_owned)
 }
 
 /// `entry.max_bytes` → `ENTRY__MAX_BYTES`.
 fn variable_part(path: &str) -> String {
-    path.replacen('.', "__", 1).to_uppercase()
+    path.replace('.', "__").to_uppercase()
 }
 
 /// A file's text, to name lines of it.

@@ -7,6 +7,7 @@ mod dev;
 mod document;
 mod error;
 mod files;
+mod hosts;
 mod layers;
 mod log_level;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unused;
 mod uri;
 
 use std::collections::BTreeMap;
@@ -24,17 +26,19 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use catalog::schema;
-pub use dev::{DevOptions, NODES_MAX, dev_settings};
+pub use dev::{DevOptions, NODES_MAX, dev_report, dev_settings};
 pub use document::{
     AuthMode, Document, EntrySection, LogFormat, LogSection, PrefetchKind, PrefetchSection, RefreshMode,
     RefreshSection,
 };
 pub use error::{ConfigErrors, Problem, Source};
+pub use hosts::AllowedHost;
 pub use report::{Line, Report};
 pub use settings::{
     CLUSTER_KEY_CHARS_MIN, ClusterSettings, NodeSettings, OriginAuth, OriginSettings, Settings,
 };
 pub use text::{MASK, Secret, format_duration, format_size, parse_duration, parse_size};
+pub use unused::{UnusedVariable, warnings};
 pub use uri::{Address, BoltEncryption, OriginUri, RedisUri, StoreUri};
 
 use files::read_bounded;
@@ -72,6 +76,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// The same for people, with where each came from.
     pub report: Report,
+    /// Variables that begin as ours do and set nothing.
+    pub unused: Vec<UnusedVariable>,
 }
 
 /// Reads and checks the whole configuration.
@@ -94,7 +100,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
 }
 
 fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
-    let Layers { given, mut problems } = layers;
+    let Layers { given, mut problems, unused } = layers;
     // Each value alone on top of the defaults, also one that a later source overrides: it is wrong
     // where it stands, and would bite when the override goes away.
     problems.extend(given.iter().filter_map(check_one));
@@ -107,7 +113,7 @@ fn finish(layers: Layers) -> Result<Loaded, ConfigErrors> {
     let mut document: Document = serde_json::from_value(merge(&given)).map_err(|reason| internal(&reason))?;
     let settings = settings::resolve(&mut document, &report).map_err(ConfigErrors)?;
     report.fill(&document).map_err(|reason| internal(&reason))?;
-    Ok(Loaded { settings, report })
+    Ok(Loaded { settings, report, unused })
 }
 
 /// Values that passed alone did not pass together: not an operator's mistake, but told, not a panic.
@@ -124,13 +130,20 @@ fn internal(reason: &serde_json::Error) -> ConfigErrors {
 fn merge<'a>(given: impl IntoIterator<Item = &'a Given>) -> Value {
     let mut root = serde_json::Map::new();
     for given in given {
-        let Some((section, name)) = given.key.path.split_once('.') else { continue };
-        let inside = root.entry(section).or_insert_with(|| Value::Object(serde_json::Map::new()));
-        if let Value::Object(keys) = inside {
-            keys.insert(name.to_owned(), given.value.clone());
-        }
+        insert(&mut root, &given.key.path, &given.value);
     }
     Value::Object(root)
+}
+
+fn insert(inside: &mut serde_json::Map<String, Value>, path: &str, value: &Value) {
+    let Some((table, rest)) = path.split_once('.') else {
+        inside.insert(path.to_owned(), value.clone());
+        return;
+    };
+    if let Value::Object(table) = inside.entry(table).or_insert_with(|| Value::Object(serde_json::Map::new()))
+    {
+        insert(table, rest, value);
+    }
 }
 
 /// What is wrong with one value alone.

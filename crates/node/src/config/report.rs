@@ -18,7 +18,7 @@ pub struct Report {
 /// One line of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// `section.key`.
+    /// `section.key`, or `section.table.key`.
     pub key: String,
     /// As TOML would write it; masked for a secret.
     pub value: String,
@@ -37,10 +37,28 @@ impl Report {
         Ok(())
     }
 
+    /// The same with another value of a key, and where that came from.
+    pub(super) fn with(mut self, key: &str, value: Value, source: Source) -> Self {
+        if let Some(place) = self.values.pointer_mut(&pointer(key)) {
+            *place = value;
+            self.sources.insert(key.to_owned(), source);
+        }
+        self
+    }
+
     /// Where a key's value came from.
     #[must_use]
     pub fn source(&self, key: &str) -> Source {
         self.sources.get(key).cloned().unwrap_or(Source::Default)
+    }
+
+    /// A key's value in force as text, masked for a secret; empty where there is none.
+    #[must_use]
+    pub fn value(&self, key: &str) -> String {
+        let value = self.values.pointer(&pointer(key));
+        value.map_or_else(String::new, |value| {
+            value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+        })
     }
 
     /// Every key in the order of the sections.
@@ -48,28 +66,50 @@ impl Report {
     pub fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for (section, inside) in self.values.as_object().into_iter().flatten() {
-            for (name, value) in inside.as_object().into_iter().flatten() {
-                let key = format!("{section}.{name}");
-                let source = self.source(&key);
-                let value = if value.is_null() { "(none)".to_owned() } else { value.to_string() };
-                lines.push(Line { key, value, source });
-            }
+            self.add_lines(section, inside, &mut lines);
         }
         lines
     }
 
-    /// `{section: {key: {value, source}}}`.
+    fn add_lines(&self, section: &str, inside: &Value, lines: &mut Vec<Line>) {
+        for (name, value) in inside.as_object().into_iter().flatten() {
+            let key = format!("{section}.{name}");
+            if value.is_object() {
+                self.add_lines(&key, value, lines);
+                continue;
+            }
+            let source = self.source(&key);
+            let value = if value.is_null() { "(none)".to_owned() } else { value.to_string() };
+            lines.push(Line { key, value, source });
+        }
+    }
+
+    /// `{section: {key: {value, source}}}`; a table in a section is one level more.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut sections = Map::new();
         for (section, inside) in self.values.as_object().into_iter().flatten() {
-            let mut keys = Map::new();
-            for (name, value) in inside.as_object().into_iter().flatten() {
-                let source = self.source(&format!("{section}.{name}")).to_string();
-                keys.insert(name.clone(), json!({"value": value, "source": source}));
-            }
-            sections.insert(section.clone(), Value::Object(keys));
+            sections.insert(section.clone(), self.table(section, inside));
         }
         Value::Object(sections)
     }
+
+    fn table(&self, section: &str, inside: &Value) -> Value {
+        let mut keys = Map::new();
+        for (name, value) in inside.as_object().into_iter().flatten() {
+            let key = format!("{section}.{name}");
+            let told = if value.is_object() {
+                self.table(&key, value)
+            } else {
+                json!({"value": value, "source": self.source(&key).to_string()})
+            };
+            keys.insert(name.clone(), told);
+        }
+        Value::Object(keys)
+    }
+}
+
+/// `section.key` as a JSON pointer (RFC 6901).
+fn pointer(key: &str) -> String {
+    format!("/{}", key.replacen('.', "/", 1))
 }

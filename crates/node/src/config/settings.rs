@@ -11,9 +11,13 @@ use super::document::{
     AuthMode, Document, EntrySection, LogSection, NodeSection, PrefetchKind, PrefetchSection, RefreshSection,
 };
 use super::error::{Problem, Source};
+use super::hosts::AllowedHost;
 use super::report::Report;
 use super::text::{Secret, format_duration};
 use super::uri::{Address, OriginUri, StoreUri};
+use crate::tls::{Authorities, TlsFiles};
+
+mod tls;
 
 /// Shortest cluster key, in characters: below it a key can be guessed from one recorded message.
 pub const CLUSTER_KEY_CHARS_MIN: usize = 16;
@@ -31,6 +35,8 @@ pub struct Settings {
     pub origin: OriginSettings,
     /// What the nodes share.
     pub store: StoreUri,
+    /// Who signs the store's certificate, where not one of the system's authorities.
+    pub store_authorities: Option<Authorities>,
     /// How long entries live, and how large they may be.
     pub entry: EntrySection,
     /// Early refresh.
@@ -54,8 +60,18 @@ pub struct NodeSettings {
     pub peer_advertise: Address,
     /// Where to listen for the admin paths.
     pub admin_addr: Address,
+    /// TLS of the client listener.
+    pub client_tls: Option<TlsFiles>,
+    /// TLS of the admin listener.
+    pub admin_tls: Option<TlsFiles>,
+    /// Where to listen for Bolt clients, if anywhere.
+    pub bolt_addr: Option<Address>,
+    /// Where Bolt clients reach this node.
+    pub bolt_advertise: Option<Address>,
     /// Bearer token of the admin paths; present whenever `admin_addr` is not loopback.
     pub admin_token: Option<Secret>,
+    /// Hosts that requests may name, besides this node's own.
+    pub allowed_hosts: Vec<AllowedHost>,
     /// Bytes of memory for entries.
     pub memory_bytes: u64,
     /// Connections of clients at the most.
@@ -92,6 +108,8 @@ pub struct ClusterSettings {
 pub struct OriginSettings {
     /// Where it is.
     pub uri: OriginUri,
+    /// Who signs its certificate, where not one of the system's authorities.
+    pub authorities: Option<Authorities>,
     /// As whom statements run.
     pub auth: OriginAuth,
     /// Runs at a time from this node.
@@ -138,6 +156,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
     let node = rules.node(&mut document.node);
     let cluster = rules.cluster(document, &node);
     let origin = rules.origin(document);
+    let store_authorities = rules.store_authorities(&document.store);
     rules.check_kinds(&document.prefetch.kinds);
     if !rules.problems.is_empty() {
         return Err(rules.problems);
@@ -150,6 +169,7 @@ pub(super) fn resolve(document: &mut Document, report: &Report) -> Result<Settin
         cluster,
         origin,
         store: document.store.uri.clone(),
+        store_authorities,
         entry: document.entry.clone(),
         refresh: document.refresh.clone(),
         prefetch: document.prefetch.clone(),
@@ -170,11 +190,12 @@ impl Rules<'_> {
     }
 
     fn check_listeners(&mut self, node: &NodeSection) {
-        let listeners = [
+        let mut listeners = vec![
             ("node.client_addr", &node.client_addr),
             ("node.peer_addr", &node.peer_addr),
             ("node.admin_addr", &node.admin_addr),
         ];
+        listeners.extend(node.bolt_addr.0.as_ref().map(|address| ("node.bolt_addr", address)));
         for (at, (key, address)) in listeners.iter().enumerate() {
             let twin = listeners.iter().take(at).find(|(_, other)| other == address && address.port != 0);
             if let Some((other, _)) = twin {
@@ -213,13 +234,25 @@ impl Rules<'_> {
         }
         node.name = Some(name.clone());
         node.peer_advertise = Some(advertise.clone());
+        let bolt = node.bolt_addr.0.as_ref().map(|address| default_advertise(address, &host));
+        let bolt_advertise = node.bolt_advertise.clone().or(bolt);
+        if bolt_advertise.as_ref().is_some_and(Address::is_unspecified) {
+            let rule = "it is where Bolt clients find this node: an address or name that they can connect to";
+            self.refuse("node.bolt_advertise", format!("{:?}", node.bolt_advertise), rule);
+        }
+        node.bolt_advertise.clone_from(&bolt_advertise);
         Some(NodeSettings {
             name,
             client_addr: node.client_addr.clone(),
             peer_addr: node.peer_addr.clone(),
             peer_advertise: advertise,
             admin_addr: node.admin_addr.clone(),
+            client_tls: self.client_tls(&node.client_tls),
+            admin_tls: self.admin_tls(&node.admin_tls),
+            bolt_addr: node.bolt_addr.0.clone(),
+            bolt_advertise,
             admin_token: token.flatten(),
+            allowed_hosts: node.allowed_hosts.clone(),
             memory_bytes: node.memory,
             connections_max: node.max_connections,
             ring_weight: node.ring_weight,
@@ -314,6 +347,7 @@ impl Rules<'_> {
         };
         Some(OriginSettings {
             uri: origin.uri.clone(),
+            authorities: self.origin_authorities(origin),
             auth,
             concurrent_max: origin.max_concurrent,
             timeout_ms: origin.timeout,

@@ -168,11 +168,35 @@ fn messages_of_the_environment_and_flags() {
         errors(from(&[("HOPCACHE_ENTRY__TLL", "1s")], &[])),
         "HOPCACHE_ENTRY__TLL: no such variable; did you mean HOPCACHE_ENTRY__TTL?"
     );
+    assert_eq!(
+        errors(from(&[], &["node.allowed_hosts=ops.example.com:7477"])),
+        "node.allowed_hosts: [\"ops.example.com:7477\"] is not allowed: a name has no scheme and no port, and an IP address needs no permission (read from flag --set); allowed: a list of host names, for example [\"ops.example.com\", \".example.com\"]"
+    );
     assert_eq!(errors(from(&[], &["entry.ttl"])), "--set \"entry.ttl\": write it as section.key=value");
     assert_eq!(
         errors(from(&[("CACHE_XFETCH_BETA", "9")], &[])),
         "refresh.beta: 9.0 is not allowed (read from environment CACHE_XFETCH_BETA); allowed: a number, from 0.5 to 2.0"
     );
+}
+
+/// INTERFACE section 3: a name without `__` can be anybody's, and is no reason not to start. One with it is a mistake.
+#[test]
+fn variables_that_set_nothing_are_warned_about() {
+    let injected = [
+        ("HOPCACHE_NODE_A_SERVICE_HOST", "10.0.0.1"),
+        ("HOPCACHE_NODE_A_PORT_7475_TCP", "tcp://10.0.0.1:7475"),
+    ];
+    let loaded = from(&[injected[0], injected[1], ("HOPCACHE_ENTRYTTL", "a secret")], &[]).unwrap();
+    let said = warnings(&loaded.unused);
+    assert_eq!(said[0], "HOPCACHE_ENTRYTTL: no such variable; did you mean HOPCACHE_ENTRY__TTL?");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(injected.iter().all(|(name, _)| said[1].contains(name)), "{said:?}");
+    assert!(!format!("{said:?} {:?}", loaded.unused).contains("secret"), "a value is nobody's to see");
+    for mine in
+        ["HOPCACHE_CONFIG", "HOPCACHE_TEST_REDIS", "HOPCACHE_SERVICE_HOST", "HOPCACHE_PORT_7475_TCP", "PATH"]
+    {
+        assert!(from(&[(mine, "")], &[]).unwrap().unused.is_empty(), "{mine}");
+    }
 }
 
 /// I9: the list of seeds has a bound.
@@ -241,6 +265,64 @@ fn secrets_come_from_files_beside_the_configuration_and_are_never_shown() {
     assert_eq!(loaded.settings.cluster.key.as_ref().unwrap().expose(), "a key that is long enough");
     let shown = format!("{:?} {}", loaded, loaded.report.to_json());
     assert!(!shown.contains("long enough") && !shown.contains("hunter2"), "{shown}");
+}
+
+/// A table in a section is set by file, variable and flag, key by key, each with where it came from.
+#[test]
+fn a_table_in_a_section_has_keys_of_its_own() {
+    let text = "[node]\nclient_tls = { cert_file = \"tls/cert.pem\", key_file = \"tls/key.pem\" }";
+    let mut layers = Layers::default();
+    layers.add_file(text, Path::new("/etc/hopcache/node.toml"));
+    let variable = ("HOPCACHE_NODE__CLIENT_TLS__KEY_FILE".to_owned(), "/run/key.pem".to_owned());
+    layers.add_environment(&[variable]);
+    layers.add_set("node.admin_tls.cert_file=a.pem");
+    layers.add_set("node.admin_tls.key_file=b.pem");
+    layers.add_set("node.admin_tls.client_ca_file=c.pem");
+    let loaded = finish(layers).unwrap();
+    let client = loaded.settings.node.client_tls.unwrap();
+    assert_eq!(client.cert_file, Path::new("/etc/hopcache/tls/cert.pem"), "beside the configuration");
+    assert_eq!(client.key_file, Path::new("/run/key.pem"));
+    let admin = loaded.settings.node.admin_tls.unwrap();
+    assert_eq!(admin.client_ca_file.as_deref(), Some(Path::new("c.pem")));
+    let told = loaded.report.to_json();
+    assert_eq!(told["node"]["client_tls"]["cert_file"]["source"], "/etc/hopcache/node.toml:2");
+    assert_eq!(
+        told["node"]["client_tls"]["key_file"]["source"],
+        "environment HOPCACHE_NODE__CLIENT_TLS__KEY_FILE"
+    );
+    let lines = loaded.report.lines();
+    assert!(
+        lines.iter().any(|line| line.key == "node.admin_tls.client_ca_file" && line.value == "\"c.pem\"")
+    );
+    assert!(from_text("[node]\nclient_tls = {}").unwrap().settings.node.client_tls.is_none());
+}
+
+#[test]
+fn messages_of_tls_keys() {
+    for (text, message) in [
+        (
+            "node.client_tls.crt_file = \"a\"",
+            "node.client_tls.crt_file: no such key (read from hopcache.toml:1); did you mean node.client_tls.cert_file?",
+        ),
+        (
+            "node.admin_tls.cert_file = \"a\"",
+            "node.admin_tls.key_file: TLS needs a certificate and its key: set cert_file and key_file (it is not set, from default)",
+        ),
+        (
+            "node.admin_tls.client_ca_file = \"a\"",
+            "node.admin_tls.cert_file: TLS needs a certificate and its key: set cert_file and key_file (it is not set, from default)",
+        ),
+        (
+            "origin.ca_file = \"a\"",
+            "origin.ca_file: only bolt+s:// checks a certificate: write origin.uri with it, or leave this out (it is a, from hopcache.toml:1)",
+        ),
+        (
+            "[store]\nuri = \"redis://r\"\nca_file = \"a\"",
+            "store.ca_file: only rediss:// checks a certificate: write store.uri with it, or leave this out (it is a, from hopcache.toml:3)",
+        ),
+    ] {
+        assert_eq!(errors(from_text(text)), message);
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl FromStr for Address {
     }
 }
 
-fn parse_host(text: &str) -> Result<String, String> {
+pub(super) fn parse_host(text: &str) -> Result<String, String> {
     if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let ip: std::net::Ipv6Addr =
             inner.parse().map_err(|_| "no IPv6 address in the brackets".to_owned())?;
@@ -68,6 +68,24 @@ fn parse_host(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && text.len() <= 253;
     let clean = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     if fits && clean { Ok(text.to_owned()) } else { Err("the host is no DNS name or IP address".to_owned()) }
+}
+
+/// `host:port`, or nothing: an empty text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionalAddress(pub Option<Address>);
+
+impl fmt::Display for OptionalAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |address| address.fmt(out))
+    }
+}
+
+impl FromStr for OptionalAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
 }
 
 /// Which graph database answers.
@@ -166,6 +184,12 @@ impl RedisUri {
     pub fn expose(&self) -> &str {
         self.url.expose()
     }
+
+    /// Whether the connection has TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.url.expose().starts_with("rediss")
+    }
 }
 
 /// Schemes of a store that is a Redis.
@@ -242,7 +266,15 @@ macro_rules! text_value {
     };
 }
 
+pub(super) use text_value;
+
 text_value!(Address, "Address", "address", "host:port, for example 127.0.0.1:7475");
+text_value!(
+    OptionalAddress,
+    "OptionalAddress",
+    "address",
+    "host:port, for example 127.0.0.1:7478, or nothing"
+);
 text_value!(
     OriginUri,
     "OriginUri",

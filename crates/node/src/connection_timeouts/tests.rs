@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -103,6 +103,19 @@ async fn closed(client: &mut DuplexStream) -> (f64, String) {
 /// The timer's wheel has a grain of a millisecond.
 fn assert_about(seconds: f64, wanted: f64) {
     assert!((seconds - wanted).abs() < 0.05, "after {seconds} s, not {wanted} s");
+}
+
+/// A stream that takes bytes of its own, as TLS does, hides a slow reader from writes. Flushes wait for it.
+#[tokio::test(start_paused = true)]
+async fn who_reads_nothing_is_cut_behind_a_stream_that_buffers_too() {
+    let (mut client, server) = duplex(PIPE_BYTES);
+    let buffering = BufStream::with_capacity(PIPE_BYTES, 64 * PIPE_BYTES, server);
+    let served = tokio::spawn(serve_connection(buffering, service(), shared(ConnectionSlots::new(1))));
+    let started = Instant::now();
+    client.write_all(b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+    timeout(Duration::from_secs(300), served).await.expect("it waits for ever").unwrap();
+    assert_about(started.elapsed().as_secs_f64(), 8.0);
+    drop(client);
 }
 
 #[tokio::test(start_paused = true)]

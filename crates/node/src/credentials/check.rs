@@ -12,20 +12,24 @@ use std::sync::Arc;
 
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
-    COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX, CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX,
-    ORIGIN_WAIT_MS_MAX, STRANGERS_CHECKED_MAX, STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
+    BELIEFS_ASKED_MAX, BELIEFS_WAIT_MS, COMPETE_ROUNDS_MAX, CREDENTIALS_CHECK_MS_MAX, CREDENTIALS_MAX,
+    CREDENTIALS_RETRY_WAIT_MS, FOLLOWERS_MAX, ORIGIN_WAIT_MS_MAX, STRANGERS_CHECKED_MAX,
+    STRANGERS_WAITING_MAX, STRANGERS_WAITING_PER_USER_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_core::turns::TurnBounds;
 use hopcache_engine::flight::{FlightBounds, FlightTable, Follower, Leader, Seat, Wait};
 use hopcache_engine::identity::{Credentials as Login, Identity};
-use hopcache_engine::ports::{Clock, Origin, OriginError, OriginFault};
+use hopcache_engine::ports::{Clock, Neo4jFailure, Origin, OriginError, OriginFault};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::credential_cache::{Acceptance, CredentialCache, Fingerprint, Known};
+use super::credential_cache::{Acceptance, CredentialCache, Known};
 use super::lockout_guard::{LockoutGuard, Seen};
+use super::others::{Heard, OtherNodes, Untold, newest};
+use super::peer_words::{Fingerprint, Word};
 use crate::origin::fault::is_no_to_credentials;
 use crate::origin::run_slots::{NoSlot, Slots};
 
@@ -45,6 +49,10 @@ struct Checker {
     /// So such checks do not delay checks of accepted credentials, and guesses at one user do not delay another user.
     unknown_slots: Slots<PrincipalScope>,
     lockout_guard: Mutex<LockoutGuard>,
+    others: Arc<dyn OtherNodes>,
+    /// Places for questions to the other nodes.
+    asking_others: Semaphore,
+    untold: Untold,
     origin: Arc<dyn Origin>,
     clock: Arc<dyn Clock>,
 }
@@ -53,7 +61,12 @@ impl Credentials {
     /// No credentials are accepted yet. `unreachable_grace_ms` is how long an identity that was accepted before is served
     /// while Neo4j cannot be reached.
     #[must_use]
-    pub fn new(unreachable_grace_ms: Millis, origin: Arc<dyn Origin>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        unreachable_grace_ms: Millis,
+        origin: Arc<dyn Origin>,
+        others: Arc<dyn OtherNodes>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let bounds = FlightBounds { flights_max: CREDENTIALS_MAX, followers_max: FOLLOWERS_MAX };
         let unknown_bounds = TurnBounds {
             slots: STRANGERS_CHECKED_MAX,
@@ -65,6 +78,9 @@ impl Credentials {
             checks: FlightTable::new(bounds),
             unknown_slots: Slots::new(unknown_bounds),
             lockout_guard: Mutex::new(LockoutGuard::new()),
+            others,
+            asking_others: Semaphore::new(BELIEFS_ASKED_MAX),
+            untold: Untold::default(),
             origin,
             clock,
         };
@@ -80,7 +96,8 @@ impl Credentials {
     /// Checks an identity. There is at most one question to Neo4j at a time for each identity.
     ///
     /// While Neo4j cannot be reached, an identity that it accepted within the stale-if-error time is still served: nobody
-    /// can be revoked in a database that is down. An identity that Neo4j never accepted is not served.
+    /// can be revoked in a database that is down. It does not matter which node Neo4j told (`others`). An identity that Neo4j
+    /// never accepted is not served.
     ///
     /// A refusal is cached briefly. Neo4j is asked about at most two unknown passwords of one user between two successful
     /// logins (`lockout_guard`). At the third wrong password Neo4j locks the user out, and a client with an old password
@@ -149,17 +166,43 @@ impl Credentials {
     /// So ending an acceptance also takes the check out of its table, in one step under the lock of the cache. The result
     /// of a check that is not in the table is ignored (`Checker::settle`), and its followers ask again.
     pub fn distrust(&self, identity: &Identity) {
+        let now = self.checker.clock.now();
+        {
+            let mut cache = self.checker.cache.lock();
+            cache.forget(&identity.fingerprint);
+            self.checker.checks.detach(|whose| *whose == identity.fingerprint);
+        }
+        if self.checker.untold.push(identity.fingerprint, now) {
+            let checker = Arc::clone(&self.checker);
+            self.spawn(async move { checker.tell_refusals().await });
+        }
+    }
+
+    /// What this node knows by Neo4j's word, for a node that asks.
+    #[must_use]
+    pub fn word(&self, whose: &Fingerprint) -> Word {
+        self.checker.cache.lock().word(whose, self.checker.clock.now())
+    }
+
+    /// Another node was told by Neo4j, so long ago, that these credentials are wrong. An acceptance of before that ends, as
+    /// in [`Credentials::distrust`].
+    pub fn hear_refusal(&self, whose: &Fingerprint, age_ms: Millis) {
+        let said_at = self.checker.clock.now() - age_ms;
         let mut cache = self.checker.cache.lock();
-        cache.forget(&identity.fingerprint);
-        self.checker.checks.detach(|whose| *whose == identity.fingerprint);
+        cache.refuse_as_told(whose, said_at, told_no());
+        self.checker.checks.detach(|known| known == whose);
     }
 
     fn launch(&self, leader: Leader<Fingerprint, Check>, identity: Arc<Identity>) {
         let checker = Arc::clone(&self.checker);
+        self.spawn(async move { checker.settle(leader, &identity).await });
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock();
-        // Removes tasks that have ended. The table of checks bounds how many run.
+        // Removes tasks that have ended. The table of checks bounds how many run, and one tells refusals.
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move { checker.settle(leader, &identity).await });
+        tasks.spawn(task);
     }
 }
 
@@ -191,14 +234,43 @@ impl Checker {
         let check_timeout = Millis(CREDENTIALS_CHECK_MS_MAX).duration();
         let late = |_| Err(OriginFault::TimedOut.into());
         let verified = timeout(check_timeout, self.ask(identity)).await.unwrap_or_else(late);
+        let whose = &identity.fingerprint;
+        let heard = match &verified {
+            Err(error) if is_absence(&error.kind) => self.ask_others(whose).await,
+            _ => None,
+        };
+        let is_no = verified.as_ref().is_err_and(|error| is_no(&error.kind));
         let check = {
             let mut cache = self.cache.lock();
             if !leader.is_attached() {
                 return;
             }
-            self.take_word(&mut cache, &identity.fingerprint, verified, asked_at)
+            self.take_word(&mut cache, whose, (verified, heard), asked_at)
         };
         leader.land(check);
+        if is_no && self.untold.push(*whose, self.clock.now()) {
+            self.tell_refusals().await;
+        }
+    }
+
+    /// The other nodes' words on credentials of which this node knows nothing that helps, while Neo4j cannot be asked.
+    async fn ask_others(&self, whose: &Fingerprint) -> Option<Heard> {
+        if self.cache.lock().may_serve_on(whose, self.clock.now()) {
+            return None;
+        }
+        let within = Millis(BELIEFS_WAIT_MS);
+        let _place = timeout(within.duration(), self.asking_others.acquire()).await.ok()?.ok()?;
+        let asked_at = self.clock.now();
+        let words = self.others.words_on(whose, within).await;
+        let own_no = self.cache.lock().no_at(whose);
+        newest(&words, (asked_at, self.clock.now()), own_no)
+    }
+
+    /// Tells the other nodes until nothing is left to tell.
+    async fn tell_refusals(&self) {
+        while let Some(refused) = self.untold.page(self.clock.now()) {
+            self.others.tell_refused(refused).await;
+        }
     }
 
     async fn ask(&self, identity: &Identity) -> Result<(), OriginError> {
@@ -207,7 +279,7 @@ impl Checker {
             Known::Accepted(_) | Known::Overdue(_) | Known::Refused(_) => self.origin.verify(identity).await,
         };
         if verified.is_ok() {
-            self.lockout_guard.lock().begin_anew(&identity.scope);
+            self.lockout_guard.lock().begin_anew(identity.scope, self.clock.now());
         }
         verified
     }
@@ -239,7 +311,7 @@ impl Checker {
         &self,
         cache: &mut CredentialCache,
         whose: &Fingerprint,
-        verified: Result<(), OriginError>,
+        (verified, heard): (Result<(), OriginError>, Option<Heard>),
         asked_at: MonoTime,
     ) -> Check {
         let Err(error) = verified else { return Ok(cache.accept(whose, asked_at)) };
@@ -254,9 +326,14 @@ impl Checker {
                 cache.refuse(whose, now, error.clone());
                 Err(error)
             }
-            OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => {
-                cache.serve_on(whose, now).ok_or(error)
-            }
+            OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut => match heard {
+                Some(Heard::Refused(said_at)) => {
+                    cache.refuse_as_told(whose, said_at, told_no());
+                    Err(told_no())
+                }
+                Some(Heard::Accepted(said_at)) => cache.accept_as_told(whose, said_at, now).ok_or(error),
+                None => cache.serve_on(whose, now).ok_or(error),
+            },
             // A lack of slots in this node says nothing about Neo4j, and must not prolong the access of a revoked user.
             OriginFault::Transient(_)
             | OriginFault::Overloaded
@@ -264,6 +341,23 @@ impl Checker {
             | OriginFault::TooLarge { .. } => Err(error),
         }
     }
+}
+
+/// Whether Neo4j could not be asked: its absence revokes nobody.
+fn is_absence(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unreachable(_) | OriginFault::Cut(_) | OriginFault::TimedOut)
+}
+
+/// Whether Neo4j looked at the credentials and refused them.
+fn is_no(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Unauthorized(error) if is_no_to_credentials(error))
+}
+
+/// A refusal of which another node knows.
+fn told_no() -> OriginError {
+    let code = "Neo.ClientError.Security.Unauthorized".to_owned();
+    let message = "The client is unauthorized due to authentication failure.".to_owned();
+    OriginFault::Unauthorized(Neo4jFailure { code, message }).into()
 }
 
 /// Whether Neo4j may have counted a wrong password of the user. It counts none while the user is locked out.

@@ -10,11 +10,10 @@ use hopcache_core::limits::{
     CREDENTIALS_RETRY_AHEAD_MS, CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS,
 };
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_engine::ports::OriginError;
+use hopcache_engine::ports::{OriginError, OriginFault};
 use lru::LruCache;
 
-/// Keyed digest of the whole credentials.
-pub(super) type Fingerprint = [u8; 32];
+use super::peer_words::{Fingerprint, Word};
 
 /// Until when an identity is accepted. Cached requests of the identity share it. Every hit reads it; writes happen under
 /// the lock of the cache.
@@ -63,6 +62,11 @@ impl Acceptance {
         self.is_unanswered.store(false, Ordering::Relaxed);
     }
 
+    /// From when on Neo4j's last yes counts.
+    fn said_at(&self) -> MonoTime {
+        MonoTime(self.until.load(Ordering::Relaxed)) - Millis(CREDENTIALS_TTL_MS)
+    }
+
     fn end(&self) {
         self.until.store(0, Ordering::Relaxed);
         self.serving.store(0, Ordering::Relaxed);
@@ -97,6 +101,8 @@ impl Acceptance {
 /// Neo4j's refusal, and until when Neo4j is not asked again.
 struct Refused {
     until: MonoTime,
+    /// When Neo4j refused these credentials; nothing where it did not look at them.
+    said_at: Option<MonoTime>,
     error: OriginError,
 }
 
@@ -162,7 +168,61 @@ impl CredentialCache {
     /// Neo4j refused the credentials.
     pub(super) fn refuse(&mut self, whose: &Fingerprint, now: MonoTime, error: OriginError) {
         self.forget(whose);
-        self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
+        let until = now + Millis(CREDENTIALS_REFUSED_MS);
+        let said_at = matches!(error.kind, OriginFault::Unauthorized(_)).then_some(now);
+        self.refused.put(*whose, Refused { until, said_at, error });
+    }
+
+    /// What this node knows, for another one that asks.
+    pub(super) fn word(&self, whose: &Fingerprint, now: MonoTime) -> Word {
+        if let Some(acceptance) = self.accepted.peek(whose) {
+            return Word::Accepted(now.since(acceptance.said_at()));
+        }
+        self.no_at(whose).map_or(Word::Unknown, |said_at| Word::Refused(now.since(said_at)))
+    }
+
+    /// When Neo4j refused these credentials, as far as this node remembers.
+    pub(super) fn no_at(&self, whose: &Fingerprint) -> Option<MonoTime> {
+        self.refused.peek(whose).and_then(|refused| refused.said_at)
+    }
+
+    /// Whether an identity would be served on, if Neo4j could not be reached now.
+    pub(super) fn may_serve_on(&self, whose: &Fingerprint, now: MonoTime) -> bool {
+        let until =
+            |acceptance: &Arc<Acceptance>| acceptance.said_at() + Millis(CREDENTIALS_TTL_MS) + self.grace_ms;
+        self.accepted.peek(whose).is_some_and(|acceptance| now < until(acceptance))
+    }
+
+    /// Another node heard Neo4j's yes at `said_at`, and Neo4j cannot be asked now: the identity is served as it is there,
+    /// for the rest of the 30 s and of the grace, if anything is left.
+    pub(super) fn accept_as_told(
+        &mut self,
+        whose: &Fingerprint,
+        said_at: MonoTime,
+        now: MonoTime,
+    ) -> Option<Arc<Acceptance>> {
+        if now >= said_at + Millis(CREDENTIALS_TTL_MS) + self.grace_ms {
+            return None;
+        }
+        let own = self.accepted.peek(whose).map(|acceptance| acceptance.said_at());
+        let acceptance = match own {
+            Some(own) if own >= said_at => self.accepted.get(whose).map(Arc::clone)?,
+            _ => self.accept(whose, said_at),
+        };
+        acceptance.serve_on(now, self.grace_ms);
+        acceptance.holds(now).then_some(acceptance)
+    }
+
+    /// Another node heard Neo4j's no at `said_at`. An acceptance from before that ends.
+    pub(super) fn refuse_as_told(&mut self, whose: &Fingerprint, said_at: MonoTime, error: OriginError) {
+        if self.accepted.peek(whose).is_some_and(|acceptance| acceptance.said_at() > said_at) {
+            return;
+        }
+        self.forget(whose);
+        if self.no_at(whose).is_none_or(|own| own < said_at) {
+            let until = said_at + Millis(CREDENTIALS_REFUSED_MS);
+            self.refused.put(*whose, Refused { until, said_at: Some(said_at), error });
+        }
     }
 
     /// Neo4j answers, and says nothing of these credentials: an acceptance whose 30 s are not over goes on, and one
@@ -172,7 +232,8 @@ impl CredentialCache {
         if let Some(acceptance) = self.accepted.get(whose) {
             acceptance.end_grace();
         }
-        self.refused.put(*whose, Refused { until: now + Millis(CREDENTIALS_REFUSED_MS), error });
+        let (until, said_at) = (now + Millis(CREDENTIALS_REFUSED_MS), self.no_at(whose));
+        self.refused.put(*whose, Refused { until, said_at, error });
     }
 
     /// Ends an acceptance: the identity is unknown from now on.

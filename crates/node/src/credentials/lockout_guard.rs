@@ -2,6 +2,14 @@
 //! since the last successful login Neo4j locks the user out for five seconds, and refuses the right password as well.
 //! This file decides nothing about credentials that were accepted before, and keeps no credentials.
 //!
+//! A question takes one of two slots of its user, for a while:
+//!
+//! | the user | for how long |
+//! |---|---|
+//! | was accepted at this node within the last 30 s | 30 s: a wrong password must not lock out who is served here |
+//! | was not | 5 s, as long as Neo4j's own lock: whoever comes with the right password after two wrong ones waits no longer |
+//! | goes on being asked about, without a yes | 10 s, 20 s, and then 30 s: who guesses gets no more than two questions in 30 s |
+//!
 //! Known limits:
 //! - Each node counts for itself, so guesses at two nodes can still lock a user out. So can requests that go to Neo4j
 //!   directly, and the old password of a known client.
@@ -11,21 +19,45 @@ use std::num::NonZeroUsize;
 
 use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
-    STRANGERS_ASKED_PER_USER_MAX, STRANGERS_ASKED_USERS_MAX, STRANGERS_ASKED_WINDOW_MS,
+    CREDENTIALS_TTL_MS, STRANGERS_ASKED_PER_USER_MAX, STRANGERS_ASKED_USERS_MAX, STRANGERS_ASKED_WINDOW_MS,
+    STRANGERS_ASKED_WINDOW_MS_FIRST,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 
-/// When each question slot of a user is free again.
-type QuestionSlots = [MonoTime; STRANGERS_ASKED_PER_USER_MAX];
+/// What is known of a user.
+#[derive(Debug, Clone, Copy, Default)]
+struct AskedUser {
+    /// When each question slot is free again.
+    free_at: [MonoTime; STRANGERS_ASKED_PER_USER_MAX],
+    /// Questions since the last yes, or since a pause of two whole windows.
+    asked: u32,
+    last_asked: Option<MonoTime>,
+    last_yes: Option<MonoTime>,
+}
+
+impl AskedUser {
+    /// For how long the next question takes its slot.
+    fn window_ms(&self, now: MonoTime) -> Millis {
+        let is_served = self.last_yes.is_some_and(|yes| now.since(yes) < Millis(CREDENTIALS_TTL_MS));
+        // Two questions are asked with each window.
+        let doublings = (self.asked / 2).min(16);
+        let window_ms = STRANGERS_ASKED_WINDOW_MS_FIRST << doublings;
+        Millis(if is_served { STRANGERS_ASKED_WINDOW_MS } else { window_ms.min(STRANGERS_ASKED_WINDOW_MS) })
+    }
+
+    fn was_asked_within(&self, windows: u64, now: MonoTime) -> bool {
+        self.last_asked.is_some_and(|asked| now.since(asked) < Millis(windows * STRANGERS_ASKED_WINDOW_MS))
+    }
+}
 
 /// Whether Neo4j refused these credentials recently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// No refusal is known.
     Never,
-    /// Neo4j refused them. They may take a slot only while all slots are free. Otherwise a client with an old password
-    /// takes each slot that becomes free, and the client with the new password never gets one.
+    /// Neo4j refused them. They may take a slot only when no question was asked for a whole window. Otherwise a client with
+    /// an old password takes each slot that becomes free, and the client with the new password never gets one.
     Refused,
 }
 
@@ -33,11 +65,12 @@ pub(super) enum Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuestionSlot {
     free_at: MonoTime,
+    asked_before: Option<MonoTime>,
 }
 
 /// Question slots for credentials that Neo4j never accepted, by user.
 pub(super) struct LockoutGuard {
-    users: LruCache<PrincipalScope, QuestionSlots>,
+    users: LruCache<PrincipalScope, AskedUser>,
 }
 
 impl LockoutGuard {
@@ -48,26 +81,32 @@ impl LockoutGuard {
 
     /// Takes a slot for one question, if Neo4j may be asked about this user now.
     pub(super) fn take(&mut self, user: PrincipalScope, seen: Seen, now: MonoTime) -> Option<QuestionSlot> {
-        let places = self.users.get_or_insert_mut(user, QuestionSlots::default);
-        if seen == Seen::Refused && places.iter().any(|free_at| now < *free_at) {
+        let user = self.users.get_or_insert_mut(user, AskedUser::default);
+        if seen == Seen::Refused && user.was_asked_within(1, now) {
             return None;
         }
-        let place = places.iter_mut().find(|free_at| now >= **free_at)?;
-        *place = now + Millis(STRANGERS_ASKED_WINDOW_MS);
-        Some(QuestionSlot { free_at: *place })
+        if !user.was_asked_within(2, now) {
+            user.asked = 0;
+        }
+        let free_at = now + user.window_ms(now);
+        let place = user.free_at.iter_mut().find(|free_at| now >= **free_at)?;
+        *place = free_at;
+        user.asked = user.asked.saturating_add(1);
+        Some(QuestionSlot { free_at, asked_before: user.last_asked.replace(now) })
     }
 
     /// Neo4j accepted credentials of this user, so its count of wrong passwords starts again.
-    pub(super) fn begin_anew(&mut self, user: &PrincipalScope) {
-        self.users.pop(user);
+    pub(super) fn begin_anew(&mut self, user: PrincipalScope, now: MonoTime) {
+        self.users.put(user, AskedUser { last_yes: Some(now), ..AskedUser::default() });
     }
 
     /// Neo4j has not looked at the credentials, so the question does not count.
     pub(super) fn give_back(&mut self, user: &PrincipalScope, place: QuestionSlot) {
-        let places = self.users.peek_mut(user);
-        if let Some(taken) = places.and_then(|all| all.iter_mut().find(|free_at| **free_at == place.free_at))
-        {
+        let Some(user) = self.users.peek_mut(user) else { return };
+        if let Some(taken) = user.free_at.iter_mut().find(|free_at| **free_at == place.free_at) {
             *taken = MonoTime::default();
+            user.asked = user.asked.saturating_sub(1);
+            user.last_asked = place.asked_before;
         }
     }
 }

@@ -5,6 +5,8 @@
 //! | `check` | when Neo4j is asked about credentials, and what its answer means for the next requests |
 //! | `credential_cache` | until when credentials count as accepted or as refused |
 //! | `lockout_guard` | how often Neo4j is asked about credentials that it never accepted, for each user |
+//! | `others` | what the other nodes' words about credentials mean while Neo4j cannot be asked |
+//! | `peer_words` | the bytes of these words |
 //!
 //! This room knows no protocol of clients. It reads no header, and it writes no response: a front makes the
 //! [`Identity`](hopcache_engine::identity::Identity), and a front says to the client what a refusal is called.
@@ -14,8 +16,11 @@
 mod check;
 mod credential_cache;
 mod lockout_guard;
+pub mod others;
+pub mod peer_words;
 
 pub use check::Credentials;
 pub use credential_cache::Acceptance;
 #[cfg(test)]
 pub(crate) use credential_cache::CredentialCache;
+pub use peer_words::Fingerprint;

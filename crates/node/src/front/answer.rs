@@ -81,8 +81,13 @@ pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
         Fate::InDoubt => " A write was carried out: look before you send it again.",
     };
     let message = format!("Too many large answers are being read slowly. Try again shortly.{done}");
-    let mut response =
+    let response =
         error(StatusCode::SERVICE_UNAVAILABLE, "Hopcache.TransientError.TooManyAnswers", &message, JSON);
+    with_cache_status(response, outcome, me)
+}
+
+/// The response, with what happened to its request.
+pub(super) fn with_cache_status(mut response: Reply, outcome: &Outcome, me: &NodeName) -> Reply {
     if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(cache_status(outcome, me))) {
         response.headers_mut().insert(CACHE_STATUS, value);
     }
@@ -90,7 +95,7 @@ pub fn of_unsent(outcome: &Outcome, me: &NodeName) -> Reply {
 }
 
 /// Members of `Cache-Status`. The node nearest to the origin comes first.
-fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
+pub(crate) fn cache_status(outcome: &Outcome, me: &NodeName) -> String {
     let key = outcome.key.to_hex();
     let found_by = outcome.answered_by.as_ref().unwrap_or(me);
     let mut text = String::with_capacity(192);
@@ -129,19 +134,21 @@ pub(super) type Parts = (StatusCode, HeaderValue, Bytes, Option<u64>);
 
 /// What may have happened to a statement without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// The statement reads, so nothing has changed.
     Harmless,
     /// The statement may have written, or may still write. The client has to check before it sends it again (I6).
     InDoubt,
 }
 
-fn fate(class: &Class) -> Fate {
+pub(crate) fn fate(class: &Class) -> Fate {
     match class {
         Class::Bypass(Reason::NoStore | Reason::Bookmarks | Reason::TooLarge | Reason::Rejected)
         | Class::Hit
         | Class::Miss { .. } => Fate::Harmless,
-        Class::Bypass(Reason::Write | Reason::Unknown | Reason::Text(_)) => Fate::InDoubt,
+        Class::Bypass(
+            Reason::Write | Reason::Unknown | Reason::Text(_) | Reason::Transaction | Reason::OldBolt,
+        ) => Fate::InDoubt,
     }
 }
 
@@ -149,18 +156,42 @@ fn fate(class: &Class) -> Fate {
 const IN_DOUBT: &str = " A write may have been carried out, or still be: look before you send it again.";
 
 fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
-    let own = |status, code: &str, message: &str| {
+    if let FailureKind::Neo4j(error) = &failure.kind {
+        return of_neo4j(failure, &error.code, &error.message, encoding);
+    }
+    let OwnWords { status, code, message, retry_after_s } = own_words(failure, fate);
+    (status, JSON, failure::body(code, &message).into(), retry_after_s)
+}
+
+/// A failure in Hopcache's own words.
+pub(crate) struct OwnWords {
+    status: StatusCode,
+    /// `Hopcache.<class>.<title>`.
+    pub(crate) code: &'static str,
+    /// For a person.
+    pub(crate) message: String,
+    retry_after_s: Option<u64>,
+}
+
+/// The words for a failure that is not Neo4j's own.
+pub(crate) fn own_words(failure: &Failure, fate: Fate) -> OwnWords {
+    let own = |status, code: &'static str, message: &str| {
         let retry_after = matches!(
             status,
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
-        (status, JSON, failure::body(code, message).into(), retry_after.then_some(RETRY_AFTER_S))
+        OwnWords {
+            status,
+            code,
+            message: message.to_owned(),
+            retry_after_s: retry_after.then_some(RETRY_AFTER_S),
+        }
     };
     let doubt = if fate == Fate::InDoubt { IN_DOUBT } else { "" };
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match &failure.kind {
-        FailureKind::Neo4j(error) => of_neo4j(failure, &error.code, &error.message, encoding),
+        FailureKind::Neo4j(_) => own(unavailable, "Hopcache.TransientError.BadResult", &unread(fate)),
         FailureKind::OriginUnreachable => own(
             unavailable,
             "Hopcache.TransientError.OriginUnreachable",
@@ -174,7 +205,9 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
         FailureKind::OriginTimedOut => own(
             late,
             "Hopcache.TransientError.OriginTimedOut",
-            &format!("Neo4j did not finish the statement within origin.timeout.{doubt}"),
+            &format!(
+                "Neo4j did not finish the statement within origin.timeout, or the request's maxExecutionTime.{doubt}"
+            ),
         ),
         FailureKind::Overloaded => {
             own(unavailable, "Hopcache.TransientError.Overloaded", &no_place(failure.was_sent, fate))
@@ -190,12 +223,12 @@ fn of_failure(failure: &Failure, fate: Fate, encoding: Encoding) -> Parts {
             &format!("The answer did not come within the time that this request may wait.{doubt}"),
         ),
         FailureKind::HeldBack { left_ms } => {
-            let (status, content_type, body, _) = own(
+            let words = own(
                 unavailable,
                 "Hopcache.TransientError.BackingOff",
                 "Neo4j did not answer this query the last times, so it is left alone for a while. Try again later.",
             );
-            (status, content_type, body, Some(left_ms.0.div_ceil(1_000)))
+            OwnWords { retry_after_s: Some(left_ms.0.div_ceil(1_000)), ..words }
         }
         FailureKind::Leaving => own(unavailable, CODE_LEAVING, &leaving(fate)),
         FailureKind::NotCached => own(
@@ -288,7 +321,15 @@ pub(super) fn content_type(encoding: Encoding) -> HeaderValue {
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let (status, code, message) = match why {
-        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Silent
+        | Unserved::ReaderTooSlow
+        | Unserved::HandshakeTooSlow
+        | Unserved::HandshakeFailed => return None,
+        Unserved::NotTls => (
+            StatusCode::BAD_REQUEST,
+            "Hopcache.ClientError.TlsRequired",
+            "This listener has TLS (node.client_tls). Ask it with https://.".to_owned(),
+        ),
         Unserved::Crowded => (
             StatusCode::SERVICE_UNAVAILABLE,
             "Hopcache.TransientError.TooManyConnections",
@@ -344,14 +385,18 @@ pub(super) fn plain(status: StatusCode, content_type: HeaderValue, body: Bytes) 
 
 /// `GET /`: the discovery document that Neo4j's clients read.
 #[must_use]
-pub fn discovery(host: &str, me: &NodeName) -> Reply {
-    let document = serde_json::json!({
-        "query": format!("http://{host}/db/{{databaseName}}/query/v2"),
+pub fn discovery(scheme: &str, host: &str, bolt: Option<&str>, me: &NodeName) -> Reply {
+    let mut document = serde_json::json!({
+        "query": format!("{scheme}://{host}/db/{{databaseName}}/query/v2"),
         "neo4j_version": "5.26.0",
         "neo4j_edition": "hopcache",
         "hopcache_version": env!("CARGO_PKG_VERSION"),
         "hopcache_node": me.as_str(),
     });
+    if let Some(address) = bolt {
+        document["bolt_routing"] = format!("neo4j://{address}").into();
+        document["bolt_direct"] = format!("bolt://{address}").into();
+    }
     let mut response = plain(StatusCode::OK, JSON, document.to_string().into());
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 /// The budget.
 #[derive(Default)]
-pub(super) struct AnswerBudget {
+pub(crate) struct AnswerBudget {
     ledger: Arc<Mutex<Ledger>>,
 }
 
@@ -33,7 +33,7 @@ type BodyId = (usize, usize);
 impl AnswerBudget {
     /// Whether the budget has room for this answer. The answer takes it until its last byte is written. A body that
     /// another client is already reading takes none.
-    pub(super) fn admit(&self, answer: &mut Answer) -> bool {
+    pub(crate) fn admit(&self, answer: &mut Answer) -> bool {
         let Answer::Body(body) = answer else { return true };
         if body.len() <= ANSWER_BYTES_UNRESERVED {
             return true;

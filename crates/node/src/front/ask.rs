@@ -3,21 +3,20 @@
 //! `hopcache-queryapi` reads bodies, parameters and most headers. This file translates them into the engine's types, and
 //! the sender into an identity.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hopcache_core::key::PrincipalScope;
 use hopcache_core::limits::{
     BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, PARSED_REQUEST_BYTES_MAX, SESSION_ID_BYTES_MAX,
     STATEMENT_BYTES_MAX,
 };
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::Engine;
-use hopcache_engine::ask::{Ask, Freshness, Hints, Query, QueryParts, RequestBypass, SessionTag};
+use hopcache_engine::ask::{Ask, Freshness, Hints, QueryParts, RequestBypass, SessionTag};
 use hopcache_engine::identity::{Credentials, Identity};
 use hopcache_engine::ports::AccessMode;
 use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
+use hopcache_queryapi::headers::cache_control::CacheControlError;
 use hopcache_queryapi::headers::hint::HintError;
 use hopcache_queryapi::headers::{cache_control, hint, media};
 use hopcache_queryapi::render::{Counters, Form};
@@ -28,9 +27,10 @@ use http::{HeaderMap, HeaderName, StatusCode};
 
 use crate::body_budget::Reserved;
 use crate::client_addr::{ClientAddr, SESSION};
-use crate::config::{OriginAuth, OriginUri, Settings};
+use crate::config::Settings;
 use crate::front::query_api_renderer::rendering_of;
 use crate::front::refusal::Refusal;
+use crate::senders::Senders;
 
 /// `Hopcache-Hint`.
 const HINT: HeaderName = HeaderName::from_static("hopcache-hint");
@@ -74,55 +74,22 @@ impl Raw {
 /// Reads requests.
 pub struct AskReader {
     engine: Arc<Engine>,
-    login: Login,
-    fingerprint_key: [u8; 32],
-    session_key: [u8; 32],
-    /// The key that turns an address into a session, if addresses are used. It differs from [`AskReader::session_key`], so
-    /// that a client cannot choose a session name that equals another client's address.
-    fallback_key: Option<[u8; 32]>,
-    answer_timeout_ms: Millis,
-}
-
-/// The user that requests run as.
-enum Login {
-    /// Each request runs as its sender.
-    Sender,
-    /// All requests run as one service user.
-    Service(Arc<Identity>),
+    senders: Arc<Senders>,
+    /// The operator's limit for a run.
+    run_timeout_ms: Millis,
 }
 
 impl AskReader {
     /// A reader for this configuration.
     #[must_use]
-    pub fn new(engine: &Arc<Engine>, settings: &Settings) -> Self {
-        let secret = settings.cluster.key.as_ref().map_or("", |key| key.expose());
-        let fingerprint_key =
-            blake3::derive_key("hopcache 2026-11-21 credentials fingerprint", secret.as_bytes());
-        let mut reader = Self {
-            engine: Arc::clone(engine),
-            login: Login::Sender,
-            fingerprint_key,
-            session_key: blake3::derive_key("hopcache 2026-11-21 session tag", secret.as_bytes()),
-            fallback_key: settings
-                .prefetch
-                .fallback_sessions
-                .then(|| blake3::derive_key("hopcache 2026-11-21 session of an address", secret.as_bytes())),
-            answer_timeout_ms: answer_timeout_ms(settings.origin.timeout_ms),
-        };
-        if let (OriginAuth::Service { user, password }, OriginUri::Bolt { .. }) =
-            (&settings.origin.auth, &settings.origin.uri)
-        {
-            let credentials =
-                Credentials::Basic { user: user.clone(), password: password.expose().to_owned() };
-            reader.login = Login::Service(reader.identity(credentials, None));
-        }
-        reader
+    pub fn new(engine: &Arc<Engine>, senders: Arc<Senders>, settings: &Settings) -> Self {
+        Self { engine: Arc::clone(engine), senders, run_timeout_ms: settings.origin.timeout_ms }
     }
 
-    /// The longest time that a client waits.
+    /// The longest time that a client waits whose run may take so long, or as long as the operator allows.
     #[must_use]
-    pub const fn answer_timeout_ms(&self) -> Millis {
-        self.answer_timeout_ms
+    pub fn answer_timeout_ms(&self, run_ms_max: Option<Millis>) -> Millis {
+        answer_timeout_ms(run_ms_max.unwrap_or(self.run_timeout_ms))
     }
 
     /// The identity of the credentials in a request's head. They have to be accepted before the body is read. The user to
@@ -131,10 +98,7 @@ impl AskReader {
     /// # Errors
     /// [`Refusal`] when the `Authorization` header cannot be understood.
     pub fn sender(&self, head: &Parts) -> Result<Arc<Identity>, Refusal> {
-        match &self.login {
-            Login::Sender => Ok(self.identity(credentials(&head.headers)?, None)),
-            Login::Service(identity) => Ok(Arc::clone(identity)),
-        }
+        Ok(self.senders.identity(credentials(&head.headers)?))
     }
 
     /// Reads a request. Its parameters keep the room of its body in the budget, because they are as large.
@@ -161,6 +125,9 @@ impl AskReader {
         if !request.bookmarks.is_empty() {
             bypass = Some(RequestBypass::Bookmarks(request.bookmarks));
         }
+        // As much as the operator allows, or more, is no limit of its own.
+        let run_ms_max = request.max_execution_time_s.map(|seconds| Millis(seconds.saturating_mul(1_000)));
+        let run_ms_max = run_ms_max.filter(|run_ms_max| *run_ms_max < self.run_timeout_ms);
         let counters = if request.include_counters { Counters::Include } else { Counters::Omit };
         let mode = match request.access_mode {
             Some(request::AccessMode::Read) => AccessMode::Read,
@@ -170,24 +137,21 @@ impl AskReader {
             database: database.into(),
             statement: request.statement.into(),
             params: room.kept_by(request.parameters.into()),
-            identity: match &self.login {
-                Login::Sender => self.identity(credentials, request.impersonated_user.as_deref()),
-                // Otherwise any client could act as any user with the rights of the service user (I5).
-                Login::Service(_) if request.impersonated_user.is_some() => {
-                    return Err(Refusal::no_impersonation());
-                }
-                Login::Service(identity) => Arc::clone(identity),
-            },
+            identity: self
+                .senders
+                .acting(credentials, request.impersonated_user.as_deref())
+                .ok_or_else(Refusal::no_impersonation)?,
             impersonated: request.impersonated_user,
         };
         Ok(Ask {
-            query: Arc::new(Query::read(parts, self.engine.hasher(), &self.engine.policy().procedures)),
+            query: Arc::new(self.engine.path().read(parts)),
             rendering: rendering_of(Form { encoding, counters }),
             freshness: control.freshness,
             hints,
             mode,
             bypass,
-            deadline: now + self.answer_timeout_ms,
+            deadline: now + self.answer_timeout_ms(run_ms_max),
+            run_ms_max,
             traceparent: traceparent(head),
             is_forwarded: false,
             session: self.session(head)?,
@@ -215,45 +179,12 @@ impl AskReader {
         if name.len() > SESSION_ID_BYTES_MAX {
             return Err(Refusal::header(&SESSION, &format!("is over {SESSION_ID_BYTES_MAX} bytes")));
         }
-        // Without learning nothing uses the session.
-        if !self.engine.policy().prefetch.is_on {
-            return Ok(None);
-        }
-        Ok(Some(tag_of(&blake3::keyed_hash(&self.session_key, name.as_bytes()))))
+        Ok(self.senders.session_of_name(name.as_bytes()))
     }
 
-    /// Neither the address nor anything that it could be tried out by without the cluster's key is kept.
     fn session_of_address(&self, head: &Parts) -> Option<SessionTag> {
-        let key = self.fallback_key.as_ref()?;
-        let addr: &ClientAddr = head.extensions.get()?;
-        Some(addr.session(|addr| {
-            let digest = match addr.to_canonical() {
-                IpAddr::V4(addr) => blake3::keyed_hash(key, &addr.octets()),
-                IpAddr::V6(addr) => blake3::keyed_hash(key, &addr.octets()),
-            };
-            tag_of(&digest)
-        }))
+        self.senders.session_of_address(head.extensions.get::<ClientAddr>()?)
     }
-
-    /// The identity behind credentials. The password goes into the fingerprint, never into the scope.
-    pub fn identity(&self, credentials: Credentials, impersonated: Option<&str>) -> Arc<Identity> {
-        let (scheme, user, secret) = match &credentials {
-            Credentials::None => ("none", "", ""),
-            Credentials::Basic { user, password } => ("basic", user.as_str(), password.as_str()),
-            Credentials::Bearer { token } => ("bearer", token.as_str(), ""),
-        };
-        let mut hasher = blake3::Hasher::new_keyed(&self.fingerprint_key);
-        for part in [scheme, user, secret] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        let scope = PrincipalScope::of(self.engine.hasher(), scheme, user, impersonated);
-        Arc::new(Identity { scope, fingerprint: *hasher.finalize().as_bytes(), credentials })
-    }
-}
-
-fn tag_of(digest: &blake3::Hash) -> SessionTag {
-    SessionTag(digest.as_bytes().first_chunk().copied().unwrap_or_default())
 }
 
 /// The request's trace context, if it is of the form that W3C gives it.
@@ -265,13 +196,20 @@ pub fn traceparent(head: &Parts) -> Option<String> {
     is_plausible.then(|| value.to_owned())
 }
 
-struct Control {
-    freshness: Freshness,
-    no_store: bool,
+/// What a `Cache-Control` asks.
+pub(crate) struct Control {
+    pub(crate) freshness: Freshness,
+    pub(crate) no_store: bool,
 }
 
 fn credentials(headers: &HeaderMap) -> Result<Credentials, Refusal> {
-    match authorization::parse(headers.get(AUTHORIZATION).map(http::HeaderValue::as_bytes)) {
+    let mut logins = headers.get_all(AUTHORIZATION).iter();
+    let login = logins.next();
+    // A proxy before this node may have checked the other one (F52).
+    if logins.next().is_some() {
+        return Err(Refusal::header(&AUTHORIZATION, "is given more than once: send one"));
+    }
+    match authorization::parse(login.map(http::HeaderValue::as_bytes)) {
         Ok(authorization::Credentials::Basic { user, password }) => Ok(Credentials::Basic { user, password }),
         Ok(authorization::Credentials::Bearer(token)) => Ok(Credentials::Bearer { token }),
         // No credentials are valid when Neo4j runs without authentication, and Neo4j decides that.
@@ -321,8 +259,15 @@ fn freshness(headers: &HeaderMap) -> Result<Control, Refusal> {
     let Some(value) = joined(headers, &CACHE_CONTROL)? else {
         return Ok(Control { freshness: Freshness::default(), no_store: false });
     };
-    let control =
-        cache_control::parse(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))?;
+    control_in(&value).map_err(|error| Refusal::invalid_header(&error.to_string()))
+}
+
+/// Reads the value of a request's `Cache-Control`.
+///
+/// # Errors
+/// [`CacheControlError`], which names the directive.
+pub(crate) fn control_in(value: &str) -> Result<Control, CacheControlError> {
+    let control = cache_control::parse(value)?;
     let seconds = |seconds: u32| Millis(u64::from(seconds) * 1_000);
     let freshness = Freshness {
         no_cache: control.no_cache,

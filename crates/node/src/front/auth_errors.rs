@@ -26,6 +26,16 @@ pub(super) fn of(fault: &OriginFault, presented: &Credentials) -> Reply {
     }
 }
 
+/// The response to a request that needs Neo4j, while Neo4j refuses this node's own log-on (`origin.auth = "service"`):
+/// nothing that a client can mend.
+pub(super) fn own_log_on_refused() -> Reply {
+    let code = "Hopcache.TransientError.OriginLogOnRefused";
+    let message = "Neo4j refuses this cache's own log-on. Its operator can correct origin.user or origin.password_file.";
+    let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, JSON, failure::body(code, message).into());
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    response
+}
+
 /// The response when the credentials could not be checked.
 fn of_unchecked(fault: &OriginFault) -> Reply {
     let unavailable = StatusCode::SERVICE_UNAVAILABLE;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ask`] | which query a request asks for, or why it is refused |
 //! | [`request_cache`] | whether a request is byte for byte one that was read before |
+//! | `parsing` | when a large body is read, and where |
 //! | `answer_budget` | how many bytes of large answers are written at a time |
 //! | [`answer`] | status, headers and body of an outcome |
 //! | [`refusal`] | the same for a request that does not become a query |
@@ -13,9 +14,10 @@
 //! [`crate::credentials`] decides whether Neo4j accepts the sender's credentials.
 
 pub mod answer;
-mod answer_budget;
+pub(crate) mod answer_budget;
 pub mod ask;
 mod auth_errors;
+mod parsing;
 mod query_api_renderer;
 pub mod refusal;
 pub mod request_cache;
@@ -35,31 +37,36 @@ use hopcache_core::limits::{
 };
 use hopcache_engine::Engine;
 use hopcache_engine::ask::Ask;
+use hopcache_engine::identity::Identity;
 use hopcache_engine::outcome::{Answer, FailureKind, Outcome};
-use hopcache_engine::ports::{Clock, Dice};
-use http::header::{CONNECTION, HOST};
+use hopcache_engine::ports::{Clock, Dice, OriginFault};
+use http::header::CONNECTION;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, StatusCode, Version};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{Either, Full, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
+use crate::audit::{self, LogOn};
 use crate::body::{whole, within};
 use crate::body_budget::{BodyBudget, Reserved};
 use crate::clock::{SystemClock, SystemDice};
-use crate::config::Settings;
+use crate::config::{OriginAuth, Settings};
 use crate::credentials::{Acceptance, Credentials};
 use crate::front::answer::Reply;
 use crate::front::ask::{AskReader, Raw};
+use crate::front::parsing::ParseTurns;
 use crate::front::query_api_renderer::encoding_of;
 use crate::front::refusal::Refusal;
 use crate::front::request_cache::RequestCache;
+use crate::host_check::{HostCheck, HostFault, names_one_host};
 use crate::listener::Answers;
 use crate::logging::query_text;
 use crate::node_state::NodeState;
 use crate::origin::fault;
+use crate::senders::Senders;
 
 /// A body of this listener. The answer to a query is a whole body without a box.
 pub type FrontBody = Either<Full<Bytes>, Body>;
@@ -72,19 +79,38 @@ pub struct Front {
     reader: AskReader,
     remembered: Arc<RequestCache>,
     credentials: Arc<Credentials>,
+    /// Where this node runs every statement as its own user, so that nobody else checks the sender.
+    hosts: Option<HostCheck>,
     bodies: BodyBudget,
-    outgoing: answer_budget::AnswerBudget,
+    parses: ParseTurns,
+    outgoing: Arc<answer_budget::AnswerBudget>,
+    /// As clients write it before this node's address.
+    scheme: &'static str,
+    /// Where Bolt clients reach this node, for the discovery document.
+    bolt_advertised: Option<String>,
     _sweeper: AbortOnDropHandle<()>,
 }
 
+/// Plain data: what all fronts of a node share.
+#[derive(Clone)]
+pub struct FrontShared {
+    /// Who sends a request.
+    pub senders: Arc<Senders>,
+    /// Whose credentials are accepted.
+    pub credentials: Arc<Credentials>,
+    /// Bytes of large answers that are being written.
+    pub(crate) outgoing: Arc<answer_budget::AnswerBudget>,
+}
+
 impl Front {
-    /// Makes the client listener's state. It shares `credentials` with the other fronts of the node. It must be called
+    /// Makes the client listener's state. It shares `FrontShared` with the other fronts of the node. It must be called
     /// inside a tokio runtime, because it owns a task that removes cached requests of senders that are not accepted any
     /// more.
     #[must_use]
     pub fn new(
         state: Arc<NodeState>,
-        credentials: Arc<Credentials>,
+        FrontShared { senders, credentials, outgoing }: FrontShared,
+        bolt_advertised: Option<String>,
         settings: &Settings,
         clock: Arc<SystemClock>,
     ) -> Arc<Self> {
@@ -93,11 +119,16 @@ impl Front {
         let sweeper_clock: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
         let sweeping = request_cache::sweep_for_ever(Arc::clone(&remembered), sweeper_clock);
         Arc::new(Self {
-            reader: AskReader::new(&engine, settings),
+            reader: AskReader::new(&engine, senders, settings),
             remembered,
             credentials,
+            hosts: matches!(settings.origin.auth, OriginAuth::Service { .. })
+                .then(|| HostCheck::new(settings)),
             bodies: BodyBudget::new(BODY_ROOM_BYTES, REQUEST_BODY_BYTES_MAX),
-            outgoing: answer_budget::AnswerBudget::default(),
+            parses: ParseTurns::new(),
+            outgoing,
+            scheme: if settings.node.client_tls.is_some() { "https" } else { "http" },
+            bolt_advertised,
             _sweeper: AbortOnDropHandle::new(tokio::spawn(sweeping)),
             engine,
             state,
@@ -115,8 +146,8 @@ impl Front {
             let served = Arc::clone(&served);
             async move {
                 let (front, routes) = &*served;
-                if !names_one_host(&request) {
-                    return Ok(front.refuse_and_close(Refusal::host()).map(Either::Left));
+                if let Err(fault) = front.check_host(&request) {
+                    return Ok(front.refuse_and_close(Refusal::host(fault)).map(Either::Left));
                 }
                 if is_query(&request) {
                     return Ok(front.answer(request).await.map(Either::Left));
@@ -159,13 +190,23 @@ impl Front {
             "answered"
         );
         let me = &self.engine.me().node;
-        let response = if self.outgoing.admit(&mut outcome.answer) {
+        let response = if is_unreachable(&outcome) && self.state.origin.refuses_us() {
+            answer::with_cache_status(auth_errors::own_log_on_refused(), &outcome, me)
+        } else if self.outgoing.admit(&mut outcome.answer) {
             answer::of_outcome(&outcome, encoding_of(ask.rendering), me)
         } else {
             answer::of_unsent(&outcome, me)
         };
         self.state.meters.count(&outcome, response.status().as_u16(), started.elapsed());
         response
+    }
+
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), HostFault> {
+        match &self.hosts {
+            Some(hosts) => hosts.check(request),
+            None if names_one_host(request) => Ok(()),
+            None => Err(HostFault::NotOne),
+        }
     }
 
     /// What a request asks, whole and from a sender who is who it says.
@@ -191,7 +232,7 @@ impl Front {
         {
             self.credentials.check_ahead(&known.ask.query.identity, &known.acceptance, now);
             let mut ask = known.ask.clone();
-            ask.deadline = now + self.reader.answer_timeout_ms();
+            ask.deadline = now + self.reader.answer_timeout_ms(ask.run_ms_max);
             ask.traceparent = ask::traceparent(&head);
             ask.session = self.reader.session(&head)?;
             return Ok(ask);
@@ -202,18 +243,24 @@ impl Front {
 
     async fn ask_anew(&self, raw: &Raw, head: &Parts, body: &Bytes, room: Reserved) -> Result<Ask, Refusal> {
         // First who asks, then what, as the server does: a stranger's body is not even parsed.
-        let acceptance = self.believe_sender(head).await?;
-        let ask = self.reader.read(head, body, room, self.clock.now())?;
+        let (identity, acceptance) = self.believe_sender(head).await?;
+        let read = || self.reader.read(head, body, room, self.clock.now());
+        let ask = self.parses.read(body.len(), &identity.fingerprint, read).await?;
         if let Some(bytes) = raw.bytes() {
             self.remembered.remember(bytes, ask.clone(), acceptance);
         }
         Ok(ask)
     }
 
-    async fn believe_sender(&self, head: &Parts) -> Result<Arc<Acceptance>, Refusal> {
-        let identity = &self.reader.sender(head)?;
-        let checked = self.credentials.check(identity).await;
-        checked.map_err(|error| Refusal::Credentials(error.kind, identity.credentials.clone()))
+    async fn believe_sender(&self, head: &Parts) -> Result<(Arc<Identity>, Arc<Acceptance>), Refusal> {
+        let identity = self.reader.sender(head)?;
+        match self.credentials.check(&identity).await {
+            Ok(acceptance) => Ok((identity, acceptance)),
+            Err(error) => {
+                audit_refusal(&identity, &error.kind);
+                Err(Refusal::Credentials(error.kind, identity.credentials.clone()))
+            }
+        }
     }
 
     fn take_note(&self, ask: &Ask, outcome: &Outcome) {
@@ -221,6 +268,7 @@ impl Front {
             && let FailureKind::Neo4j(error) = &failure.kind
             && fault::is_no_to_credentials(error)
         {
+            audit::credentials(&ask.query.identity, LogOn::Refused, &error.code);
             self.credentials.distrust(&ask.query.identity);
         }
     }
@@ -233,7 +281,12 @@ impl Front {
     }
 
     fn refuse(&self, refusal: Refusal) -> Reply {
-        let response = refusal.into_response();
+        let response = match refusal {
+            Refusal::Credentials(OriginFault::Unreachable(_), _) if self.state.origin.refuses_us() => {
+                auth_errors::own_log_on_refused()
+            }
+            refusal => refusal.into_response(),
+        };
         self.state.meters.count_rejected(response.status().as_u16());
         response
     }
@@ -252,18 +305,26 @@ fn is_query<B>(request: &Request<B>) -> bool {
     request.method() == Method::POST && rest.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
-/// Whether a request names one host, as HTTP/1.1 demands; one of HTTP/1.0 may name none.
-fn names_one_host<B>(request: &Request<B>) -> bool {
-    let mut hosts = request.headers().get_all(HOST).iter();
-    match hosts.next() {
-        Some(_) => hosts.next().is_none(),
-        None => request.version() < Version::HTTP_11,
-    }
-}
-
 async fn discovery(State(front): State<Arc<Front>>, request: Request<Body>) -> Reply {
     let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
-    answer::discovery(host.unwrap_or("localhost"), &front.engine.me().node)
+    let bolt = front.bolt_advertised.as_deref();
+    answer::discovery(front.scheme, host.unwrap_or("localhost"), bolt, &front.engine.me().node)
+}
+
+fn is_unreachable(outcome: &Outcome) -> bool {
+    matches!(&outcome.answer, Answer::Failed(failure) if failure.kind == FailureKind::OriginUnreachable)
+}
+
+/// Notes credentials that were refused. That they could not be checked is no refusal.
+fn audit_refusal(identity: &Identity, fault: &OriginFault) {
+    match fault {
+        OriginFault::Unauthorized(error) if fault::is_no_to_credentials(error) => {
+            audit::credentials(identity, LogOn::Refused, &error.code);
+        }
+        OriginFault::Unauthorized(error) => audit::credentials(identity, LogOn::LockedOut, &error.code),
+        OriginFault::TooManyRuns => audit::credentials(identity, LogOn::PutOff, ""),
+        _ => {}
+    }
 }
 
 fn no_room() -> Refusal {

@@ -6,12 +6,14 @@ use hopcache_queryapi::headers::authorization::AuthorizationError;
 use hopcache_queryapi::headers::media::MediaError;
 use hopcache_queryapi::render::Encoding;
 use hopcache_queryapi::request::RequestError;
+use http::header::HOST;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::answer::{
     CODE_INVALID, CODE_LEAVING, JSON, JSON_UTF8, Reply, content_type, error, leaving_unread,
 };
 use super::auth_errors;
+use crate::host_check::HostFault;
 
 /// Why a request did not become a query.
 #[derive(Debug)]
@@ -67,14 +69,16 @@ impl Refusal {
         )
     }
 
-    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2).
+    /// A request that does not say, or says twice, which host it is for (RFC 9112, 3.2), or names one that is not this
+    /// node's.
     #[must_use]
-    pub fn host() -> Self {
-        Self::own(
-            StatusCode::BAD_REQUEST,
-            "Hopcache.ClientError.BadHeader",
-            "host: exactly one is needed.".to_owned(),
-        )
+    pub(crate) fn host(fault: HostFault) -> Self {
+        match fault {
+            HostFault::NotOne => Self::header(&HOST, "exactly one is needed"),
+            HostFault::Foreign => {
+                Self::own(StatusCode::FORBIDDEN, "Hopcache.ClientError.ForeignHost", format!("{fault}."))
+            }
+        }
     }
 
     /// As the server refuses media types.

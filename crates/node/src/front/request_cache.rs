@@ -110,6 +110,7 @@ mod tests {
             bypass: None,
             deadline: MonoTime(0),
             traceparent: None,
+            run_ms_max: None,
             is_forwarded: false,
             session: None,
         }

@@ -73,6 +73,7 @@ metrics! {
     DROPPED = "hopcache_refresh_dropped_total": "Refreshes that were dropped because the queue was full. They do not count as triggered.";
     LATE = "hopcache_refresh_late_total": "Copies past their soft TTL at their next request, so that no refresh came in time. Each copy counts once: by a stale answer, or by a run in its place within half of its TTL and 10 s of its expiry. Requests with no-cache do not count.";
     NEAR_HITS = "hopcache_near_hits_total": "Hits that were served from a near copy of a key that another node owns.";
+    LEXED = "hopcache_statements_lexed_total": "Walks over the text of a client's statement: once for each request that is not among the remembered ones, at the node that the client asked. The owner of the key believes that node.";
     BY_ERROR = "hopcache_stale_if_error_total": "Hits past their soft TTL that were marked stale-if-error because the origin failed or was overdue, counted at the entry node.";
     OBSERVATIONS = "hopcache_observations_total": "Observations of answered requests. The entry node counts sent, dropped, too_long, crowded and unreached; the owner of the session counts taken, refused and learned.";
     SHARED = "hopcache_learning_shared_total": "Learned data that nodes exchanged, by outcome. It counts pieces for gossip, counts and definitions from other nodes, pages that this node pulled, and pulls that no node answered.";
@@ -93,6 +94,8 @@ metrics! {
     GOSSIP_DOWNS = "hopcache_gossip_downs_total": "Members that gossip declared dead at this node. A probe brings back a member that is alive.";
     GOSSIP_REJOINS = "hopcache_gossip_rejoins_total": "Times that this node came back after gossip had declared it dead.";
     UNSERVED = "hopcache_connections_refused_total": "Connections that were ended before a service saw a request, or instead of their next request. They do not count as requests.";
+    TLS_HANDSHAKES = "hopcache_tls_handshakes_total": "TLS handshakes that were completed. Those that were not count in hopcache_connections_refused_total.";
+    TLS_RELOADS = "hopcache_tls_reloads_total": "Changes of a listener's certificate files. used: new connections get the new certificate. refused: the files cannot be used, and the certificate before stays in use.";
     LINES_DROPPED = "hopcache_log_lines_dropped_total": "Log lines of the process that were lost because the queue was full or because they could not be written.";
     REQUEST_TIMES = "hopcache_request_duration_seconds": "Time from the arrival of a request to its answer.";
     RUN_TIMES = "hopcache_origin_duration_seconds": "Duration of runs at the origin.";
@@ -115,5 +118,6 @@ metrics! {
     SESSIONS = "hopcache_sessions": "Sessions that this node owns and whose last queries it remembers.";
     LEARNING_BYTES = "hopcache_learning_bytes": "Estimated bytes of what this node has learned or heard (counts and definitions), and of the queries that its sessions remember.";
     OBSERVATIONS_WAITING = "hopcache_observations_waiting": "Observations that wait at this node, to be sent to the owners of their sessions or to be learned from.";
+    BOLT_CONNECTIONS = "hopcache_bolt_connections": "Connections of Bolt clients.";
     DEGRADED = "hopcache_degraded": "1 while a part is degraded. store, origin, peer: it cannot be used. members: some are missing or have another ring. load, retries: this node refused some in the last seconds.";
 }

@@ -40,6 +40,8 @@ pub struct Readings {
     pub learning_bytes: usize,
     /// Observations that wait.
     pub observations_waiting: usize,
+    /// Connections of Bolt clients.
+    pub bolt_connections: usize,
     /// Log lines lost so far.
     pub log_lines_dropped: u64,
     /// Which of [`labels::PARTS`] are degraded.
@@ -63,6 +65,7 @@ pub(super) struct Gauges {
     sessions: Gauge,
     learning_bytes: Gauge,
     observations_waiting: Gauge,
+    bolt_connections: Gauge,
     log_lines_dropped: Counter,
     degraded: [Gauge; labels::PARTS.len()],
 }
@@ -86,6 +89,7 @@ impl Gauges {
             sessions: defined::SESSIONS.gauge(),
             learning_bytes: defined::LEARNING_BYTES.gauge(),
             observations_waiting: defined::OBSERVATIONS_WAITING.gauge(),
+            bolt_connections: defined::BOLT_CONNECTIONS.gauge(),
             log_lines_dropped: defined::LINES_DROPPED.counter(),
             degraded: labels::PARTS.map(|part| defined::DEGRADED.gauge_of("part", part)),
         }
@@ -109,6 +113,7 @@ impl Gauges {
         self.sessions.set(now.sessions as f64);
         self.learning_bytes.set(now.learning_bytes as f64);
         self.observations_waiting.set(now.observations_waiting as f64);
+        self.bolt_connections.set(now.bolt_connections as f64);
         self.log_lines_dropped.absolute(now.log_lines_dropped);
         for (gauge, is_degraded) in self.degraded.iter().zip(now.degraded) {
             gauge.set(f64::from(u8::from(is_degraded)));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Run};
+use hopcache_bolt::{Address, Auth, Connection, Finished, Mode, OpenError, Options, Roots, Run};
 use hopcache_core::breaker::BreakerState;
 use hopcache_core::limits;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -63,10 +63,14 @@ impl BoltOrigin {
             lent: settings.max_concurrent + limits::ORIGIN_VERIFIES_MAX,
             idle: settings.idle,
         };
-        let options = Options { connect_timeout: settings.connect_timeout, ..Options::default() };
+        let options = Options {
+            connect_timeout: settings.connect_timeout,
+            roots: settings.roots.clone(),
+            ..Options::default()
+        };
         let pools = Arc::new(Pools::new(settings.address.clone(), options, bounds));
         let gate = Arc::new(Gate::new(on_opening(&pools, on_breaker)));
-        let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone()));
+        let prober = tokio::spawn(watch(Arc::clone(&gate), settings.address.clone(), settings.roots.clone()));
         let every = (settings.idle / 2).max(Duration::from_millis(10));
         let sweeper = tokio::spawn(pools::sweep_while_used(Arc::downgrade(&pools), every));
         Self {
@@ -291,7 +295,7 @@ fn own_login_refused() -> OriginFault {
     OriginFault::Unreachable("it refuses this node's own log-on".to_owned())
 }
 
-fn auth_of(credentials: &Credentials) -> Auth {
+pub(super) fn auth_of(credentials: &Credentials) -> Auth {
     match credentials {
         Credentials::None => Auth::None,
         Credentials::Basic { user, password } => {
@@ -426,15 +430,15 @@ fn on_opening(pools: &Arc<Pools>, hook: BreakerHook) -> BreakerHook {
     })
 }
 
-async fn watch(gate: Arc<Gate>, address: Address) {
+async fn watch(gate: Arc<Gate>, address: Address, roots: Roots) {
     let connect_timeout = Duration::from_millis(limits::ORIGIN_PROBE_MS_MAX);
-    let options = Options { connect_timeout, ..Options::default() };
+    let options = Options { connect_timeout, roots, ..Options::default() };
     let probe = move || {
         let (address, options) = (address.clone(), options.clone());
         async move {
             match Connection::probe(&address, &options).await {
                 Err(OpenError::OutOfDescriptors(_)) => None,
-                answer => Some(answer.map_err(|error| error.to_string())),
+                answer => Some(answer.map_err(|error| fault::words(&error))),
             }
         }
         .boxed()

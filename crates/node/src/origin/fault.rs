@@ -26,7 +26,17 @@ pub(super) fn of_open(error: OpenError) -> OriginFault {
         OpenError::Refused(failure) => of_failure(failure),
         // A fault of this machine and not of the server, so it must not open the breaker.
         OpenError::OutOfDescriptors(_) => OriginFault::Overloaded,
-        other => OriginFault::Unreachable(other.to_string()),
+        other => OriginFault::Unreachable(words(&other)),
+    }
+}
+
+/// Why there is no connection, and what to change where the configuration is wrong.
+pub(super) fn words(error: &OpenError) -> String {
+    match error {
+        OpenError::Untrusted(_) => {
+            format!("{error}; set origin.ca_file to the PEM file of the authority that signed it")
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod fault;
 mod gate;
 pub mod own_login;
 mod pools;
+pub mod relays;
 mod result_budget;
 pub(crate) mod run_slots;
 mod settings;

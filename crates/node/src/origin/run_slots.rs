@@ -119,7 +119,7 @@ impl<P: Ord + Clone> Slots<P> {
     }
 
     #[cfg(test)]
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.state.lock().turns.waiting()
     }
 }

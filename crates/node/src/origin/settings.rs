@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hopcache_bolt::Address;
+use hopcache_bolt::{Address, Roots};
 use hopcache_core::limits;
 use hopcache_engine::identity::Credentials;
 
@@ -21,6 +21,8 @@ pub enum Login {
 pub struct BoltSettings {
     /// Where it is.
     pub address: Address,
+    /// Who may sign its certificate.
+    pub roots: Roots,
     /// Whose credentials.
     pub login: Login,
     /// Runs at a time.
@@ -45,6 +47,7 @@ impl BoltSettings {
     pub fn new(address: Address, login: Login) -> Self {
         Self {
             address,
+            roots: Roots::of_system(),
             login,
             max_concurrent: 32,
             timeout: Duration::from_secs(30),

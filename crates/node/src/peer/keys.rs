@@ -88,6 +88,11 @@ impl ClusterKey {
         self.session.expose_secret()
     }
 
+    /// The same tag for people: it tells two keys apart.
+    pub(crate) fn shown_tag(&self) -> String {
+        self.gossip_tag.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The key from which keys of gossip sessions are derived.
     pub(crate) fn gossip(&self) -> &[u8; 32] {
         self.gossip.expose_secret()

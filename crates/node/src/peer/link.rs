@@ -23,6 +23,7 @@ use hopcache_core::limits::{PEER_MESSAGE_BYTES_MAX, PEER_SEAL_INLINE_BYTES_MAX, 
 use hopcache_core::node::NodeName;
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::PeerError;
+use hopcache_engine::worker::apart_if_large;
 use http::header::HOST;
 use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
@@ -273,14 +274,7 @@ async fn within<T>(
     tokio::time::timeout(timeout_ms.duration(), work).await.unwrap_or(Err(PeerError::TimedOut))
 }
 
-/// Encrypts or decrypts. For a large body it tells the runtime that this worker is busy, so that other tasks move to
-/// another worker (FAULTS F29). On a single-threaded runtime there is no other worker.
+/// Encrypts or decrypts, a large body where no other task waits for it.
 pub(super) fn inline_or_apart<T>(len_bytes: usize, work: impl FnOnce() -> T) -> T {
-    let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
-    match flavor {
-        Ok(tokio::runtime::RuntimeFlavor::MultiThread) if len_bytes > PEER_SEAL_INLINE_BYTES_MAX => {
-            tokio::task::block_in_place(work)
-        }
-        _ => work(),
-    }
+    apart_if_large(len_bytes, PEER_SEAL_INLINE_BYTES_MAX, work)
 }

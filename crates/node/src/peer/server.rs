@@ -161,11 +161,14 @@ fn refused<S: PeerHandler>(service: &S, error: AuthError) -> Response {
 #[must_use]
 pub fn unserved(why: Unserved) -> Option<http::Response<Bytes>> {
     let status = match why {
-        Unserved::Silent | Unserved::ReaderTooSlow => return None,
+        Unserved::Silent
+        | Unserved::ReaderTooSlow
+        | Unserved::HandshakeTooSlow
+        | Unserved::HandshakeFailed => return None,
         Unserved::Crowded => StatusCode::SERVICE_UNAVAILABLE,
         Unserved::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
         Unserved::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-        Unserved::HeadUnreadable => StatusCode::BAD_REQUEST,
+        Unserved::HeadUnreadable | Unserved::NotTls => StatusCode::BAD_REQUEST,
     };
     let mut response = http::Response::new(Bytes::from(problem_body(status)));
     *response.status_mut() = status;

@@ -8,29 +8,27 @@
 //!   new lease is refused.
 //! - Each operation drops some expired records.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::life::StoreLife;
+use hopcache_core::lease::log::InvalidationLog;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
-use hopcache_core::limits::{
-    INVALIDATION_LOG_LEN_MAX, INVALIDATION_PAGE_LEN_MAX, STORE_EXPIRE_BATCH, STORE_LEASES_MAX,
-};
+use hopcache_core::limits::{STORE_EXPIRE_BATCH, STORE_LEASES_MAX};
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_engine::ports::{Clock, LogCursor, LogPage, Scope, Store, StoreError};
 use parking_lot::Mutex;
 
-use super::log::LogPlace;
-
 /// Bytes of a slot without its entry (map and two index entries).
 const SLOT_OVERHEAD_BYTES: usize = 256;
 
-/// The id of the log. This process has only one log, so its id need not be random.
-const LOG_ID: u64 = 1;
+/// The one life of the content: it never goes back, and a restart empties it.
+const LIFE: StoreLife = StoreLife(1);
 
 /// Entries and leases in memory.
 pub struct MemoryStore {
@@ -80,9 +78,7 @@ struct Table {
     by_lease_end: BTreeSet<(MonoTime, QueryKey)>,
     bytes: usize,
     bytes_max: usize,
-    log: VecDeque<Scope>,
-    /// Number of the newest entry of `log`.
-    log_sequence: u64,
+    log: InvalidationLog<Scope>,
 }
 
 impl Table {
@@ -151,26 +147,8 @@ impl Table {
         for key in keys {
             removed += u64::from(self.step(now, &key, |slot, now| slot.invalidate(now, only)));
         }
-        self.log.push_back(scope.clone());
-        self.log_sequence += 1;
-        if self.log.len() > INVALIDATION_LOG_LEN_MAX {
-            self.log.pop_front();
-        }
+        self.log.append(rand::random(), scope.clone());
         removed
-    }
-
-    fn page(&self, cursor: LogCursor) -> LogPage {
-        let place = LogPlace::from_cursor(cursor);
-        let first = self.log_sequence - self.log.len() as u64 + 1;
-        let here = |sequence| LogPlace { log: LOG_ID, sequence }.to_cursor();
-        if place.log != LOG_ID || place.sequence + 1 < first || place.sequence > self.log_sequence {
-            return LogPage { scopes: Vec::new(), next: here(self.log_sequence), gap: true };
-        }
-        let skipped = usize::try_from(place.sequence + 1 - first).unwrap_or(usize::MAX);
-        let scopes: Vec<Scope> =
-            self.log.iter().skip(skipped).take(INVALIDATION_PAGE_LEN_MAX).cloned().collect();
-        let next = here(place.sequence + scopes.len() as u64);
-        LogPage { scopes, next, gap: false }
     }
 }
 
@@ -208,7 +186,7 @@ impl Store for MemoryStore {
     }
 
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
-        Ok(self.table.lock().page(cursor))
+        Ok(self.table.lock().log.since(LIFE, cursor))
     }
 
     async fn peek(&self, key: &QueryKey) -> Result<SlotView, StoreError> {

@@ -1,6 +1,7 @@
 //! Messages for operators about trouble with the store: one list for the log and for `readyz`.
 //!
-//! The messages are fixed, because anybody can read `readyz`. Only the log has the server's own message.
+//! The messages are fixed, because anybody can read `readyz`: where the store is stands beside them, as members' addresses do.
+//! Only the log has the server's own message.
 
 use hopcache_engine::ports::StoreError;
 
@@ -9,6 +10,8 @@ use hopcache_engine::ports::StoreError;
 pub enum Trouble {
     /// It does not answer, or not in time.
     Absent,
+    /// Its certificate is not trusted.
+    Certificate,
     /// It does not accept this node's user and password.
     LogOn,
     /// Its ACL denies what the scripts need.
@@ -25,7 +28,14 @@ impl Trouble {
     /// The kind of an error.
     #[must_use]
     pub fn of(error: &StoreError) -> Self {
-        let StoreError::Refused(text) = error else { return Self::Absent };
+        let text = match error {
+            StoreError::Refused(text) => text,
+            // redis shows an error of TLS as text only.
+            StoreError::Unreachable(text) if text.contains("invalid peer certificate") => {
+                return Self::Certificate;
+            }
+            _ => return Self::Absent,
+        };
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
         // Inside a script Redis 7.0 and 7.2 have another message for NOPERM.
         if says(&["WRONGPASS", "NOAUTH", "AUTH", "Password authentication failed"]) {
@@ -47,6 +57,9 @@ impl Trouble {
         match self {
             Self::Absent => {
                 "the store cannot be reached, or does not answer in time; it is tried again by itself"
+            }
+            Self::Certificate => {
+                "the store's certificate is not trusted: set store.ca_file to the PEM file of the authority that signed it; the certificate has to name the host of store.uri"
             }
             Self::LogOn => "the store refuses this node's log-on: check user and password in store.uri",
             Self::Rights => {
@@ -70,6 +83,8 @@ mod tests {
         let trouble = |text: &str| Trouble::of(&StoreError::Refused(text.to_owned()));
         assert_eq!(Trouble::of(&StoreError::TimedOut), Trouble::Absent);
         assert_eq!(Trouble::of(&StoreError::Unreachable("NOAUTH".to_owned())), Trouble::Absent);
+        let untrusted = StoreError::Unreachable("invalid peer certificate: UnknownIssuer - Io".to_owned());
+        assert_eq!(Trouble::of(&untrusted), Trouble::Certificate);
         assert_eq!(
             trouble("\"WRONGPASS\": invalid username-password pair or user is disabled."),
             Trouble::LogOn

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hopcache::store::memory::MemoryStore;
 use hopcache::store::redis::RedisStore;
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, GrantKind, Token};
 use hopcache_core::tags::{Tag, Tags};
 use hopcache_core::time::Millis;
@@ -352,10 +353,23 @@ async fn the_log_tells_what_was_invalidated(subject: Subject) {
     }
     let page = store.invalidations_since(start.next).await.unwrap();
     assert_eq!((page.gap, page.scopes.as_slice()), (false, &scopes[..]));
-    assert!(page.next > start.next);
+    assert!(page.next.sequence > start.next.sequence);
     assert!(store.invalidations_since(page.next).await.unwrap().scopes.is_empty());
-    let ahead = store.invalidations_since(LogCursor(page.next.0 + 1)).await.unwrap();
-    assert!(ahead.gap, "a place that this log has not reached: it lost some (F16)");
+    let others = [
+        (
+            "a place that this log has not reached: it lost some (F16)",
+            LogCursor { sequence: page.next.sequence + 1, ..page.next },
+        ),
+        ("another record of the same number (F44)", LogCursor { tag: page.next.tag ^ 1, ..page.next }),
+        (
+            "a place of another life of the store (F43)",
+            LogCursor { life: StoreLife(!page.next.life.0), ..page.next },
+        ),
+    ];
+    for (what, other) in others {
+        let told = store.invalidations_since(other).await.unwrap();
+        assert_eq!((told.gap, told.scopes.len(), told.next), (true, 0, page.next), "{what}");
+    }
 }
 
 async fn a_reader_that_is_too_far_behind_sees_a_gap(subject: Subject) {

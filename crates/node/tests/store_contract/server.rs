@@ -1,7 +1,9 @@
 //! A Redis server of one test's own, gone when the test is.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,7 +56,28 @@ impl RedisServer {
         self.child.wait().unwrap();
     }
 
-    /// Starts again on the same port, empty.
+    /// The append-only files, as they are now.
+    pub(crate) fn append_only_file(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = std::fs::read_dir(self.dir.path().join("appendonlydir")).unwrap();
+        files
+            .map(|file| file.unwrap().path())
+            .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+            .collect()
+    }
+
+    /// Puts append-only files back, under a server that does not run.
+    pub(crate) fn put_back_append_only_file(&self, files: &BTreeMap<PathBuf, Vec<u8>>) {
+        files.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    }
+
+    /// The one key that matches a pattern.
+    pub(crate) fn key(&self, pattern: &str) -> String {
+        let lines = self.tell_lines(&format!("KEYS {pattern}"), 3);
+        assert_eq!(lines[0], "*1", "{pattern}: {lines:?}");
+        lines[2].clone()
+    }
+
+    /// Starts again on the same port: empty, or with what it saved.
     pub(crate) fn restart(&mut self) {
         self.child = spawn(self.port, &self.dir, &self.conf, &self.args);
         assert!(self.answers(Duration::from_secs(10)), "redis-server did not come back");
@@ -68,12 +91,21 @@ impl RedisServer {
 
     /// One inline command on a connection of its own; the first line of the reply.
     pub(crate) fn tell(&self, command: &str) -> String {
+        self.tell_lines(command, 1).remove(0)
+    }
+
+    /// The same; so many lines of the reply.
+    pub(crate) fn tell_lines(&self, command: &str, count: usize) -> Vec<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         write!(stream, "{command}\r\n").unwrap();
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).unwrap();
-        line.trim().to_owned()
+        let mut reader = BufReader::new(stream);
+        let line = |_| {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            line.trim().to_owned()
+        };
+        (0..count).map(line).collect()
     }
 
     fn answers(&mut self, limit: Duration) -> bool {

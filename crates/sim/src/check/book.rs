@@ -9,9 +9,6 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::record::{Brought, Covers, Fact, KeyId, Life, What};
 
-/// Entries of the book before each of the last changes, for stores that fall back.
-const PAGES_MAX: usize = 64;
-
 /// A lease that was granted and has not been ended by anybody; its time may be over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
@@ -37,32 +34,26 @@ impl Lies {
     }
 }
 
-#[derive(Debug, Clone, Default)]
-struct Page {
+/// The book. A store that fell back counts as empty, and what was invalidated before stays so (F43).
+#[derive(Default)]
+pub(super) struct Book {
+    /// The latest that the store's clock has ever shown.
+    latest: MonoTime,
     leases: BTreeMap<KeyId, Held>,
     entries: BTreeMap<KeyId, Lies>,
     invalidated: Vec<(MonoTime, Covers)>,
 }
 
-/// The book.
-#[derive(Default)]
-pub(super) struct Book {
-    /// The latest that the store's clock has ever shown.
-    latest: MonoTime,
-    page: Page,
-    pages: Vec<(u64, Page)>,
-}
-
 impl Book {
     /// The lease under a key, lapsed or not.
     pub(super) fn lease(&self, key: KeyId) -> Option<Held> {
-        self.page.leases.get(&key).copied()
+        self.leases.get(&key).copied()
     }
 
     /// Keys that a node holds leases of; `now` as the store sees it that granted them then.
     pub(super) fn held_by(&self, by: Life, now: impl Fn(MonoTime) -> MonoTime) -> Vec<KeyId> {
         let is_held = |held: &Held| held.by == by && held.granted + held.lease > now(held.granted);
-        self.page.leases.iter().filter(|(_, held)| is_held(held)).map(|(key, _)| *key).collect()
+        self.leases.iter().filter(|(_, held)| is_held(held)).map(|(key, _)| *key).collect()
     }
 
     /// The lease that is current.
@@ -73,21 +64,21 @@ impl Book {
     /// The entry, if it is fresh and no older than that.
     pub(super) fn fresh(&self, key: KeyId, store: MonoTime, age_max: Option<Millis>) -> Option<Lies> {
         // What was dead once need not come to life again when the clock is set back, and may.
-        let lies = self.page.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))?;
+        let lies = self.entries.get(&key).copied().filter(|lies| lies.until > store.max(self.latest))?;
         let age_ms = lies.age(store);
         let young = age_max.is_none_or(|most| age_ms <= most);
         (young && age_ms < lies.entry.soft).then_some(lies)
     }
 
-    /// Invalidations that the store remembers having carried out.
+    /// Invalidations that the store has carried out, whatever became of it later.
     pub(super) fn invalidated(&self) -> &[(MonoTime, Covers)] {
-        &self.page.invalidated
+        &self.invalidated
     }
 
     /// Writes a fact into the book, after it was judged.
     pub(super) fn write(&mut self, fact: &Fact) {
-        let seq = match &fact.what {
-            What::Granted { key, by, token, lease, database, store, seq, .. } => {
+        match &fact.what {
+            What::Granted { key, by, token, lease, database, store, .. } => {
                 let held = Held {
                     by: *by,
                     token: *token,
@@ -96,58 +87,36 @@ impl Book {
                     lease: *lease,
                     database: *database,
                 };
-                self.page.leases.insert(*key, held);
-                *seq
+                self.leases.insert(*key, held);
             }
-            What::Committed { key, stored, entry, store, seq, .. } => {
-                if *stored {
-                    self.page.leases.remove(key);
-                    self.page.entries.remove(key);
-                    if entry.left > Millis::ZERO {
-                        self.page.entries.insert(*key, Lies { entry: *entry, until: *store + entry.left });
-                    }
+            What::Committed { key, stored: true, entry, store, .. } => {
+                self.leases.remove(key);
+                self.entries.remove(key);
+                if entry.left > Millis::ZERO {
+                    self.entries.insert(*key, Lies { entry: *entry, until: *store + entry.left });
                 }
-                *seq
             }
-            What::Renewed { key, token, done, lease, store, seq } => {
-                if let Some(held) = self.page.leases.get_mut(key).filter(|held| held.token == *token && *done)
-                {
+            What::Renewed { key, token, done: true, lease, store, .. } => {
+                if let Some(held) = self.leases.get_mut(key).filter(|held| held.token == *token) {
                     held.until = *store + *lease;
                 }
-                *seq
             }
-            What::Released { key, token, done, store, seq } => {
-                if *done && self.current(*key, *store).is_some_and(|held| held.token == *token) {
-                    self.page.leases.remove(key);
-                }
-                *seq
+            What::Released { key, token, done: true, store, .. }
+                if self.current(*key, *store).is_some_and(|held| held.token == *token) =>
+            {
+                self.leases.remove(key);
             }
-            What::Invalidated { scope, seq, .. } => {
-                self.page.invalidated.push((fact.at, *scope));
-                self.page.leases.retain(|key, held| !scope.has(*key, held.database));
-                self.page.entries.retain(|key, lies| !scope.has(*key, lies.entry.database));
-                *seq
+            What::Invalidated { scope, .. } => {
+                self.invalidated.push((fact.at, *scope));
+                self.leases.retain(|key, held| !scope.has(*key, held.database));
+                self.entries.retain(|key, lies| !scope.has(*key, lies.entry.database));
             }
-            What::StoreLost { seq } => {
-                self.page.leases.clear();
-                self.page.entries.clear();
-                *seq
+            What::StoreLost { .. } | What::StoreFellBack { .. } => {
+                self.leases.clear();
+                self.entries.clear();
             }
-            What::StoreJumped { store, .. } => {
-                self.latest = self.latest.max(*store);
-                return;
-            }
-            What::StoreFellBack { to_seq, seq } => {
-                if let Some((_, page)) = self.pages.iter().find(|(seq, _)| seq == to_seq) {
-                    self.page = page.clone();
-                }
-                *seq
-            }
-            _ => return,
-        };
-        self.pages.push((seq, self.page.clone()));
-        if self.pages.len() > PAGES_MAX {
-            self.pages.remove(0);
+            What::StoreJumped { store, .. } => self.latest = self.latest.max(*store),
+            _ => {}
         }
     }
 }

@@ -33,7 +33,7 @@ impl LateWrites {
                     return Err(format!("stored under {token:?}, while the lease is {current:?}: {fact}"));
                 }
                 let run = entry.report.and_then(|report| ground.runs.get(&report.run));
-                // What a fall-back undid is not in the book either: a purge is as durable as the store.
+                // A store that went back has not undone them: it counts as empty (F43).
                 let late = self.book.invalidated().iter().find(|(at, scope)| {
                     scope.has(*key, entry.database) && run.is_some_and(|run| run.began < *at)
                 });

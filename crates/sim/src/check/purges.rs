@@ -1,7 +1,11 @@
-//! A purge that reports that it reached the store and every node: no later request gets a value that was read before.
+//! A purge that reports that it reached the store and every node: no later request gets a value that was read before. One
+//! that reached the store only: the same, once every node has read the store's log.
+//!
+//! Whatever becomes of the store: one that comes back from a snapshot, or as a replica that lagged, has not undone the purge
+//! (F43), and a log that lost it tells its readers that something is lost (F44).
 
-use hopcache_core::limits::INVALIDATION_POLL_MS;
-use hopcache_core::time::MonoTime;
+use hopcache_core::limits::{INVALIDATION_POLL_MS, NEAR_MS_MAX};
+use hopcache_core::time::{Millis, MonoTime};
 
 use super::{Check, Seen};
 use crate::process::Power;
@@ -17,12 +21,15 @@ pub(super) struct Purges {
 struct Done {
     scope: Covers,
     began: MonoTime,
-    ended: MonoTime,
+    /// From then on nobody may be given what was read before it.
+    holds_from: MonoTime,
 }
 
 /// A forward that a node had begun before it was told may bring an old copy a moment after; the node reads the
 /// purge in the store's log as well and forgets again. One look, and one command and one message on the way.
 const HEARD_MS: u64 = INVALIDATION_POLL_MS + 150 + NET_DELAY_MS_MAX;
+/// A node that has read the purge in the log may get an old copy from an owner that has not, and keep it as a near copy.
+const READ_BY_ALL_MS: u64 = HEARD_MS + NEAR_MS_MAX;
 
 impl Check for Purges {
     fn name(&self) -> &'static str {
@@ -38,15 +45,14 @@ impl Check for Purges {
                     let all = *stored && *unreached == 0 && *nodes as usize >= living;
                     let place = self.under_way.iter().position(|(each, ..)| each == purge);
                     if let Some((_, scope, began)) = place.map(|place| self.under_way.remove(place))
-                        && all
+                        && *stored
                     {
-                        self.done.push(Done { scope, began, ended: fact.at });
+                        let within = Millis(if all { HEARD_MS } else { READ_BY_ALL_MS });
+                        self.done.push(Done { scope, began, holds_from: fact.at + within });
                     }
                 }
-                // What the store forgot or a way that is cut keeps from a node, the purge cannot bring it.
-                What::StoreFellBack { .. }
-                | What::StoreLost { .. }
-                | What::StoreIs { .. }
+                // What a store that is away or a way that is cut keeps from a node, the purge cannot bring it.
+                What::StoreIs { .. }
                 | What::StoreLink { .. }
                 | What::StoreSaid { word: "since", .. }
                 | What::Power { .. } => {
@@ -69,11 +75,12 @@ impl Purges {
         let (Some(ask), Some(run)) = (ground.asks.get(ask), run) else { return Ok(()) };
         let key = ground.subjects.iter().find(|(_, subject)| **subject == ask.subject).map(|(key, _)| *key);
         let (Some(key), Some(tag)) = (key, ground.tag_of(ask.subject)) else { return Ok(()) };
-        let old = self.done.iter().find(|purge| {
-            purge.scope.has(key, tag) && run.began < purge.began && ask.at.since(purge.ended).0 > HEARD_MS
-        });
+        let old = self
+            .done
+            .iter()
+            .find(|purge| purge.scope.has(key, tag) && run.began < purge.began && ask.at > purge.holds_from);
         old.map_or(Ok(()), |purge| {
-            Err(format!("read before the purge of {:?} and served long after: {fact}", purge.ended))
+            Err(format!("read before the purge of {:?} and served long after: {fact}", purge.began))
         })
     }
 }

@@ -1,5 +1,9 @@
-//! A simulated store made of core's reference slots, on a clock of its own. It can be cut off, refuse, lose everything,
-//! fall back to an earlier state, and jump in time.
+//! A simulated store made of core's reference slots and log, on a clock of its own. It can be cut off, refuse, lose
+//! everything, fall back to an earlier state, and jump in time.
+//!
+//! A store that falls back, by a snapshot or by a replica that lagged, has another life, as Redis has another replication
+//! id: its slots of before are there and count as empty (F43). The checkers know only that nothing of before may be served
+//! or stored; `State::slot` is what they judge.
 //!
 //! This file is the store itself. `port.rs` decides how commands reach it: late, without an answer, or not at all.
 
@@ -9,6 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::life::StoreLife;
+use hopcache_core::lease::log::InvalidationLog;
 use hopcache_core::lease::slot::Slot;
 use hopcache_core::lease::{Commit, Grant, StoredEntry, Token};
 use hopcache_core::tags::Tag;
@@ -58,6 +64,10 @@ pub struct SlotStore {
 
 struct State {
     now_is: Now,
+    /// Never falls back: each restart and each promotion has another one.
+    life: StoreLife,
+    /// Tags of log records, drawn so far.
+    tags: u64,
     history: VecDeque<(u64, Now)>,
     seq: u64,
     mode: Mode,
@@ -74,8 +84,7 @@ struct State {
 #[derive(Clone, Default)]
 struct Now {
     slots: BTreeMap<QueryKey, Slot>,
-    log: Vec<Scope>,
-    log_life: u64,
+    log: InvalidationLog<Scope>,
 }
 
 impl Default for SlotStore {
@@ -106,7 +115,16 @@ impl State {
     }
 
     fn slot(&mut self, key: &QueryKey) -> &mut Slot {
-        self.now_is.slots.entry(*key).or_default()
+        let slot = self.now_is.slots.entry(*key).or_default();
+        slot.enter(self.life);
+        slot
+    }
+
+    /// The same of a slot that nobody changes.
+    fn slot_seen(&self, key: &QueryKey) -> Slot {
+        let mut slot = self.now_is.slots.get(key).cloned().unwrap_or_default();
+        slot.enter(self.life);
+        slot
     }
 
     /// Called after a change: numbers the state, and keeps it.
@@ -120,14 +138,7 @@ impl State {
     }
 
     fn page(&self, cursor: LogCursor) -> LogPage {
-        // A cursor is log life × 2³² + place, so that a lost or older log is known for another.
-        let (life, place) = (cursor.0 >> 32, usize::try_from(cursor.0 & 0xffff_ffff).unwrap_or(usize::MAX));
-        let log = &self.now_is.log;
-        let next = LogCursor(self.now_is.log_life << 32 | log.len() as u64);
-        if life != self.now_is.log_life || place > log.len() {
-            return LogPage { scopes: Vec::new(), next, gap: true };
-        }
-        LogPage { scopes: log[place..].to_vec(), next, gap: false }
+        self.now_is.log.since(self.life, cursor)
     }
 }
 
@@ -148,6 +159,8 @@ impl SlotStore {
     pub fn new(record: Arc<Record>, seed: u64) -> Self {
         let state = State {
             now_is: Now::default(),
+            life: StoreLife(1),
+            tags: 0,
             history: VecDeque::new(),
             seq: 0,
             mode: Mode::Up,
@@ -197,18 +210,20 @@ impl SlotStore {
     /// Loses everything, as a store without persistence does when it restarts.
     pub fn lose_everything(&self) {
         let mut state = self.state.lock();
-        state.now_is = Now { log_life: state.now_is.log_life + 1, ..Now::default() };
+        state.now_is = Now::default();
+        state.life.0 += 1;
         let seq = state.changed();
         drop(state);
         self.record.note(What::StoreLost { seq });
     }
 
-    /// A replica that lagged `changes` behind takes over (F16).
+    /// It restarts from a snapshot of `changes` ago (F43), or a replica that lagged so far behind takes over (F16).
     pub fn fall_back(&self, changes: usize) {
         let mut state = self.state.lock();
         let Some(at) = state.history.len().checked_sub(1 + changes) else { return };
         let Some((to_seq, before)) = state.history.get(at).cloned() else { return };
         state.now_is = before;
+        state.life.0 += 1;
         let seq = state.changed();
         drop(state);
         self.record.note(What::StoreFellBack { to_seq, seq });
@@ -246,7 +261,8 @@ impl SlotStore {
     pub fn leases(&self) -> usize {
         let state = self.state.lock();
         let now = state.clock();
-        state.now_is.slots.values().filter(|slot| slot.view(now).lease.is_some()).count()
+        let keys = state.now_is.slots.keys();
+        keys.filter(|key| state.slot_seen(key).view(now).lease.is_some()).count()
     }
 
     /// Flips a bit of the entry under `key` whenever it is read, until it is removed.

@@ -205,10 +205,7 @@ impl SlotStore {
                 )
             }
             Command::Since { cursor } => (Reply::Page(state.page(cursor)), None),
-            Command::Peek { key } => {
-                let view = state.now_is.slots.get(&key).map(|slot| slot.view(store)).unwrap_or_default();
-                (Reply::View(view), None)
-            }
+            Command::Peek { key } => (Reply::View(state.slot_seen(&key).view(store)), None),
             Command::Ping => (Reply::Done(true), None),
         }
     }
@@ -260,8 +257,7 @@ impl State {
     fn is_refused(&self, command: &Command) -> bool {
         match command {
             Command::Get { key, ask, steal: None } => {
-                let mut slot = self.now_is.slots.get(key).cloned().unwrap_or_default();
-                !matches!(slot.get_or_lease(self.clock(), ask), Grant::Value(_))
+                !matches!(self.slot_seen(key).get_or_lease(self.clock(), ask), Grant::Value(_))
             }
             Command::Since { .. } | Command::Peek { .. } | Command::Ping => false,
             _ => true,
@@ -269,9 +265,11 @@ impl State {
     }
 
     fn invalidate(&mut self, now: MonoTime, scope: &Scope) -> u64 {
-        self.now_is.log.push(scope.clone());
+        self.tags += 1;
+        self.now_is.log.append(self.tags, scope.clone());
         let mut removed = 0;
         for (key, slot) in &mut self.now_is.slots {
+            slot.enter(self.life);
             let Some(only) = concerns(scope, key) else { continue };
             if self.corrupt_again && self.corrupt.as_ref() == Some(key) {
                 removed += 1;

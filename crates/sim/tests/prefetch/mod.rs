@@ -25,6 +25,8 @@ use hopcache_sim::clock::sim_now;
 use hopcache_sim::names::node_name;
 use hopcache_sim::node_handle::NodeHandle;
 use hopcache_sim::policy::default_policy;
+
+use crate::outcome::version;
 use parking_lot::Mutex;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
@@ -212,14 +214,4 @@ fn order_of(ask: &Ask, kind: CandidateKind) -> Order {
         p: 0.6,
         by: node_name(0).unwrap(),
     }
-}
-
-fn version(outcome: &Outcome) -> i64 {
-    let Answer::Body(body) = &outcome.answer else { panic!("no answer: {:?}", outcome.answer) };
-    let text = String::from_utf8_lossy(body).into_owned();
-    text.split("[[")
-        .nth(1)
-        .and_then(|rest| rest.split(',').next())
-        .and_then(|text| text.parse().ok())
-        .unwrap()
 }

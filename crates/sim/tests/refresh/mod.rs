@@ -11,12 +11,14 @@ use hopcache_core::refresh::{Mode, Rule};
 use hopcache_core::time::Millis;
 use hopcache_engine::ask::Ask;
 use hopcache_engine::event::{Event, RefreshWord};
-use hopcache_engine::outcome::{Answer, Outcome};
+use hopcache_engine::outcome::Outcome;
 use hopcache_engine::{Policy, RefreshPolicy};
 use hopcache_sim::World;
 use hopcache_sim::clock::sim_now;
 use hopcache_sim::node_handle::NodeHandle;
 use hopcache_sim::policy::default_policy;
+
+use crate::outcome::version;
 
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 /// How long a run takes in a world nobody has changed.
@@ -34,16 +36,6 @@ fn with(change: impl FnOnce(&mut RefreshPolicy)) -> Policy {
     let mut policy = default_policy();
     change(&mut policy.refresh);
     policy
-}
-
-fn version(outcome: &Outcome) -> i64 {
-    let Answer::Body(body) = &outcome.answer else { panic!("no answer: {:?}", outcome.answer) };
-    let text = String::from_utf8_lossy(body).into_owned();
-    text.split("[[")
-        .nth(1)
-        .and_then(|rest| rest.split(',').next())
-        .and_then(|text| text.parse().ok())
-        .unwrap()
 }
 
 async fn ask(world: &World, node: usize, ask: &Ask) -> Outcome {

@@ -376,7 +376,7 @@ fn node(
     std::fs::write(
         &config,
         format!(
-            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{}\"\nadmin_addr = \"{admin}\"\nmemory = \"64MiB\"\n{common}",
+            "[node]\nname = \"{name}\"\nclient_addr = \"{client}\"\npeer_addr = \"{}\"\nadmin_addr = \"{admin}\"\nbolt_addr = \"\"\nmemory = \"64MiB\"\n{common}",
             party.peer
         ),
     )?;

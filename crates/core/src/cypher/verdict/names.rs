@@ -4,6 +4,13 @@
 /// A map with this key and nothing else makes a temporal function read the clock.
 pub(super) const CLOCK_KEY: &[u8] = b"timezone";
 
+/// What Java's `equalsIgnoreCase` takes for an i besides `i` and `I`; of two bytes each.
+pub(super) const OTHER_I: [&str; 2] = ["ı", "İ"];
+
+/// The default of the temporal functions' argument (`TemporalFunction.DEFAULT_TEMPORAL_ARGUMENT`): given by a client, it is
+/// now as well.
+pub(super) const DEFAULT_ARGUMENT: &str = "DEFAULT_TEMPORAL_ARGUMENT";
+
 /// Functions that answer the same for the same arguments and data, in lower case, sorted.
 pub(super) const DETERMINISTIC: [&str; 104] = [
     "abs",

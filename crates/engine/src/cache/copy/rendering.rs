@@ -1,10 +1,12 @@
 //! A copy's renderings: made once for each form, by the renderer of the node's fronts.
 
 use bytes::Bytes;
+use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 
 use super::{Content, MemoryCopy, exact};
 use crate::model::rendering::{RenderError, Renderer, RenderingId};
+use crate::model::worker::apart_if_large;
 
 impl MemoryCopy {
     /// The answer in a rendering, without bookmarks; made once for each copy.
@@ -19,8 +21,10 @@ impl MemoryCopy {
             Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
             Content::Stored(body) => {
                 // Checked when the copy was made; bytes that are no result have no rendering.
-                let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
-                exact(renderer.render(id, &result, None)?)
+                apart_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
+                    let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
+                    Ok(exact(renderer.render(id, &result, None)?))
+                })?
             }
             Content::Passing(result) => render_passing(result, id, renderer, None)?,
             Content::Near(_) => return Err(RenderError::BadRecords),
@@ -63,8 +67,10 @@ pub(crate) fn render_passing(
     renderer: &dyn Renderer,
     bookmark: Option<&str>,
 ) -> Result<Bytes, RenderError> {
-    if id == RenderingId::RECORDS {
-        return Ok(exact(result.to_bytes()));
-    }
-    Ok(exact(renderer.render(id, result, bookmark)?))
+    apart_if_large(result.records.len(), RENDER_INLINE_BYTES_MAX, || {
+        if id == RenderingId::RECORDS {
+            return Ok(exact(result.to_bytes()));
+        }
+        Ok(exact(renderer.render(id, result, bookmark)?))
+    })
 }

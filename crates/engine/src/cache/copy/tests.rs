@@ -1,6 +1,7 @@
 //! What a copy keeps alive, and for how long it is kept.
 
 use hopcache_core::key::DatabaseTag;
+use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
 use hopcache_packstream::Value;
 
 use super::*;
@@ -97,5 +98,53 @@ fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
         };
         let copy = MemoryCopy::new(&result, times, token, TAGS);
         assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
+    }
+}
+
+/// Renders only when another task of the worker has run meanwhile.
+struct Patient(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Renderer for Patient {
+    fn knows(&self, _: RenderingId) -> bool {
+        true
+    }
+
+    fn render(&self, _: RenderingId, _: &ResultSet, _: Option<&str>) -> Result<Vec<u8>, RenderError> {
+        let other_task = self.0.lock().unwrap();
+        other_task.recv_timeout(std::time::Duration::from_secs(10)).map_err(|_| RenderError::BadRecords)?;
+        Ok(b"rendered".to_vec())
+    }
+
+    fn with_bookmark(&self, _: RenderingId, rendered: Bytes, _: &str) -> Bytes {
+        rendered
+    }
+}
+
+/// F45, F29: while a large result is rendered, for memory or for those who pass the cache by, other tasks of the only
+/// worker go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_large_rendering_keeps_no_worker() {
+    let len = u32::try_from(RENDER_INLINE_BYTES_MAX).unwrap();
+    let text = std::iter::repeat_n(b'x', len as usize);
+    let result = ResultSet {
+        fields: vec!["x".to_owned()],
+        records: [0x91, 0xd2].into_iter().chain(len.to_be_bytes()).chain(text).collect(),
+        rows: 1,
+        kind: None,
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+    };
+    let ms = Millis(1_000);
+    let times =
+        CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };
+    let copies = [MemoryCopy::new(&result, times, None, TAGS), MemoryCopy::passing(result, times, TAGS)];
+    for copy in copies {
+        let (other, other_task) = std::sync::mpsc::channel();
+        let rendering = tokio::spawn(async move {
+            // Spawned by the worker itself, so that it is in the worker's own queue.
+            tokio::spawn(async move { other.send(()) });
+            copy.rendering(RenderingId(1), &Patient(std::sync::Mutex::new(other_task)))
+        });
+        assert_eq!(rendering.await.unwrap().as_deref(), Ok(&b"rendered"[..]));
     }
 }

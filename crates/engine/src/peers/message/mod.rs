@@ -8,6 +8,9 @@
 //! question that it has to read in full, which is right and a little slower, and who does not ask for them never
 //! gets [`Reply::Near`].
 //!
+//! So did the client's limit for a run, and what the entry node has read of the statement (`query`), which stand behind
+//! the query: who does not know them stops reading before them.
+//!
 //! So did keys that move (`moved`), and [`Reply::Elsewhere`]: who does not know them refuses them, and is treated like a
 //! node that has nothing; who is told "elsewhere" and does not know it goes to the next node, as it should.
 //!
@@ -18,22 +21,21 @@ mod learned;
 mod moved;
 mod observed;
 mod prefetch;
+mod query;
 mod reply;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use hopcache_core::key::{DatabaseTag, KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::key::{DatabaseTag, KeyHasher, QueryKey};
 use hopcache_core::ring::RingEpoch;
 use hopcache_core::tags::Tag;
 use hopcache_core::time::{Millis, MonoTime};
 use hopcache_packstream::{DecodeError, Reader, Token, Writer};
 
-use crate::model::ask::{Ask, Freshness, Hints, Query, QueryParts, SessionTag};
-use crate::model::identity::{Credentials, Identity};
+use crate::model::ask::{Ask, Freshness, Hints, SessionTag};
 use crate::model::inspection::KeyPlan;
-use crate::model::ports::{AccessMode, LogCursor, Scope};
+use crate::model::ports::{AccessMode, LogMark, Scope};
 use crate::model::rendering::RenderingId;
+use query::{read_told_query, write_query, write_reading};
 
 pub use inspection::{decode_inspection, encode_inspection};
 pub use learned::{decode_fields, encode_fields, encode_fields_wanted, encode_pull};
@@ -44,6 +46,9 @@ pub use reply::{Reply, decode_reply, encode_reply};
 
 /// Version of every message here. Raised when a byte of them changes its meaning.
 pub const VERSION: u8 = 1;
+
+/// Kinds from here on are not the engine's: fronts of different nodes talk past it. It refuses them as unknown.
+pub const KIND_OF_FRONTS_MIN: u8 = 64;
 
 const KIND_ASK: u8 = 1;
 const KIND_PURGE: u8 = 2;
@@ -97,7 +102,7 @@ pub enum Question {
         /// The key.
         key: QueryKey,
         /// How much of the invalidation log the asker has read.
-        log: LogCursor,
+        log: LogMark,
     },
     /// What a node that leaves knows of keys that the asked one will own.
     Plans(Vec<(QueryKey, KeyPlan)>),
@@ -158,11 +163,9 @@ pub fn encode_ask(ask: &Ask, left_ms: Millis, epoch: RingEpoch, near_hits: Optio
         None => writer.null(),
         Some(SessionTag(tag)) => writer.bytes(&tag),
     }
-    writer.string(&ask.query.database);
-    writer.string(&ask.query.statement);
-    writer.bytes(&ask.query.params);
-    write_text(&mut writer, ask.query.impersonated.as_deref());
-    write_identity(&mut writer, &ask.query.identity);
+    write_query(&mut writer, &ask.query);
+    write_millis(&mut writer, ask.run_ms_max);
+    write_reading(&mut writer, &ask.query);
     head.extend_from_slice(&writer.into_bytes());
     if let Some(hits) = near_hits {
         head.extend_from_slice(&hits.to_be_bytes());
@@ -284,6 +287,19 @@ impl ForwardedAsk {
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
     pub fn read(&self, hasher: &KeyHasher, procedures: &[String], now: MonoTime) -> Result<Ask, BadMessage> {
+        self.read_noting((hasher, procedures, &|| {}), now)
+    }
+
+    /// The same. `on_lexed` is called where the sender's reading of the statement was not to be believed, or was not said, and
+    /// the text was walked over here.
+    ///
+    /// # Errors
+    /// As [`ForwardedAsk::read`].
+    pub fn read_noting(
+        &self,
+        lexicon: (&KeyHasher, &[String], &dyn Fn()),
+        now: MonoTime,
+    ) -> Result<Ask, BadMessage> {
         let mut reader = Reader::new(&self.rest);
         let freshness = read_freshness(&mut reader)?;
         let hints = read_hints(&mut reader)?;
@@ -293,25 +309,16 @@ impl ForwardedAsk {
             Token::Bytes(tag) => Some(SessionTag(tag.try_into().map_err(|_| BadMessage::Form("session"))?)),
             _ => return Err(BadMessage::Form("session")),
         };
-        let database: Arc<str> = reader.key()?.into();
-        let statement: Arc<str> = reader.key()?.into();
-        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-        let params = self.rest.slice_ref(params);
-        let impersonated = read_text(&mut reader)?;
-        let identity = Arc::new(read_identity(&mut reader)?);
-        let parts = QueryParts { database, statement, params, impersonated, identity };
-        let query = Query::read(parts, hasher, procedures);
-        if query.key != self.key {
-            return Err(BadMessage::Key);
-        }
+        let (query, run_ms_max) = read_told_query(&mut reader, &self.rest, &self.key, lexicon)?;
         Ok(Ask {
-            query: Arc::new(query),
+            query,
             rendering: self.rendering,
             freshness,
             hints,
             mode: AccessMode::Read,
             bypass: None,
             deadline: now + self.left_ms,
+            run_ms_max,
             traceparent,
             is_forwarded: true,
             session,
@@ -355,44 +362,6 @@ fn read_hints(reader: &mut Reader<'_>) -> Result<Hints, BadMessage> {
         _ => return Err(BadMessage::Form("volatility")),
     };
     Ok(Hints { ttl_ms, degree, volatility })
-}
-
-fn write_identity(writer: &mut Writer, identity: &Identity) {
-    writer.bytes(&identity.scope.0);
-    writer.bytes(&identity.fingerprint);
-    match &identity.credentials {
-        Credentials::None => writer.list(0),
-        Credentials::Bearer { token } => {
-            writer.list(1);
-            writer.string(token);
-        }
-        Credentials::Basic { user, password } => {
-            writer.list(2);
-            writer.string(user);
-            writer.string(password);
-        }
-    }
-}
-
-fn read_identity(reader: &mut Reader<'_>) -> Result<Identity, BadMessage> {
-    let scope = PrincipalScope(read_digest(reader)?);
-    let fingerprint = read_digest(reader)?;
-    let credentials = match reader.token()? {
-        Token::List(0) => Credentials::None,
-        Token::List(1) => Credentials::Bearer { token: reader.key()?.to_owned() },
-        Token::List(2) => {
-            Credentials::Basic { user: reader.key()?.to_owned(), password: reader.key()?.to_owned() }
-        }
-        _ => return Err(BadMessage::Form("credentials")),
-    };
-    Ok(Identity { scope, fingerprint, credentials })
-}
-
-fn read_digest(reader: &mut Reader<'_>) -> Result<[u8; 32], BadMessage> {
-    match reader.token()? {
-        Token::Bytes(bytes) => bytes.try_into().map_err(|_| BadMessage::Form("digest")),
-        _ => Err(BadMessage::Form("digest")),
-    }
 }
 
 fn write_text(writer: &mut Writer, text: Option<&str>) {

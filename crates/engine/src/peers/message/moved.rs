@@ -9,7 +9,7 @@ use hopcache_core::time::Millis;
 
 use super::{BadMessage, Head, KIND_PLANS, KIND_WANTED, VERSION};
 use crate::model::inspection::KeyPlan;
-use crate::model::ports::LogCursor;
+use crate::model::ports::LogMark;
 
 /// Plain data: a value from a former owner's memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,13 +24,13 @@ pub struct Moved {
 
 /// Asks a former owner for what its memory has under a key; `log` is how much of the invalidation log the asker has read.
 #[must_use]
-pub fn encode_wanted(key: &QueryKey, log: LogCursor) -> Bytes {
+pub fn encode_wanted(key: &QueryKey, log: LogMark) -> Bytes {
     [&[VERSION, KIND_WANTED][..], &key.0, &log.0.to_be_bytes()].concat().into()
 }
 
-pub(super) fn read_wanted(head: &mut Head<'_>) -> Result<(QueryKey, LogCursor), BadMessage> {
+pub(super) fn read_wanted(head: &mut Head<'_>) -> Result<(QueryKey, LogMark), BadMessage> {
     let key = QueryKey(head.take()?);
-    let log = LogCursor(u64::from_be_bytes(head.take()?));
+    let log = LogMark(u64::from_be_bytes(head.take()?));
     head.end()?;
     Ok((key, log))
 }
@@ -131,11 +131,11 @@ mod tests {
     #[test]
     fn they_come_back_as_they_went() {
         let key = QueryKey([9; 32]);
-        let Ok(Question::Wanted { key: asked, log }) = decode_question(&encode_wanted(&key, LogCursor(77)))
+        let Ok(Question::Wanted { key: asked, log }) = decode_question(&encode_wanted(&key, LogMark(77)))
         else {
             panic!("a question about a key that moves")
         };
-        assert_eq!((asked, log), (key, LogCursor(77)));
+        assert_eq!((asked, log), (key, LogMark(77)));
         let moved = Moved { left_ms: Millis(9_000), plan: plan(), entry: Bytes::from_static(b"sealed") };
         assert_eq!(decode_moved(&encode_moved(Some(&moved))), Ok(Some(moved)));
         assert_eq!(decode_moved(&encode_moved(None)), Ok(None));
@@ -154,7 +154,7 @@ mod tests {
         let more = [&whole[..], &whole[2..]].concat();
         assert!(decode_question(&more.into()).is_err());
         assert!(decode_question(&whole.slice(..whole.len() - 1)).is_err());
-        let wanted = encode_wanted(&QueryKey([1; 32]), LogCursor(1));
+        let wanted = encode_wanted(&QueryKey([1; 32]), LogMark(1));
         for len in 0..wanted.len() {
             assert!(decode_question(&wanted.slice(..len)).is_err(), "{len}");
         }

@@ -16,7 +16,8 @@ use hopcache_learning::OriginTag;
 use hopcache_learning::tellers::Teller;
 use hopcache_packstream::{Reader, Token, Writer};
 
-use super::{BadMessage, KIND_OBSERVED, VERSION, read_identity, read_text, write_identity, write_text};
+use super::query::{read_identity, write_identity, write_statement};
+use super::{BadMessage, KIND_OBSERVED, VERSION, read_text};
 use crate::model::ask::{Query, QueryParts, SessionTag};
 use crate::model::identity::{Credentials, Identity};
 use crate::model::rendering::RenderingId;
@@ -114,10 +115,7 @@ impl Page {
         let identity = self.place_of_identity(&query.identity);
         self.query_places.insert(query.key, next);
         let writer = &mut self.queries;
-        writer.string(&query.database);
-        writer.string(&query.statement);
-        writer.bytes(&query.params);
-        write_text(writer, query.impersonated.as_deref());
+        write_statement(writer, query);
         writer.int(identity);
         self.added_bytes += bytes_of(query);
         number(next)

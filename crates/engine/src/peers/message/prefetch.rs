@@ -3,20 +3,15 @@
 //!
 //! Like a question, an order brings the query's parts and who asks; the key is checked before it leads to a run.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
 use hopcache_core::node::NodeName;
 use hopcache_learning::gain::CandidateKind;
 use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
-use hopcache_packstream::{Reader, Token, Writer};
+use hopcache_packstream::{Reader, Writer};
 
-use super::{
-    BadMessage, Head, KIND_FLUSH_WASTE, KIND_PREFETCH, VERSION, read_identity, read_text, write_identity,
-    write_text,
-};
-use crate::model::ask::{Query, QueryParts};
+use super::query::{read_query, write_query};
+use super::{BadMessage, Head, KIND_FLUSH_WASTE, KIND_PREFETCH, VERSION};
 use crate::model::order::Order;
 use crate::model::rendering::RenderingId;
 
@@ -55,11 +50,7 @@ pub fn encode_prefetch(order: &Order) -> Bytes {
     head.extend_from_slice(&order.p.to_be_bytes());
     let mut writer = Writer::new();
     writer.string(order.by.as_str());
-    writer.string(&query.database);
-    writer.string(&query.statement);
-    writer.bytes(&query.params);
-    write_text(&mut writer, query.impersonated.as_deref());
-    write_identity(&mut writer, &query.identity);
+    write_query(&mut writer, query);
     head.extend_from_slice(&writer.into_bytes());
     head.into()
 }
@@ -103,18 +94,8 @@ impl SentOrder {
     pub fn read(&self, hasher: &KeyHasher, procedures: &[String]) -> Result<Order, BadMessage> {
         let mut reader = Reader::new(&self.rest);
         let by = NodeName::new(reader.key()?).map_err(|_| BadMessage::Form("node"))?;
-        let database: Arc<str> = reader.key()?.into();
-        let statement: Arc<str> = reader.key()?.into();
-        let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-        let params = self.rest.slice_ref(params);
-        let impersonated = read_text(&mut reader)?;
-        let identity = Arc::new(read_identity(&mut reader)?);
-        let parts = QueryParts { database, statement, params, impersonated, identity };
-        let query = Query::read(parts, hasher, procedures);
-        if query.key != self.key {
-            return Err(BadMessage::Key);
-        }
+        let query = read_query(&mut reader, &self.rest, &self.key, (hasher, procedures))?;
         let Self { rendering, source, form, kind, p, .. } = *self;
-        Ok(Order { query: Arc::new(query), rendering, source, form, kind, p, by })
+        Ok(Order { query, rendering, source, form, kind, p, by })
     }
 }

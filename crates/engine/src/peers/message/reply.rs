@@ -119,7 +119,7 @@ fn is_fresh_hit(outcome: &Outcome) -> bool {
 // The place of a word in its list is its byte: words are added at the end only.
 const KEPT: [Kept; 3] = [Kept::Stored, Kept::Fenced, Kept::Skipped];
 const ROLES: [Role; 2] = [Role::Led, Role::Joined];
-const DETAILS: [Detail; 9] = [
+const DETAILS: [Detail; 10] = [
     Detail::Stale,
     Detail::Degraded,
     Detail::TooLarge,
@@ -129,6 +129,7 @@ const DETAILS: [Detail; 9] = [
     Detail::NotCached,
     Detail::Failed,
     Detail::StaleIfError,
+    Detail::Busy,
 ];
 
 fn place<T: PartialEq>(words: &[T], word: T) -> u8 {

@@ -9,15 +9,16 @@ use hopcache_core::key::KeyHasher;
 use hopcache_core::limits::{
     CREDENTIALS_RECHECK_MS, CREDENTIALS_REFUSED_MAX, CREDENTIALS_REFUSED_MS, CREDENTIALS_RETRY_AHEAD_MS,
     CREDENTIALS_RETRY_MS, CREDENTIALS_TTL_MS, ORIGIN_CONNECT_MS_MAX, STRANGERS_ASKED_PER_USER_MAX,
-    STRANGERS_ASKED_WINDOW_MS,
+    STRANGERS_ASKED_WINDOW_MS, STRANGERS_ASKED_WINDOW_MS_FIRST,
 };
 use hopcache_core::result::{ResultSet, StatementKind};
-use hopcache_engine::ports::{Neo4jFailure, OriginRun};
+use hopcache_engine::ports::OriginRun;
 use tokio::sync::watch;
 
 use super::*;
 
 mod guesses;
+mod others;
 
 /// A Neo4j that answers as it is told, and counts how often it is asked. It decides when it is asked, and
 /// says so when the gate is open.
@@ -94,6 +95,7 @@ const GRACE_MS: Millis = Millis(600_000);
 struct Bench {
     server: Arc<Server>,
     hand: Arc<Hand>,
+    others: Arc<others::Others>,
     credentials: Arc<Credentials>,
 }
 
@@ -103,7 +105,10 @@ impl Bench {
         let server = Arc::new(Server { answer: Mutex::new(None), asked: AtomicUsize::new(0), gate });
         let hand = Arc::new(Hand(AtomicU64::new(START.0)));
         let (origin, clock) = (Arc::clone(&server) as Arc<dyn Origin>, Arc::clone(&hand) as Arc<dyn Clock>);
-        Self { server, hand, credentials: Arc::new(Credentials::new(GRACE_MS, origin, clock)) }
+        let others = Arc::<others::Others>::default();
+        let known_by_others = Arc::clone(&others) as Arc<dyn OtherNodes>;
+        let credentials = Arc::new(Credentials::new(GRACE_MS, origin, known_by_others, clock));
+        Self { server, hand, others, credentials }
     }
 
     fn answers(&self, fault: Option<OriginFault>) {

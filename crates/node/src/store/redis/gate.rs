@@ -25,6 +25,8 @@ pub(super) struct Gate {
     breaker: Mutex<Breaker>,
     started: Instant,
     hook: Option<BreakerHook>,
+    /// Where the store is, without its password.
+    shown: String,
     /// Why the last failed call failed.
     last: Mutex<Option<StoreError>>,
     told: Mutex<Option<Trouble>>,
@@ -52,11 +54,12 @@ impl Missed {
 }
 
 impl Gate {
-    pub(super) fn new(settings: BreakerSettings, hook: Option<BreakerHook>) -> Self {
+    pub(super) fn new(settings: BreakerSettings, hook: Option<BreakerHook>, shown: String) -> Self {
         Self {
             breaker: Mutex::new(Breaker::new(settings)),
             started: Instant::now(),
             hook,
+            shown,
             last: Mutex::default(),
             told: Mutex::default(),
         }
@@ -127,7 +130,7 @@ impl Gate {
                     self.tell(&error);
                 }
             }
-            BreakerState::Closed => self.ends(&[Trouble::Absent, Trouble::LogOn]),
+            BreakerState::Closed => self.ends(&[Trouble::Absent, Trouble::Certificate, Trouble::LogOn]),
             BreakerState::HalfOpen => {}
         }
     }
@@ -148,7 +151,7 @@ impl Gate {
         let is_less = trouble == Trouble::Absent && *told == Some(Trouble::LogOn);
         if !is_less && told.replace(trouble) != Some(trouble) {
             drop(told);
-            tracing::warn!(%error, "{}", trouble.advice());
+            tracing::warn!(store = self.shown, %error, "{}", trouble.advice());
         }
     }
 }

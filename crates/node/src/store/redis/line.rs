@@ -2,8 +2,9 @@
 //!
 //! One task at a time connects, however many callers wait for it, and it goes on when a caller leaves. A connection is
 //! given up after an I/O error, after a missed deadline (it may be half open, F22), and after READONLY (its server was
-//! demoted; a Sentinel knows the new master, F20). Calls under way on it still end. This file never retries: the breaker
-//! paces new attempts.
+//! demoted; a Sentinel knows the new master, F20). Calls under way on it still end. This file never retries: its caller
+//! does (`mod.rs`), and the breaker paces new attempts. A connection on which nothing was sent for a while is kept alive,
+//! since Redis (`timeout`), a NAT or a managed service closes idle ones (F46).
 //!
 //! redis' `ConnectionManager` does not fit. It keeps the address that it was given, so it does not follow a fail-over of a
 //! Sentinel. It also does not give up a half-open connection whose callers all timed out.
@@ -27,7 +28,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::Missed;
-use super::reply::connect_missed;
+use super::reply::{connect_missed, ends_connection};
 use super::url::Target;
 
 /// Runs once on each new connection, before its first call.
@@ -61,6 +62,8 @@ struct State {
     /// The number of the newest attempt to connect.
     generation: u64,
     phase: Phase,
+    /// When the connection was last asked for.
+    used: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -83,6 +86,7 @@ impl Line {
     pub(super) async fn live(&self) -> Result<Live, Missed> {
         let connecting = {
             let mut state = self.state.lock();
+            state.used = Some(Instant::now());
             match &state.phase {
                 Phase::Live(live) => return Ok(live.clone()),
                 Phase::Connecting(connecting) => connecting.clone(),
@@ -104,6 +108,29 @@ impl Line {
         if matches!(&state.phase, Phase::Live(live) if live.generation == dead.generation) {
             state.phase = Phase::Idle;
         }
+    }
+
+    /// Sends a PING where nothing was sent for `idle`, and gives up a connection that does not answer it `within` this time.
+    /// Says nothing of the store: whoever needs the connection next opens another.
+    pub(super) async fn keep_alive(&self, idle: Duration, within: Duration) {
+        let Some(mut live) = self.idle_for(idle) else { return };
+        let ping = redis::cmd("PING");
+        let answer = tokio::time::timeout(within, live.connection.query_at::<Value>(None, &ping)).await;
+        // A user without the right to PING is an answer.
+        if answer.is_err() || answer.is_ok_and(|told| told.is_err_and(|error| ends_connection(&error))) {
+            self.give_up(&live);
+        }
+    }
+
+    /// The connection, if it is open and nobody has asked for it for so long; now somebody has.
+    fn idle_for(&self, idle: Duration) -> Option<Live> {
+        let mut state = self.state.lock();
+        let Phase::Live(live) = &state.phase else { return None };
+        let live = live.clone();
+        state.used.is_some_and(|used| used.elapsed() >= idle).then(|| {
+            state.used = Some(Instant::now());
+            live
+        })
     }
 
     fn start(&self, generation: u64) -> Connecting {

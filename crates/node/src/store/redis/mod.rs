@@ -1,7 +1,7 @@
 //! The Redis store (Redis ≥ 6.2; standalone, Sentinel, Cluster; address forms in [`BadStoreUrl`]'s module).
 //!
 //! Each operation is one Lua script on the slot of one key, so it is atomic and, in a cluster, on one server. Names:
-//! `hopcache:v2:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v2:log` (invalidation log, a capped
+//! `hopcache:v3:{<64 hex of the query key>}:e` (entry), `…:l` (lease), `hopcache:v3:log` (invalidation log, a capped
 //! stream). The database is inside entry and lease and not in the name, because renewing a lease and purging a key know
 //! only the query key. Shared time is Redis' time (PTTL, TIME), never a node's clock.
 //!
@@ -9,20 +9,24 @@
 //! wait, and soon none. The node starts without Redis and finds it later. Small commands and bodies over 64 KiB have
 //! separate connections, so that a body never delays a renewal.
 //!
-//! There is no retry: Redis may have carried out a command whose answer was lost, and a second `get_or_lease` would find
-//! the lease of the first (F21). Such a loss is reported as a timeout, and the engine knows what to ask then.
+//! What may be carried out twice is repeated once, on a new connection, when its connection turns out to be closed: after a
+//! restart of Redis, or of an idle connection, the first call finds out (F46). That is everything but three operations.
+//! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the first
+//! (F21), a second `commit` would be fenced by the first, and a second `release` would say that there was no lease. Such a
+//! loss is reported as a timeout, and the engine knows what to ask then.
 //!
 //! The server's ACL has to allow only this:
-//! `~hopcache:v2:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
+//! `~hopcache:v3:* resetchannels -@all +eval +evalsha +get +getrange +strlen +set +del +pttl +pexpire
 //! +time +xadd +xrange +xrevrange +scan +ping +info +select`, for a cluster `+cluster|slots`
-//! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. Without
-//! `+info` only the warning about `maxmemory-policy` is lost.
+//! too, on replicas of it `+readonly`; on Sentinels `+sentinel|get-master-addr-by-name +sentinel|masters`. The scripts
+//! need `+info`: they read the server's replication id, the identity of its content (F43, `core::lease::life`).
 //!
 //! An evicting `maxmemory-policy` evicts leases with entries (THEORY "Leases": 1 of 500 leases was left). The `volatile-*`
 //! policies do too, because every lease and entry has an expiry. That costs repeated origin runs, and the node logs a
 //! warning at each connect. Use `noeviction`.
 
 mod gate;
+mod greeting;
 mod line;
 mod reply;
 mod scripts;
@@ -33,14 +37,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::FutureExt;
 use hopcache_core::breaker::{BreakerSettings, BreakerState};
 use hopcache_core::key::QueryKey;
+use hopcache_core::lease::life::StoreLife;
 use hopcache_core::lease::{Commit, Grant, LeaseAsk, SlotView, Token};
 use hopcache_core::limits::{
     ENTRY_LIFE_MS_MAX, INVALIDATION_PAGE_LEN_MAX, LEASE_RECORD_LINGER_MS, STORE_BODY_MS_DEFAULT,
     STORE_BREAKER_APART_MS, STORE_BREAKER_FAILURES_MAX, STORE_BREAKER_OPEN_MS, STORE_BREAKER_PROBE_MS_MAX,
-    STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_INLINE_BYTES_MAX, STORE_SWEEP_MS_DEFAULT,
+    STORE_COMMAND_MS_DEFAULT, STORE_CONNECT_MS_DEFAULT, STORE_IDLE_PING_MS, STORE_INLINE_BYTES_MAX,
+    STORE_SWEEP_MS_DEFAULT,
 };
 use hopcache_core::time::Millis;
 use hopcache_engine::ports::{LogCursor, LogPage, Scope, Store, StoreError};
@@ -50,12 +55,15 @@ use tokio::time::Instant;
 
 pub use self::gate::BreakerHook;
 use self::gate::{Gate, Missed};
-use self::line::{Connection, Greeting, Line};
-use self::reply::{Answer, Fields, ends_connection, exchange_error};
+pub use self::greeting::Persistence;
+use self::greeting::{ServerFacts, look_at_server};
+use self::line::{Connection, Line};
+use self::reply::{Answer, Fields, ends_connection, exchange_error, foreign};
 use self::scripts::{LOG_KEY, Lua, PING_KEY, Scripts, slot_keys};
 pub use self::url::BadStoreUrl;
-use self::url::Target;
-use super::log::{LogPlace, log_id, scope_from_text};
+use self::url::{Target, names_user};
+use super::log::scope_from_text;
+use crate::tls::Authorities;
 
 /// Deadlines and breaker of a [`RedisStore`].
 #[derive(Clone)]
@@ -68,10 +76,16 @@ pub struct RedisSettings {
     pub connect_ms: Millis,
     /// Deadline of the invalidation of a database or of everything.
     pub sweep_ms: Millis,
+    /// A connection on which nothing was sent for so long is sent a PING.
+    pub idle_ms: Millis,
     /// When the breaker opens, and when calls are tried again.
     pub breaker: BreakerSettings,
     /// Called at each change of the breaker's state.
     pub on_breaker: Option<BreakerHook>,
+    /// Where the store is, for log lines: without a password.
+    pub shown: String,
+    /// Who signs the server's certificate (`rediss`). `None` for the system's authorities.
+    pub authorities: Option<Authorities>,
 }
 
 impl Default for RedisSettings {
@@ -81,6 +95,7 @@ impl Default for RedisSettings {
             body_ms: Millis(STORE_BODY_MS_DEFAULT),
             connect_ms: Millis(STORE_CONNECT_MS_DEFAULT),
             sweep_ms: Millis(STORE_SWEEP_MS_DEFAULT),
+            idle_ms: Millis(STORE_IDLE_PING_MS),
             breaker: BreakerSettings {
                 failures_max: STORE_BREAKER_FAILURES_MAX,
                 apart_ms: Millis(STORE_BREAKER_APART_MS),
@@ -88,6 +103,8 @@ impl Default for RedisSettings {
                 probe_ms_max: Millis(STORE_BREAKER_PROBE_MS_MAX),
             },
             on_breaker: None,
+            shown: String::new(),
+            authorities: None,
         }
     }
 }
@@ -99,7 +116,7 @@ pub struct RedisStore {
     gate: Gate,
     scripts: Scripts,
     settings: RedisSettings,
-    policy: Arc<Mutex<Option<String>>>,
+    facts: Arc<Mutex<Option<ServerFacts>>>,
 }
 
 /// The size class of a call. It decides the connection and the deadline.
@@ -115,6 +132,51 @@ impl Load {
     }
 }
 
+/// Whether a call may be carried out a second time when nobody knows whether the first one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Never,
+    /// On a new connection.
+    Once,
+}
+
+/// A small command that may be repeated.
+const SMALL_ONCE: (Load, Repeat) = (Load::Small, Repeat::Once);
+
+/// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to no master.
+struct Failed {
+    missed: Missed,
+    is_closed: bool,
+}
+
+/// One exchange on the line's connection.
+async fn exchange_on<T, F>(
+    line: &Line,
+    deadline: Instant,
+    exchange: impl Fn(Connection) -> F,
+) -> Result<T, Failed>
+where
+    F: Future<Output = redis::RedisResult<T>>,
+{
+    let live = tokio::time::timeout_at(deadline, line.live()).await;
+    let live = live.unwrap_or(Err(Missed::Connection(StoreError::TimedOut)));
+    let live = live.map_err(|missed| Failed { missed, is_closed: false })?;
+    match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => {
+            let is_closed = ends_connection(&error);
+            if is_closed {
+                line.give_up(&live);
+            }
+            Err(Failed { missed: Missed::Exchange(exchange_error(&error)), is_closed })
+        }
+        Err(_) => {
+            line.give_up(&live);
+            Err(Failed { missed: Missed::Exchange(StoreError::TimedOut), is_closed: false })
+        }
+    }
+}
+
 impl RedisStore {
     /// A store at this address. It connects at its first use, so a Redis that is down now is no error.
     ///
@@ -122,16 +184,16 @@ impl RedisStore {
     /// [`BadStoreUrl`] names the accepted forms.
     pub fn open(uri: &str, settings: RedisSettings) -> Result<Self, BadStoreUrl> {
         let connect = settings.connect_ms.duration();
-        let target = Target::parse(uri, connect)?;
-        let policy = Arc::default();
-        let greeting = look_at_policy(Arc::clone(&policy));
+        let target = Target::parse(uri, connect, settings.authorities.as_ref())?;
+        let facts = Arc::default();
+        let greeting = look_at_server(Arc::clone(&facts), !names_user(uri));
         Ok(Self {
             small: Line::new(target.clone(), connect, Some(greeting)),
             bodies: Line::new(target, connect, None),
-            gate: Gate::new(settings.breaker, settings.on_breaker.clone()),
+            gate: Gate::new(settings.breaker, settings.on_breaker.clone(), settings.shown.clone()),
             scripts: Scripts::new(),
             settings,
-            policy,
+            facts,
         })
     }
 
@@ -144,11 +206,28 @@ impl RedisStore {
     /// The server's `maxmemory-policy` at the last connect, if it evicts leases.
     #[must_use]
     pub fn evicting_policy(&self) -> Option<String> {
-        self.policy.lock().clone()
+        self.facts.lock().as_ref().and_then(|facts| facts.evicting_policy.clone())
     }
 
-    /// One call: breaker, deadline, connection.
-    async fn call<T, F>(&self, load: Load, exchange: impl FnOnce(Connection) -> F) -> Result<T, StoreError>
+    /// What the server keeps on disk, as far as it said at the last connect.
+    #[must_use]
+    pub fn persistence(&self) -> Persistence {
+        self.facts.lock().as_ref().map(|facts| facts.persistence).unwrap_or_default()
+    }
+
+    /// Nothing else is sent regularly on the connection of bodies; the log is read twice a second on the other one.
+    async fn keep_bodies_alive(&self) {
+        let idle = self.settings.idle_ms.duration();
+        self.bodies.keep_alive(idle, self.settings.command_ms.duration()).await;
+    }
+
+    /// One call: breaker, deadline, connection; twice where it may be repeated and its connection was closed.
+    async fn call<T, F>(
+        &self,
+        load: Load,
+        repeat: Repeat,
+        exchange: impl Fn(Connection) -> F,
+    ) -> Result<T, StoreError>
     where
         F: Future<Output = redis::RedisResult<T>>,
     {
@@ -159,20 +238,11 @@ impl RedisStore {
         let deadline = Instant::now() + limit.duration();
         self.gate
             .pass(async {
-                let live = tokio::time::timeout_at(deadline, line.live()).await;
-                let live = live.unwrap_or(Err(Missed::Connection(StoreError::TimedOut)))?;
-                match tokio::time::timeout_at(deadline, exchange(live.connection.clone())).await {
-                    Ok(Ok(answer)) => Ok(answer),
-                    Ok(Err(error)) => {
-                        if ends_connection(&error) {
-                            line.give_up(&live);
-                        }
-                        Err(Missed::Exchange(exchange_error(&error)))
+                match exchange_on(line, deadline, &exchange).await {
+                    Err(Failed { is_closed: true, .. }) if repeat == Repeat::Once => {
+                        exchange_on(line, deadline, &exchange).await.map_err(|failed| failed.missed)
                     }
-                    Err(_) => {
-                        line.give_up(&live);
-                        Err(Missed::Exchange(StoreError::TimedOut))
-                    }
+                    outcome => outcome.map_err(|failed| failed.missed),
                 }
             })
             .await
@@ -181,11 +251,12 @@ impl RedisStore {
     /// Calls a script by its digest, or by its text if the server does not know it.
     async fn run<T: FromRedisValue>(
         &self,
-        load: Load,
+        (load, repeat): (Load, Repeat),
         lua: &Lua,
         keys: &[String],
         args: impl Fn(&mut Cmd) + Send + Sync,
     ) -> Result<T, StoreError> {
+        let args = &args;
         let exchange = |mut connection: Connection| async move {
             let mut command = lua.by_digest(keys);
             args(&mut command);
@@ -198,13 +269,13 @@ impl RedisStore {
                 outcome => outcome,
             }
         };
-        self.call(load, exchange).await
+        self.call(load, repeat, exchange).await
     }
 
     /// A script on a key's slot that returns 1 or 0.
     async fn run_compared(
         &self,
-        load: Load,
+        how: (Load, Repeat),
         lua: &Lua,
         key: &QueryKey,
         token: Token,
@@ -214,7 +285,7 @@ impl RedisStore {
             command.arg(LEASE_RECORD_LINGER_MS).arg(token.counter).arg(nonce_text(token.nonce));
             rest(command);
         };
-        self.run::<i64>(load, lua, &slot_keys(key), args).await.map(|done| done == 1)
+        self.run::<i64>(how, lua, &slot_keys(key), args).await.map(|done| done == 1)
     }
 
     async fn look(&self, load: Load, key: &QueryKey) -> Result<Answer, StoreError> {
@@ -225,7 +296,9 @@ impl RedisStore {
         let args = |command: &mut Cmd| {
             command.arg(LEASE_RECORD_LINGER_MS).arg(bytes_max);
         };
-        Answer::read(self.run::<Fields>(load, &self.scripts.peek, &slot_keys(key), args).await?)
+        Answer::read(
+            self.run::<Fields>((load, Repeat::Once), &self.scripts.peek, &slot_keys(key), args).await?,
+        )
     }
 
     /// Fetches the bytes of an entry if they were too many for the connection of small commands.
@@ -250,7 +323,8 @@ impl RedisStore {
         // again, and has no value any more.
         let keys = slot_keys(key);
         for _ in 0..GRANT_ROUNDS_MAX {
-            let fields = self.run::<Fields>(Load::Small, &self.scripts.get_or_lease, &keys, args);
+            let how = (Load::Small, Repeat::Never);
+            let fields = self.run::<Fields>(how, &self.scripts.get_or_lease, &keys, args);
             let answer = self.completed(key, Answer::read(fields.await?)?).await?;
             if !answer.is_value() || answer.entry().is_some() {
                 return answer.into_grant();
@@ -267,37 +341,6 @@ fn nonce_text(nonce: u128) -> String {
     format!("{nonce:032x}")
 }
 
-/// Reads `maxmemory_policy` of a new connection's server, warns, and keeps it for `evicting_policy`.
-fn look_at_policy(policy: Arc<Mutex<Option<String>>>) -> Greeting {
-    Arc::new(move |mut connection| {
-        let policy = Arc::clone(&policy);
-        async move {
-            let mut command = redis::cmd("INFO");
-            command.arg("memory");
-            let info = match connection.query_at::<String>(None, &command).await {
-                Ok(info) => info,
-                // A connection that broke is none, and neither is one to a server that wants a password.
-                Err(error) if ends_connection(&error) || error.code() == Some("NOAUTH") => {
-                    return Err(error);
-                }
-                // The right to ask may be missing.
-                Err(_) => return Ok(()),
-            };
-            let found = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
-            let evicting = found.map(str::trim).filter(|name| *name != "noeviction").map(str::to_owned);
-            if let Some(name) = &evicting {
-                tracing::warn!(
-                    maxmemory_policy = %name,
-                    "Redis may evict leases, which costs repeated origin runs: set maxmemory-policy noeviction"
-                );
-            }
-            *policy.lock() = evicting;
-            Ok(())
-        }
-        .boxed()
-    })
-}
-
 #[async_trait]
 impl Store for RedisStore {
     async fn get_or_lease(&self, key: &QueryKey, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -311,11 +354,11 @@ impl Store for RedisStore {
         entry: Bytes,
         life_ms: Millis,
     ) -> Result<Commit, StoreError> {
-        let load = Load::of(entry.len());
+        let how = (Load::of(entry.len()), Repeat::Never);
         let rest = |command: &mut Cmd| {
             command.arg(life_ms.0.min(ENTRY_LIFE_MS_MAX)).arg(entry.as_ref());
         };
-        let stored = self.run_compared(load, &self.scripts.commit, key, token, rest).await?;
+        let stored = self.run_compared(how, &self.scripts.commit, key, token, rest).await?;
         Ok(if stored { Commit::Stored } else { Commit::Fenced })
     }
 
@@ -323,11 +366,11 @@ impl Store for RedisStore {
         let rest = |command: &mut Cmd| {
             command.arg(lease_ms.0.min(ENTRY_LIFE_MS_MAX));
         };
-        self.run_compared(Load::Small, &self.scripts.renew, key, token, rest).await
+        self.run_compared(SMALL_ONCE, &self.scripts.renew, key, token, rest).await
     }
 
     async fn release(&self, key: &QueryKey, token: Token) -> Result<bool, StoreError> {
-        self.run_compared(Load::Small, &self.scripts.release, key, token, |_| ()).await
+        self.run_compared((Load::Small, Repeat::Never), &self.scripts.release, key, token, |_| ()).await
     }
 
     async fn steal(&self, key: &QueryKey, dead: Token, ask: &LeaseAsk) -> Result<Grant, StoreError> {
@@ -345,20 +388,23 @@ impl Store for RedisStore {
     }
 
     async fn invalidations_since(&self, cursor: LogCursor) -> Result<LogPage, StoreError> {
-        let place = LogPlace::from_cursor(cursor);
         let args = |command: &mut Cmd| {
-            command.arg(place.log).arg(place.sequence).arg(INVALIDATION_PAGE_LEN_MAX);
-            command.arg(log_id(rand::random()));
+            command.arg(cursor.life.to_string()).arg(cursor.sequence).arg(cursor.tag);
+            command.arg(INVALIDATION_PAGE_LEN_MAX).arg(rand::random::<u64>());
         };
         let keys = [LOG_KEY.to_owned()];
-        let page: (i64, u64, u64, Vec<String>, i64) =
-            self.run(Load::Small, &self.scripts.log_since, &keys, args).await?;
-        let (gap, log, sequence, texts, deleted) = page;
+        let page: (i64, String, u64, u64, Vec<String>, i64) = tokio::join!(
+            self.run(SMALL_ONCE, &self.scripts.log_since, &keys, args),
+            self.keep_bodies_alive()
+        )
+        .0?;
+        let (gap, life, sequence, tag, texts, deleted) = page;
         sweep::tell_foreign_log(deleted);
         let scopes: Option<Vec<Scope>> = texts.iter().map(|text| scope_from_text(text)).collect();
         // An unreadable log entry may cover any key.
         let gap = gap == 1 || scopes.is_none();
-        let next = LogPlace { log, sequence }.to_cursor();
+        let life = StoreLife::from_hex(&life).ok_or_else(|| foreign("replication id"))?;
+        let next = LogCursor { life, sequence, tag };
         Ok(LogPage { scopes: scopes.unwrap_or_default(), next, gap })
     }
 
@@ -369,7 +415,7 @@ impl Store for RedisStore {
 
     async fn ping(&self) -> Result<(), StoreError> {
         // The check writes and removes a key, because a full server and a replica answer PING too.
-        self.run::<i64>(Load::Small, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
+        self.run::<i64>(SMALL_ONCE, &self.scripts.ping, &[PING_KEY.to_owned()], |_| ()).await?;
         self.gate.takes_writes();
         Ok(())
     }

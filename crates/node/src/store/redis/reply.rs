@@ -151,7 +151,7 @@ impl Answer {
 }
 
 /// The error for a foreign value under a key name of hopcache.
-fn foreign(what: &str) -> StoreError {
+pub(super) fn foreign(what: &str) -> StoreError {
     StoreError::Refused(format!("a {what} that hopcache did not write stands under its key"))
 }
 

@@ -9,20 +9,20 @@ use redis::{Cmd, Script};
 /// Both keys of a slot, with the hash tag that puts them into one slot of a cluster.
 pub(super) fn slot_keys(key: &QueryKey) -> [String; 2] {
     let name = key.to_hex();
-    [format!("hopcache:v2:{{{name}}}:e"), format!("hopcache:v2:{{{name}}}:l")]
+    [format!("hopcache:v3:{{{name}}}:e"), format!("hopcache:v3:{{{name}}}:l")]
 }
 
 /// What SCAN looks for.
-pub(super) const SLOT_PATTERN: &str = "hopcache:v2:{*}:[el]";
+pub(super) const SLOT_PATTERN: &str = "hopcache:v3:{*}:[el]";
 /// The invalidation log.
-pub(super) const LOG_KEY: &str = "hopcache:v2:log";
+pub(super) const LOG_KEY: &str = "hopcache:v3:log";
 
 /// What a ping writes and removes.
-pub(super) const PING_KEY: &str = "hopcache:v2:ping";
+pub(super) const PING_KEY: &str = "hopcache:v3:ping";
 
 /// The query key in a key's name.
 pub(super) fn key_of_name(name: &[u8]) -> Option<QueryKey> {
-    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v2:{")?;
+    let text = std::str::from_utf8(name).ok()?.strip_prefix("hopcache:v3:{")?;
     QueryKey::from_hex(text.split_once('}')?.0)
 }
 
@@ -56,13 +56,21 @@ impl Lua {
 
 macro_rules! slot_script {
     ($file:literal) => {
-        Lua::new(concat!(include_str!("lua/slot.lua"), include_str!(concat!("lua/", $file))))
+        Lua::new(concat!(
+            include_str!("lua/life.lua"),
+            include_str!("lua/slot.lua"),
+            include_str!(concat!("lua/", $file))
+        ))
     };
 }
 
 macro_rules! log_script {
     ($file:literal) => {
-        Lua::new(concat!(include_str!("lua/log.lua"), include_str!(concat!("lua/", $file))))
+        Lua::new(concat!(
+            include_str!("lua/life.lua"),
+            include_str!("lua/log.lua"),
+            include_str!(concat!("lua/", $file))
+        ))
     };
 }
 

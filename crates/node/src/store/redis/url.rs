@@ -10,7 +10,9 @@
 use redis::cluster::ClusterClient;
 use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
-use redis::{ConnectionInfo, IntoConnectionInfo, TlsMode};
+use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates, TlsMode};
+
+use crate::tls::Authorities;
 
 const SENTINEL_PORT: u16 = 26_379;
 const REDIS_PORT: u16 = 6_379;
@@ -48,25 +50,45 @@ pub(super) struct SentinelTarget {
     redis: Box<ConnectionInfo>,
     service: String,
     tls: bool,
+    certificates: Option<TlsCertificates>,
 }
 
 impl Target {
-    pub(super) fn parse(text: &str, connect: std::time::Duration) -> Result<Self, BadStoreUrl> {
+    /// `authorities` replace those of the system for `rediss`.
+    pub(super) fn parse(
+        text: &str,
+        connect: std::time::Duration,
+        authorities: Option<&Authorities>,
+    ) -> Result<Self, BadStoreUrl> {
         let (scheme, rest) = text.split_once("://").ok_or(BadStoreUrl::Scheme)?;
         let tls = scheme.starts_with("rediss");
         if tls {
             // This fails when the process has chosen a provider already, which is fine.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
+        let certificates = authorities.filter(|_| tls).map(|authorities| TlsCertificates {
+            client_tls: None,
+            root_cert: Some(authorities.pem().to_vec()),
+        });
         match scheme {
-            "redis" | "rediss" => Ok(Self::Single(Box::new(info(scheme, rest)?))),
-            "redis+sentinel" | "rediss+sentinel" => sentinel(rest, tls).map(Self::Sentinel),
+            "redis" | "rediss" => {
+                let info = trusting(info(scheme, rest)?, certificates)?;
+                Ok(Self::Single(Box::new(info)))
+            }
+            "redis+sentinel" | "rediss+sentinel" => sentinel(rest, tls, certificates).map(Self::Sentinel),
             "redis+cluster" | "rediss+cluster" => {
-                cluster(rest, tls, connect).map(Box::new).map(Self::Cluster)
+                cluster(rest, tls, (connect, certificates)).map(Box::new).map(Self::Cluster)
             }
             _ => Err(BadStoreUrl::Scheme),
         }
     }
+}
+
+/// Whether the address names a user, so that the log-on is not the default user's.
+pub(super) fn names_user(text: &str) -> bool {
+    let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+    let credentials = rest.split_once('?').map_or(rest, |(rest, _)| rest).rsplit_once('@');
+    credentials.is_some_and(|(credentials, _)| !credentials.starts_with(':'))
 }
 
 impl SentinelTarget {
@@ -81,6 +103,11 @@ impl SentinelTarget {
             builder = builder
                 .set_client_to_redis_tls_mode(TlsMode::Secure)
                 .set_client_to_sentinel_tls_mode(TlsMode::Secure);
+        }
+        if let Some(certificates) = &self.certificates {
+            builder = builder
+                .set_client_to_redis_certificates(certificates.clone())
+                .set_client_to_sentinel_certificates(certificates.clone());
         }
         if let Some(user) = self.redis.redis_settings().username() {
             builder = builder.set_client_to_redis_username(user);
@@ -111,6 +138,18 @@ fn info(scheme: &str, rest: &str) -> Result<ConnectionInfo, BadStoreUrl> {
     Ok(info.set_redis_settings(settings).set_tcp_settings(nodelay()))
 }
 
+/// The same address, its server's certificate signed by one of these.
+fn trusting(
+    info: ConnectionInfo,
+    certificates: Option<TlsCertificates>,
+) -> Result<ConnectionInfo, BadStoreUrl> {
+    let Some(certificates) = certificates else { return Ok(info) };
+    let client = redis::Client::build_with_tls(info, certificates);
+    client
+        .map(|client| client.get_connection_info().clone())
+        .map_err(|error| BadStoreUrl::Form(error.to_string()))
+}
+
 /// `user:password@` (or nothing), and the hosts with their ports.
 fn authority(text: &str, port: u16) -> Result<(String, Vec<String>), BadStoreUrl> {
     let (credentials, hosts) = match text.rsplit_once('@') {
@@ -128,7 +167,11 @@ fn authority(text: &str, port: u16) -> Result<(String, Vec<String>), BadStoreUrl
     Ok((credentials, hosts))
 }
 
-fn sentinel(rest: &str, tls: bool) -> Result<SentinelTarget, BadStoreUrl> {
+fn sentinel(
+    rest: &str,
+    tls: bool,
+    certificates: Option<TlsCertificates>,
+) -> Result<SentinelTarget, BadStoreUrl> {
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (hosts, path) = place.split_once('/').ok_or(BadStoreUrl::Service)?;
     let (service, db) = path.split_once('/').unwrap_or((path, "0"));
@@ -156,10 +199,15 @@ fn sentinel(rest: &str, tls: bool) -> Result<SentinelTarget, BadStoreUrl> {
         redis: Box::new(info(scheme, &format!("{credentials}{}/{db}", hosts[0]))?),
         service: service.to_owned(),
         tls,
+        certificates,
     })
 }
 
-fn cluster(rest: &str, tls: bool, connect: std::time::Duration) -> Result<ClusterClient, BadStoreUrl> {
+fn cluster(
+    rest: &str,
+    tls: bool,
+    (connect, certificates): (std::time::Duration, Option<TlsCertificates>),
+) -> Result<ClusterClient, BadStoreUrl> {
     let scheme = if tls { "rediss" } else { "redis" };
     let (credentials, hosts) = authority(rest.trim_end_matches('/'), REDIS_PORT)?;
     let infos = hosts.iter().map(|host| info(scheme, &format!("{credentials}{host}")));
@@ -170,6 +218,10 @@ fn cluster(rest: &str, tls: bool, connect: std::time::Duration) -> Result<Cluste
         .retries(2)
         .max_retry_wait(200)
         .connection_timeout(connect);
+    let builder = match certificates {
+        Some(certificates) => builder.certs(certificates),
+        None => builder,
+    };
     builder.build().map_err(|error| BadStoreUrl::Form(error.category().to_owned()))
 }
 
@@ -178,7 +230,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Target, BadStoreUrl> {
-        Target::parse(text, std::time::Duration::from_secs(1))
+        Target::parse(text, std::time::Duration::from_secs(1), None)
     }
 
     #[test]
@@ -199,6 +251,18 @@ mod tests {
         assert!(found.client().is_ok());
         assert!(matches!(parse("redis+cluster://u:p@a,b:7001"), Ok(Target::Cluster(_))));
         assert!(matches!(parse("rediss+cluster://a"), Ok(Target::Cluster(_))));
+    }
+
+    #[test]
+    fn a_user_is_known_from_a_password_alone() {
+        for text in ["redis://u:p%40ss@h:7000/3", "redis+sentinel://u:p@a,b:7/main", "rediss+cluster://u@a"] {
+            assert!(names_user(text), "{text}");
+        }
+        for text in
+            ["redis://h", "redis://:p@h", "redis+sentinel://a/m?sentinel_username=u&sentinel_password=p@", ""]
+        {
+            assert!(!names_user(text), "{text}");
+        }
     }
 
     #[test]

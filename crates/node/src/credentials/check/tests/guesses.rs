@@ -104,3 +104,44 @@ async fn questions_that_nobody_answered_do_not_count() {
     bench.answers(None);
     assert!(bench.accepts(&ann, 0).await);
 }
+
+/// Two wrong passwords for a user whom this node has not met keep the right one waiting for as long as Neo4j's lock after
+/// three would, and no longer. Whoever goes on guessing gets two questions in 30 s.
+#[tokio::test]
+async fn two_guesses_do_not_refuse_the_right_password_of_an_unknown_user_for_longer_than_neo4j_would() {
+    let bench = Bench::new();
+    bench.answers(refused());
+    for guess in 0..2 {
+        assert!(!bench.accepts(&identity("ann", guess), 0).await);
+    }
+    bench.answers(None);
+    let right = identity("ann", 7);
+    assert!(!bench.accepts(&right, STRANGERS_ASKED_WINDOW_MS_FIRST - 1).await, "two were asked about");
+    assert!(bench.accepts(&right, STRANGERS_ASKED_WINDOW_MS_FIRST).await);
+    // Now that the user is served here, guesses have 30 s again.
+    bench.answers(refused());
+    let asked = bench.asked();
+    for after_ms in (0..20_000).step_by(100) {
+        let at_ms = STRANGERS_ASKED_WINDOW_MS_FIRST + after_ms;
+        let _ = bench.accepts(&identity("ann", 1_000 + u32::try_from(after_ms).unwrap()), at_ms).await;
+    }
+    assert_eq!(bench.asked() - asked, STRANGERS_ASKED_PER_USER_MAX);
+}
+
+/// A guesser at a node that nobody of that user asks: two questions at once, then after 5, 10, 20 and 30 s.
+#[tokio::test]
+async fn who_goes_on_guessing_is_asked_about_more_and_more_seldom() {
+    let bench = Bench::new();
+    bench.answers(refused());
+    let mut asked_at = Vec::new();
+    for at_ms in (0..=125_000_u32).step_by(1_000) {
+        for guess in 0..3 {
+            let asked = bench.asked();
+            assert!(!bench.accepts(&identity("ann", at_ms + guess), u64::from(at_ms)).await);
+            if bench.asked() > asked {
+                asked_at.push(at_ms / 1_000);
+            }
+        }
+    }
+    assert_eq!(asked_at, [0, 0, 5, 5, 15, 15, 35, 35, 65, 65, 95, 95, 125, 125]);
+}

@@ -3,7 +3,7 @@
 if not holds(read_lease(), ARGV[2], ARGV[3]) then return 0 end
 if tonumber(ARGV[4]) > 0 then
   -- Before the DEL: where memory is full this fails and the lease stays, to be released by its holder.
-  redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[4])
+  redis.call('SET', KEYS[1], LIFE .. ARGV[5], 'PX', ARGV[4])
 else
   redis.call('DEL', KEYS[1])
 end

@@ -22,6 +22,6 @@ for _, last in ipairs({ entry and entry.counter or 0, lease and tonumber(lease.c
 end
 local granted = { counter = string.format('%.0f', counter), nonce = ARGV[3], holder = ARGV[4] }
 granted.left = tonumber(ARGV[6])
-local record = table.concat({ granted.counter, granted.nonce, ARGV[5], granted.holder }, ':')
+local record = table.concat({ LIFE, granted.counter, granted.nonce, ARGV[5], granted.holder }, ':')
 redis.call('SET', KEYS[2], record, 'PX', granted.left + LINGER_MS)
 return answer(kind, granted, entry, bytes_max)

@@ -1,4 +1,4 @@
--- The newest entry of the invalidation log, or none; and 1 where its key held a foreign value, which is
+-- The newest record of the invalidation log, or none; and 1 where its key held a foreign value, which is
 -- deleted: a new log begins then, and whoever followed the old one meets a gap.
 local function newest_entry(key)
   local found = redis.pcall('XREVRANGE', key, '+', '-', 'COUNT', 1)

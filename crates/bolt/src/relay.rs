@@ -1,0 +1,358 @@
+//! A connection to a server on which a client's own messages are passed on: it is opened and logged on here, and then
+//! carries bytes both ways at the version that the client speaks.
+//!
+//! It counts which requests are unanswered, and so knows when it may be used by somebody else. It decodes no record and
+//! retries nothing. Its reads and writes may be dropped at any await: what was read or written so far is kept.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use hopcache_packstream::{Reader, Token, Value, Writer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::address::Address;
+use crate::auth::Auth;
+use crate::error::OpenError;
+use crate::message::{auth_pairs, bare, logon};
+use crate::roots::Roots;
+use crate::server::reply::ReplyKind;
+use crate::server::{Chunks, Kind, Version, frame};
+use crate::transport::{self, Duplex};
+
+/// Largest message of the server that is passed on: a record of one value may be large.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Largest answer to HELLO and LOGON.
+const REPLY_BYTES_MAX: usize = 64 << 10;
+/// Read from the socket at a time.
+const READ_BYTES: usize = 32 << 10;
+/// First bytes of every Bolt connection.
+const MAGIC: [u8; 4] = [0x60, 0x60, 0xB0, 0x17];
+
+/// How a relay is opened.
+#[derive(Debug, Clone)]
+pub struct RelayOptions {
+    /// Name that the server shows.
+    pub user_agent: String,
+    /// For everything up to the log-on.
+    pub connect_timeout: Duration,
+    /// For a RESET.
+    pub reset_timeout: Duration,
+    /// Who signs the server's certificate.
+    pub roots: Roots,
+}
+
+/// Why a relay cannot go on. It is to be dropped: the server then ends what runs on it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the connection to the Bolt server broke: {0}")]
+pub struct RelayCut(pub String);
+
+/// A logged-on connection that passes messages on.
+pub struct Relay {
+    stream: Box<dyn Duplex>,
+    version: Version,
+    server: String,
+    input: BytesMut,
+    chunks: Chunks,
+    output: BytesMut,
+    unanswered: usize,
+    /// Whether a failure, or a transaction, may still be open.
+    is_dirty: bool,
+}
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Relay")
+            .field("version", &self.version)
+            .field("unanswered", &self.unanswered)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a server is, as its first answers say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// The newest version that it speaks and that is spoken here.
+    pub newest: Version,
+    /// Its agent, for example `Neo4j/5.26.12`; where it told it without credentials.
+    pub agent: Option<String>,
+}
+
+impl Relay {
+    /// Asks a server which version it speaks, and what it is. Nothing stays open.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn look(address: &Address, options: &RelayOptions) -> Result<ServerInfo, OpenError> {
+        let looking = async {
+            let offers = [[0, 2, 8, 5], [0, 4, 4, 5], [0, 3, 4, 4], [0; 4]];
+            let (stream, newest) = shake(address, &options.roots, offers).await?;
+            let mut relay = Self::over(stream, newest);
+            if !newest.has_logon() {
+                return Ok(ServerInfo { newest, agent: None });
+            }
+            let hello = hello(newest, &options.user_agent, &Auth::None);
+            relay.ask_now(&hello).await?;
+            let _ = relay.send_now(&bare(Kind::Goodbye.signature().0)).await;
+            let agent = (!relay.server.is_empty()).then_some(relay.server);
+            Ok(ServerInfo { newest, agent })
+        };
+        timeout(options.connect_timeout, looking).await.unwrap_or(Err(OpenError::TimedOut))
+    }
+
+    /// Connects at exactly this version and logs on.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing stays open then.
+    pub async fn open(
+        address: &Address,
+        auth: &Auth,
+        version: Version,
+        options: &RelayOptions,
+    ) -> Result<Self, OpenError> {
+        let opening = async {
+            let offers = [[0, 0, version.minor, version.major], [0; 4], [0; 4], [0; 4]];
+            let (stream, agreed) = shake(address, &options.roots, offers).await?;
+            let mut relay = Self::over(stream, agreed);
+            relay.ask_now(&hello(version, &options.user_agent, auth)).await?;
+            if version.has_logon() {
+                relay.ask_now(&logon(auth)).await?;
+            }
+            Ok(relay)
+        };
+        timeout(options.connect_timeout, opening).await.unwrap_or(Err(OpenError::TimedOut))
+    }
+
+    fn over(stream: Box<dyn Duplex>, version: Version) -> Self {
+        Self {
+            stream,
+            version,
+            server: String::new(),
+            input: BytesMut::new(),
+            chunks: Chunks::default(),
+            output: BytesMut::new(),
+            unanswered: 0,
+            is_dirty: false,
+        }
+    }
+
+    /// The version spoken.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The server's name for itself.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Queues a request, as the bytes of one message without chunks.
+    pub fn queue(&mut self, message: &[u8]) {
+        let mut framed = Vec::new();
+        frame(&mut framed, message);
+        self.output.extend_from_slice(&framed);
+        self.unanswered += 1;
+        self.is_dirty = true;
+    }
+
+    /// Sends what is queued.
+    ///
+    /// # Errors
+    /// [`RelayCut`].
+    pub async fn flush(&mut self) -> Result<(), RelayCut> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output).await {
+                Ok(0) => return Err(RelayCut("it takes no more bytes".to_owned())),
+                Ok(sent) => self.output.advance(sent),
+                Err(error) => return Err(RelayCut(error.to_string())),
+            }
+        }
+        self.stream.flush().await.map_err(|error| RelayCut(error.to_string()))
+    }
+
+    /// The next message of the server, without chunks.
+    ///
+    /// # Errors
+    /// [`RelayCut`], also when the message is too large or nothing was asked.
+    pub async fn receive(&mut self) -> Result<(ReplyKind, Bytes), RelayCut> {
+        loop {
+            if let Some(next) = self.received()? {
+                return Ok(next);
+            }
+            self.input.reserve(READ_BYTES);
+            match self.stream.read_buf(&mut self.input).await {
+                Ok(0) => return Err(RelayCut("it was closed".to_owned())),
+                Ok(_) => {}
+                Err(error) => return Err(RelayCut(error.to_string())),
+            }
+        }
+    }
+
+    /// The next message of those that have come already.
+    ///
+    /// # Errors
+    /// As [`Relay::receive`].
+    pub fn received(&mut self) -> Result<Option<(ReplyKind, Bytes)>, RelayCut> {
+        let message = self.chunks.next(&mut self.input, MESSAGE_BYTES_MAX);
+        let Some(message) = message.map_err(|error| RelayCut(error.to_string()))? else { return Ok(None) };
+        let kind = ReplyKind::of(&message).ok_or_else(|| RelayCut("it sent no reply".to_owned()))?;
+        if kind != ReplyKind::Record {
+            self.unanswered = self
+                .unanswered
+                .checked_sub(1)
+                .ok_or_else(|| RelayCut("it answered what nobody asked".to_owned()))?;
+        }
+        Ok(Some((kind, message)))
+    }
+
+    /// The caller knows that neither a transaction nor a result nor a failure is open.
+    pub fn set_clean(&mut self) {
+        self.is_dirty = self.unanswered > 0;
+    }
+
+    /// Whether it may serve somebody else.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        !self.is_dirty && self.unanswered == 0 && self.output.is_empty() && self.input.is_empty()
+    }
+
+    /// Whether it is clean and, as far as this end knows, still open.
+    pub async fn is_alive(&self) -> bool {
+        let Some(socket) = self.stream.socket() else { return self.is_clean() };
+        self.is_clean()
+            && poll_fn(|context| {
+                let mut byte = [0; 1];
+                Poll::Ready(socket.poll_peek(context, &mut ReadBuf::new(&mut byte)).is_pending())
+            })
+            .await
+    }
+
+    /// Sends RESET: the server interrupts what runs and forgets what is open. Everything up to its answer is dropped.
+    ///
+    /// # Errors
+    /// [`RelayCut`], also when there is no answer in time.
+    pub async fn reset(&mut self, options: &RelayOptions) -> Result<(), RelayCut> {
+        let deadline = Instant::now() + options.reset_timeout;
+        let exchange = async {
+            self.queue(&bare(Kind::Reset.signature().0));
+            self.flush().await?;
+            loop {
+                let (kind, _) = self.receive().await?;
+                match (self.unanswered, kind) {
+                    (0, ReplyKind::Success) => return Ok(()),
+                    (0, ReplyKind::Failure | ReplyKind::Ignored) => {
+                        return Err(RelayCut("RESET was refused".to_owned()));
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let late = |_| Err(RelayCut("RESET was not answered in time".to_owned()));
+        timeout_at(deadline, exchange).await.unwrap_or_else(late)?;
+        self.set_clean();
+        Ok(())
+    }
+
+    /// Says GOODBYE and closes.
+    pub async fn close(mut self, options: &RelayOptions) {
+        let leaving = async {
+            self.send_now(&bare(Kind::Goodbye.signature().0)).await?;
+            self.stream.shutdown().await.map_err(|error| RelayCut(error.to_string()))
+        };
+        // The connection is gone either way.
+        let _ = timeout(options.reset_timeout, leaving).await;
+    }
+
+    async fn send_now(&mut self, message: &[u8]) -> Result<(), RelayCut> {
+        let mut framed = Vec::new();
+        frame(&mut framed, message);
+        self.output.extend_from_slice(&framed);
+        self.flush().await
+    }
+
+    /// Sends one request of the log-on and reads its answer.
+    async fn ask_now(&mut self, message: &[u8]) -> Result<(), OpenError> {
+        let cut = |error: RelayCut| OpenError::Unreachable {
+            address: "the Bolt server".to_owned(),
+            reason: error.0,
+        };
+        self.unanswered += 1;
+        self.send_now(message).await.map_err(cut)?;
+        let (kind, reply) = self.receive().await.map_err(cut)?;
+        if reply.len() > REPLY_BYTES_MAX {
+            return Err(OpenError::Protocol("a reply that is too large".to_owned()));
+        }
+        let metadata = metadata(&reply).map_err(OpenError::Protocol)?;
+        match kind {
+            ReplyKind::Success => {
+                if let Some(server) = metadata.get("server").and_then(Value::as_str) {
+                    server.clone_into(&mut self.server);
+                }
+                Ok(())
+            }
+            ReplyKind::Failure => Err(OpenError::Refused(crate::message::to_failure(&metadata))),
+            ReplyKind::Ignored | ReplyKind::Record => Err(OpenError::Protocol("no answer".to_owned())),
+        }
+    }
+}
+
+/// The map of a SUCCESS or FAILURE, given without chunks.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn metadata(message: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader::new(message);
+    match reader.token().map_err(|error| error.to_string())? {
+        Token::Struct { len: 1, .. } => {}
+        Token::Struct { len: 0, .. } => return Ok(Value::Map(Vec::new())),
+        _ => return Err("a reply that is no structure".to_owned()),
+    }
+    match reader.value().map_err(|error| error.to_string())? {
+        map @ Value::Map(_) => Ok(map),
+        _ => Err("metadata that is no map".to_owned()),
+    }
+}
+
+/// HELLO at any version: with credentials where there is no LOGON, and below 5.0 with UTC date-times.
+fn hello(version: Version, user_agent: &str, auth: &Auth) -> Vec<u8> {
+    if version.major >= 5 {
+        return crate::message::hello(version.minor, user_agent, auth);
+    }
+    let mut writer = Writer::new();
+    writer.structure(Kind::Hello.signature().0, 1);
+    let credentials = auth_pairs(auth);
+    writer.map(1 + credentials.len());
+    writer.string("user_agent");
+    writer.string(user_agent);
+    for (name, text) in credentials {
+        writer.string(name);
+        writer.string(text);
+    }
+    writer.into_bytes()
+}
+
+async fn shake(
+    address: &Address,
+    roots: &Roots,
+    offers: [[u8; 4]; 4],
+) -> Result<(Box<dyn Duplex>, Version), OpenError> {
+    let mut stream = transport::connect(address, roots).await?;
+    let unreachable = |error: std::io::Error| OpenError::Unreachable {
+        address: address.to_string(),
+        reason: error.to_string(),
+    };
+    stream.write_all(&[&MAGIC[..], &offers.concat()].concat()).await.map_err(unreachable)?;
+    stream.flush().await.map_err(unreachable)?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).await.map_err(unreachable)?;
+    let version = Version::new(answer[3], answer[2]);
+    if answer[..2] == [0, 0] && version.is_spoken() {
+        Ok((stream, version))
+    } else {
+        Err(OpenError::NotBolt(format!("the handshake was answered with {answer:02X?}")))
+    }
+}

@@ -1,0 +1,362 @@
+//! What a client's message asks. Reads the message's own fields; whether they make sense together is the caller's.
+
+use bytes::Bytes;
+use hopcache_packstream::{DecodeError, Reader, Token, Value};
+
+/// Which request a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Says who the client is; below 5.1 with credentials.
+    Hello,
+    /// Credentials.
+    Logon,
+    /// No credentials any more.
+    Logoff,
+    /// Which function of a driver is used.
+    Telemetry,
+    /// Asks for a routing table.
+    Route,
+    /// Runs a statement.
+    Run,
+    /// Asks for records.
+    Pull,
+    /// Drops records.
+    Discard,
+    /// Begins a transaction.
+    Begin,
+    /// Commits it.
+    Commit,
+    /// Rolls it back.
+    Rollback,
+    /// Ends everything that is under way.
+    Reset,
+    /// The client leaves.
+    Goodbye,
+}
+
+impl Kind {
+    /// Every request.
+    pub const ALL: [Self; 13] = [
+        Self::Hello,
+        Self::Logon,
+        Self::Logoff,
+        Self::Telemetry,
+        Self::Route,
+        Self::Run,
+        Self::Pull,
+        Self::Discard,
+        Self::Begin,
+        Self::Commit,
+        Self::Rollback,
+        Self::Reset,
+        Self::Goodbye,
+    ];
+
+    /// Its signature byte, and how many fields it has.
+    #[must_use]
+    pub const fn signature(self) -> (u8, usize) {
+        match self {
+            Self::Hello => (0x01, 1),
+            Self::Goodbye => (0x02, 0),
+            Self::Reset => (0x0F, 0),
+            Self::Run => (0x10, 3),
+            Self::Begin => (0x11, 1),
+            Self::Commit => (0x12, 0),
+            Self::Rollback => (0x13, 0),
+            Self::Discard => (0x2F, 1),
+            Self::Pull => (0x3F, 1),
+            Self::Telemetry => (0x54, 1),
+            Self::Route => (0x66, 3),
+            Self::Logon => (0x6A, 1),
+            Self::Logoff => (0x6B, 0),
+        }
+    }
+
+    /// As the specification writes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hello => "HELLO",
+            Self::Logon => "LOGON",
+            Self::Logoff => "LOGOFF",
+            Self::Telemetry => "TELEMETRY",
+            Self::Route => "ROUTE",
+            Self::Run => "RUN",
+            Self::Pull => "PULL",
+            Self::Discard => "DISCARD",
+            Self::Begin => "BEGIN",
+            Self::Commit => "COMMIT",
+            Self::Rollback => "ROLLBACK",
+            Self::Reset => "RESET",
+            Self::Goodbye => "GOODBYE",
+        }
+    }
+
+    fn of(tag: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.signature().0 == tag)
+    }
+}
+
+/// A request, and the message that it came in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRequest {
+    /// The whole message, without chunks.
+    pub message: Bytes,
+    /// What it asks.
+    pub request: Request,
+}
+
+/// A request with its fields.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// HELLO with its map.
+    Hello(Value),
+    /// LOGON with its map.
+    Logon(Value),
+    /// LOGOFF.
+    Logoff,
+    /// TELEMETRY. Which function it names changes nothing.
+    Telemetry,
+    /// ROUTE.
+    Route {
+        /// The routing context, a map.
+        context: Value,
+        /// Bookmarks, a list.
+        bookmarks: Value,
+        /// Database and impersonated user: from 4.4 a map, in 4.3 the database or null.
+        extra: Value,
+    },
+    /// RUN.
+    Run {
+        /// Cypher text.
+        statement: String,
+        /// Parameters: the bytes of one PackStream map.
+        params: Bytes,
+        /// Everything else, a map.
+        extra: Value,
+    },
+    /// BEGIN with its map.
+    Begin(Value),
+    /// COMMIT.
+    Commit,
+    /// ROLLBACK.
+    Rollback,
+    /// PULL of so many records of a result.
+    Pull(Take),
+    /// DISCARD of so many records of a result.
+    Discard(Take),
+    /// RESET.
+    Reset,
+    /// GOODBYE.
+    Goodbye,
+}
+
+/// How many records of which result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Take {
+    /// At most so many records. `None`: all.
+    pub records_max: Option<u64>,
+    /// The result's number in its transaction. `None`: of the last RUN.
+    pub qid: Option<i64>,
+}
+
+/// Why a message is no request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRequest {
+    /// The bytes are not PackStream.
+    #[error("the message is not PackStream: {0}")]
+    PackStream(#[from] DecodeError),
+    /// No structure, or one that no request is.
+    #[error("0x{0:02X} is no request of a client")]
+    Unknown(u8),
+    /// The wrong number of fields.
+    #[error("{0} has {1} fields")]
+    Fields(&'static str, usize),
+    /// A field of the wrong type or out of range.
+    #[error("{0}: {1}")]
+    Field(&'static str, &'static str),
+    /// Bytes behind the end.
+    #[error("{0} bytes behind the end of a message")]
+    Trailing(usize),
+}
+
+impl Request {
+    /// Which request it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Hello(_) => Kind::Hello,
+            Self::Logon(_) => Kind::Logon,
+            Self::Logoff => Kind::Logoff,
+            Self::Telemetry => Kind::Telemetry,
+            Self::Route { .. } => Kind::Route,
+            Self::Run { .. } => Kind::Run,
+            Self::Begin(_) => Kind::Begin,
+            Self::Commit => Kind::Commit,
+            Self::Rollback => Kind::Rollback,
+            Self::Pull(_) => Kind::Pull,
+            Self::Discard(_) => Kind::Discard,
+            Self::Reset => Kind::Reset,
+            Self::Goodbye => Kind::Goodbye,
+        }
+    }
+
+    /// Reads a whole message.
+    ///
+    /// # Errors
+    /// [`BadRequest`].
+    pub fn read(message: &Bytes) -> Result<Self, BadRequest> {
+        let mut reader = Reader::new(message);
+        let (tag, len) = match reader.token()? {
+            Token::Struct { tag, len } => (tag, len),
+            _ => return Err(BadRequest::Unknown(message.first().copied().unwrap_or(0))),
+        };
+        let kind = Kind::of(tag).ok_or(BadRequest::Unknown(tag))?;
+        if len != kind.signature().1 {
+            return Err(BadRequest::Fields(kind.name(), len));
+        }
+        let request = Self::fields(kind, &mut reader, message)?;
+        match reader.rest().len() {
+            0 => Ok(request),
+            left => Err(BadRequest::Trailing(left)),
+        }
+    }
+
+    fn fields(kind: Kind, reader: &mut Reader<'_>, message: &Bytes) -> Result<Self, BadRequest> {
+        let map = |reader: &mut Reader<'_>, what| map_of(reader, kind, what);
+        Ok(match kind {
+            Kind::Hello => Self::Hello(map(reader, "extra is no map")?),
+            Kind::Logon => Self::Logon(map(reader, "auth is no map")?),
+            Kind::Begin => Self::Begin(map(reader, "extra is no map")?),
+            Kind::Pull => Self::Pull(take(kind, &map(reader, "extra is no map")?)?),
+            Kind::Discard => Self::Discard(take(kind, &map(reader, "extra is no map")?)?),
+            Kind::Telemetry => match reader.value()? {
+                Value::Int(0..=3) => Self::Telemetry,
+                _ => return Err(BadRequest::Field(kind.name(), "api is no number from 0 to 3")),
+            },
+            Kind::Run => Self::Run {
+                statement: match reader.value()? {
+                    Value::String(text) => text,
+                    _ => return Err(BadRequest::Field(kind.name(), "query is no string")),
+                },
+                params: match reader.clone().token()? {
+                    Token::Map(_) => message.slice_ref(reader.skip()?),
+                    _ => return Err(BadRequest::Field(kind.name(), "parameters is no map")),
+                },
+                extra: map(reader, "extra is no map")?,
+            },
+            Kind::Route => Self::Route {
+                context: map(reader, "routing is no map")?,
+                bookmarks: reader.value()?,
+                extra: reader.value()?,
+            },
+            Kind::Logoff => Self::Logoff,
+            Kind::Commit => Self::Commit,
+            Kind::Rollback => Self::Rollback,
+            Kind::Reset => Self::Reset,
+            Kind::Goodbye => Self::Goodbye,
+        })
+    }
+}
+
+fn map_of(reader: &mut Reader<'_>, kind: Kind, what: &'static str) -> Result<Value, BadRequest> {
+    match reader.value()? {
+        map @ Value::Map(_) => Ok(map),
+        _ => Err(BadRequest::Field(kind.name(), what)),
+    }
+}
+
+fn take(kind: Kind, extra: &Value) -> Result<Take, BadRequest> {
+    let records_max = match extra.get("n") {
+        Some(Value::Int(-1)) => None,
+        Some(Value::Int(count @ 1..)) => Some(count.unsigned_abs()),
+        _ => return Err(BadRequest::Field(kind.name(), "n is neither -1 nor a positive number")),
+    };
+    let qid = match extra.get("qid") {
+        None | Some(Value::Null | Value::Int(-1)) => None,
+        Some(Value::Int(qid)) => Some(*qid),
+        Some(_) => return Err(BadRequest::Field(kind.name(), "qid is no number")),
+    };
+    Ok(Take { records_max, qid })
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::{Writer, encode};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(tag: u8, fields: &[Value]) -> Bytes {
+        let mut writer = Writer::new();
+        writer.structure(tag, fields.len());
+        fields.iter().for_each(|field| writer.value(field));
+        writer.into_bytes().into()
+    }
+
+    fn map(pairs: &[(&str, Value)]) -> Value {
+        Value::Map(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    }
+
+    #[test]
+    fn a_run_keeps_the_bytes_of_its_parameters() {
+        let params = map(&[("b", Value::Int(1)), ("a", Value::Null)]);
+        let extra = map(&[("mode", "r".into())]);
+        let bytes = message(0x10, &["RETURN 1".into(), params.clone(), extra.clone()]);
+        let Ok(Request::Run { statement, params: kept, extra: read }) = Request::read(&bytes) else {
+            unreachable!()
+        };
+        assert_eq!((statement.as_str(), &kept[..], read), ("RETURN 1", &encode(&params)[..], extra));
+    }
+
+    #[test]
+    fn pulls_say_how_many_of_which() {
+        let pull = |pairs: &[(&str, Value)]| Request::read(&message(0x3F, &[map(pairs)]));
+        let taken = |records_max, qid| Ok(Request::Pull(Take { records_max, qid }));
+        assert_eq!(pull(&[("n", Value::Int(-1))]), taken(None, None));
+        assert_eq!(pull(&[("n", Value::Int(1000)), ("qid", Value::Int(-1))]), taken(Some(1000), None));
+        assert_eq!(pull(&[("n", Value::Int(1)), ("qid", Value::Int(3))]), taken(Some(1), Some(3)));
+        for wrong in [&[][..], &[("n", Value::Int(0))], &[("n", Value::Int(-2))], &[("n", "1".into())]] {
+            assert!(matches!(pull(wrong), Err(BadRequest::Field("PULL", _))), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_request_has_its_signature_and_its_fields() {
+        let empty = map(&[]);
+        for kind in Kind::ALL {
+            let (tag, fields) = kind.signature();
+            let parts: Vec<Value> = match kind {
+                Kind::Run => vec!["RETURN 1".into(), empty.clone(), empty.clone()],
+                Kind::Route => vec![empty.clone(), Value::List(Vec::new()), empty.clone()],
+                Kind::Telemetry => vec![Value::Int(2)],
+                Kind::Pull | Kind::Discard => vec![map(&[("n", Value::Int(-1))])],
+                _ => vec![empty.clone(); fields],
+            };
+            assert_eq!(Request::read(&message(tag, &parts)).map(|request| request.kind()), Ok(kind));
+            let more = [&parts[..], &[Value::Null]].concat();
+            assert_eq!(Request::read(&message(tag, &more)), Err(BadRequest::Fields(kind.name(), fields + 1)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for (bytes, error) in [
+            (&[0xC0][..], BadRequest::Unknown(0xC0)),
+            (&[0xB0, 0x70], BadRequest::Unknown(0x70)),
+            (&[0xB0, 0x0F, 0x01], BadRequest::Trailing(1)),
+            (&[], BadRequest::PackStream(DecodeError::Truncated)),
+            (&[0xB1, 0x01, 0xD6, 0xFF, 0xFF, 0xFF, 0xFF], BadRequest::PackStream(DecodeError::Truncated)),
+        ] {
+            assert_eq!(Request::read(&Bytes::copy_from_slice(bytes)), Err(error), "{bytes:02X?}");
+        }
+    }
+
+    proptest! {
+        /// I13.
+        #[test]
+        fn any_bytes_are_a_request_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Request::read(&bytes.into());
+        }
+    }
+}

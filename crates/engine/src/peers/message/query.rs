@@ -1,0 +1,145 @@
+//! A query inside a message: its parts, and who asks. The key is checked before the query leads to a run.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hopcache_core::cypher::pattern::PatternId;
+use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
+use hopcache_core::time::Millis;
+use hopcache_packstream::{Reader, Token, Writer};
+
+use super::{BadMessage, read_millis, read_text, write_text};
+use crate::model::ask::{Query, QueryParts, ToldReading};
+use crate::model::identity::{Credentials, Identity};
+
+/// Writes the parts and who asks.
+pub(super) fn write_query(writer: &mut Writer, query: &Query) {
+    write_statement(writer, query);
+    write_identity(writer, &query.identity);
+}
+
+/// Writes the parts alone, where the message says elsewhere who asks.
+pub(super) fn write_statement(writer: &mut Writer, query: &Query) {
+    writer.string(&query.database);
+    writer.string(&query.statement);
+    writer.bytes(&query.params);
+    write_text(writer, query.impersonated.as_deref());
+}
+
+/// Writes what this node has read of the statement, so that the asked node need not walk over it again. It stands behind
+/// everything else: a node that does not know it reads the statement itself, and so does one that is not told.
+pub(super) fn write_reading(writer: &mut Writer, query: &Query) {
+    let Some(reading) = query.to_tell() else { return writer.null() };
+    writer.list(3);
+    write_text(writer, reading.normal);
+    writer.bytes(&reading.pattern.0.to_be_bytes());
+    writer.bytes(&reading.proof);
+}
+
+/// Reads what [`write_query`], [`write_millis`](super::write_millis) and [`write_reading`] wrote: the query, and the limit for
+/// its run. Calls `on_lexed` where the statement had to be read here.
+///
+/// # Errors
+/// As [`read_query`].
+pub(super) fn read_told_query(
+    reader: &mut Reader<'_>,
+    message: &Bytes,
+    sent_key: &QueryKey,
+    (hasher, procedures, on_lexed): (&KeyHasher, &[String], &dyn Fn()),
+) -> Result<(Arc<Query>, Option<Millis>), BadMessage> {
+    let parts = read_parts(reader, message)?;
+    let run_ms_max = if reader.is_empty() { None } else { read_millis(reader)? };
+    let told = read_reading(reader)?.and_then(|told| Query::told(parts.clone(), hasher, *sent_key, &told));
+    let query = match told {
+        Some(query) => Arc::new(query),
+        None => {
+            on_lexed();
+            checked(Query::read(parts, hasher, procedures), sent_key)?
+        }
+    };
+    Ok((query, run_ms_max))
+}
+
+fn read_reading<'a>(reader: &mut Reader<'a>) -> Result<Option<ToldReading<'a>>, BadMessage> {
+    if reader.is_empty() {
+        return Ok(None);
+    }
+    // Of a later version: this node reads the statement itself.
+    let Token::List(3) = reader.token()? else { return Ok(None) };
+    let normal = match reader.token()? {
+        Token::Null => None,
+        Token::Str(text) => Some(text),
+        _ => return Err(BadMessage::Form("normal form")),
+    };
+    let pattern = match reader.token()? {
+        Token::Bytes(bytes) => bytes.try_into().map_err(|_| BadMessage::Form("pattern"))?,
+        _ => return Err(BadMessage::Form("pattern")),
+    };
+    let pattern = PatternId(u64::from_be_bytes(pattern));
+    Ok(Some(ToldReading { normal, pattern, proof: read_digest(reader)? }))
+}
+
+/// Reads what [`write_query`] wrote. The parameters stay a part of `message`; `sent_key` is the key by the sender's word.
+///
+/// # Errors
+/// [`BadMessage`], in particular [`BadMessage::Key`] when `sent_key` is not the query's.
+pub(super) fn read_query(
+    reader: &mut Reader<'_>,
+    message: &Bytes,
+    sent_key: &QueryKey,
+    (hasher, procedures): (&KeyHasher, &[String]),
+) -> Result<Arc<Query>, BadMessage> {
+    checked(Query::read(read_parts(reader, message)?, hasher, procedures), sent_key)
+}
+
+fn checked(query: Query, sent_key: &QueryKey) -> Result<Arc<Query>, BadMessage> {
+    if query.key == *sent_key { Ok(Arc::new(query)) } else { Err(BadMessage::Key) }
+}
+
+fn read_parts(reader: &mut Reader<'_>, message: &Bytes) -> Result<QueryParts, BadMessage> {
+    let database: Arc<str> = reader.key()?.into();
+    let statement: Arc<str> = reader.key()?.into();
+    let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
+    let params = message.slice_ref(params);
+    let impersonated = read_text(reader)?;
+    let identity = Arc::new(read_identity(reader)?);
+    Ok(QueryParts { database, statement, params, impersonated, identity })
+}
+
+pub(super) fn write_identity(writer: &mut Writer, identity: &Identity) {
+    writer.bytes(&identity.scope.0);
+    writer.bytes(&identity.fingerprint);
+    match &identity.credentials {
+        Credentials::None => writer.list(0),
+        Credentials::Bearer { token } => {
+            writer.list(1);
+            writer.string(token);
+        }
+        Credentials::Basic { user, password } => {
+            writer.list(2);
+            writer.string(user);
+            writer.string(password);
+        }
+    }
+}
+
+pub(super) fn read_identity(reader: &mut Reader<'_>) -> Result<Identity, BadMessage> {
+    let scope = PrincipalScope(read_digest(reader)?);
+    let fingerprint = read_digest(reader)?;
+    let credentials = match reader.token()? {
+        Token::List(0) => Credentials::None,
+        Token::List(1) => Credentials::Bearer { token: reader.key()?.to_owned() },
+        Token::List(2) => {
+            Credentials::Basic { user: reader.key()?.to_owned(), password: reader.key()?.to_owned() }
+        }
+        _ => return Err(BadMessage::Form("credentials")),
+    };
+    Ok(Identity { scope, fingerprint, credentials })
+}
+
+fn read_digest(reader: &mut Reader<'_>) -> Result<[u8; 32], BadMessage> {
+    match reader.token()? {
+        Token::Bytes(bytes) => bytes.try_into().map_err(|_| BadMessage::Form("digest")),
+        _ => Err(BadMessage::Form("digest")),
+    }
+}

@@ -1,0 +1,79 @@
+//! Which requests the admin listener answers at all: those of the right host, without a page's origin, with the token.
+//! The two health probes are not guarded: they show yes or no and the reason, and orchestrators name any host there.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderValue, Method, StatusCode, header};
+use subtle::ConstantTimeEq;
+
+use super::Admin;
+use super::problem::Problem;
+use crate::audit;
+use crate::host_check::{HostFault, names_one_host};
+use crate::listener::ClientCertified;
+
+/// Refuses requests for another host (DNS rebinding, F52). A page cannot send the token, so where one is needed the host
+/// does not matter.
+pub(super) async fn check_host(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    let checked = match &admin.token {
+        None => admin.hosts.check(&request),
+        Some(_) if names_one_host(&request) => Ok(()),
+        Some(_) => Err(HostFault::NotOne),
+    };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(fault @ HostFault::NotOne) => Problem::bad(fault.to_string()).into_response(),
+        Err(fault @ HostFault::Foreign) => {
+            Problem::new(StatusCode::FORBIDDEN, fault.to_string()).into_response()
+        }
+    }
+}
+
+/// Refuses requests that a web page makes in an operator's browser: a page must not purge or drain. A browser names the
+/// page's origin on every such request, and no tool of hopcache does.
+pub(super) async fn refuse_web_pages(request: Request, next: Next) -> Response {
+    if request.method() != Method::GET && request.headers().contains_key(header::ORIGIN) {
+        return Problem::new(StatusCode::FORBIDDEN, "requests of web pages are refused").into_response();
+    }
+    next.run(request).await
+}
+
+/// Refuses requests without a client certificate, if operators show one. The handshake refuses a wrong certificate, and lets
+/// a client pass that shows none.
+pub(super) async fn check_certificate(
+    State(admin): State<Arc<Admin>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if admin.needs_certificate && request.extensions().get::<ClientCertified>().is_none() {
+        let told = "show a client certificate that an authority of node.admin_tls.client_ca_file has signed";
+        return Problem::new(StatusCode::FORBIDDEN, told).into_response();
+    }
+    next.run(request).await
+}
+
+/// Refuses requests without the token, if there is one.
+pub(super) async fn check_token(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    let mut presented = request.headers().get_all(header::AUTHORIZATION).iter();
+    let first = presented.next();
+    if presented.next().is_some() {
+        return Problem::bad("Authorization: is given more than once: send one").into_response();
+    }
+    let Some(token) = &admin.token else { return next.run(request).await };
+    let value = first.map(HeaderValue::as_bytes);
+    let value = value.and_then(|value| value.strip_prefix(b"Bearer ")).unwrap_or_default();
+    if bool::from(value.ct_eq(token.expose().as_bytes())) {
+        return next.run(request).await;
+    }
+    audit::admin_token(first.is_some(), request.uri().path());
+    let detail = match first {
+        None => "send Authorization: Bearer with the node's admin token",
+        Some(_) => "this token is not this node's: send the one in its node.admin_token_file",
+    };
+    let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}

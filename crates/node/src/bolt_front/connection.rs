@@ -1,0 +1,203 @@
+//! The bytes of one Bolt connection: when they are read, when replies are sent, and that a RESET overtakes what is under
+//! way. Works over any stream: plain or TLS.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hopcache_bolt::server::{Inbox, InboxBounds, InboxFault, Kind, State, Unspoken, Version};
+use hopcache_core::limits;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::BoltFront;
+use super::outbox::Outbox;
+use super::said::Said;
+use super::session::Session;
+use crate::client_addr::ClientAddr;
+
+const BOUNDS: InboxBounds = InboxBounds {
+    message_bytes_max: limits::BOLT_MESSAGE_BYTES_MAX,
+    stranger_bytes_max: limits::BOLT_STRANGER_BYTES_MAX,
+    waiting_max: limits::BOLT_WAITING_MAX,
+    waiting_bytes_max: limits::BOLT_WAITING_BYTES_MAX,
+};
+/// Read from the socket at a time. A RUN with its PULL is some hundred bytes.
+const READ_BYTES: usize = 4 << 10;
+/// What an HTTP client is told.
+const NOT_HTTP: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 58\r\n\r\nnot a WebSocket handshake; the Query API has its own port\n";
+
+/// The client is gone, or sends what cannot be read.
+struct Gone;
+
+/// The reading half.
+struct Incoming<R> {
+    reader: R,
+    inbox: Inbox,
+    buffer: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Incoming<R> {
+    /// Reads once. May be dropped: nothing is lost.
+    async fn read(&mut self, out: &mut Vec<u8>) -> Result<(), Gone> {
+        self.buffer.clear();
+        self.buffer.reserve(READ_BYTES);
+        match self.reader.read_buf(&mut self.buffer).await {
+            Ok(0) | Err(_) => Err(Gone),
+            Ok(_) => {
+                self.inbox.receive(&self.buffer, out);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve<T>(
+    stream: T,
+    front: Arc<BoltFront>,
+    client: Option<ClientAddr>,
+    stop: CancellationToken,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let log_on_by = Instant::now() + Duration::from_millis(limits::BOLT_LOGON_MS_MAX);
+    let newest = front.server().await.newest;
+    let (reader, mut writer) = tokio::io::split(stream);
+    let mut incoming = Incoming { reader, inbox: Inbox::new(newest, BOUNDS), buffer: Vec::new() };
+    let shaken = tokio::select! {
+        () = stop.cancelled() => return,
+        shaken = timeout_at(log_on_by, shake(&mut incoming, &mut writer)) => shaken,
+    };
+    let Ok(Some(version)) = shaken else { return };
+    let id = front.connections.fetch_add(1, Ordering::Relaxed);
+    let mut session = Session::new(front, version, (id, client), Outbox::new(writer));
+    converse(&mut incoming, &mut session, log_on_by, &stop).await;
+    let _ = session.out.flush().await;
+    session.out.close().await;
+}
+
+/// The handshake. `None` when there is no version, which the client was told.
+async fn shake<R, W>(incoming: &mut Incoming<R>, writer: &mut W) -> Option<Version>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let first_byte = Duration::from_millis(limits::FIRST_BYTE_TIMEOUT_MS);
+    let mut reply = Vec::new();
+    timeout(first_byte, incoming.read(&mut reply)).await.ok()?.ok()?;
+    loop {
+        writer.write_all(&reply).await.ok()?;
+        writer.flush().await.ok()?;
+        reply.clear();
+        if let Some(version) = incoming.inbox.version() {
+            return Some(version);
+        }
+        if let Err(fault) = incoming.inbox.next_request() {
+            tracing::debug!(%fault, "no Bolt handshake");
+            if fault == InboxFault::Unspoken(Unspoken::Http) {
+                let _ = writer.write_all(NOT_HTTP).await;
+            }
+            let _ = writer.shutdown().await;
+            return None;
+        }
+        incoming.read(&mut reply).await.ok()?;
+    }
+}
+
+async fn converse<R: AsyncRead + Unpin>(
+    incoming: &mut Incoming<R>,
+    session: &mut Session,
+    log_on_by: Instant,
+    stop: &CancellationToken,
+) {
+    while session.state() != State::Defunct {
+        let request = match incoming.inbox.next_request() {
+            Ok(Some(request)) => request,
+            Ok(None) => match wait(incoming, session, log_on_by, stop).await {
+                Ok(()) => continue,
+                Err(Gone) => return,
+            },
+            Err(fault) => return session.refuse(&said(&fault)),
+        };
+        let kind = request.request.kind();
+        if kind != Kind::Reset && incoming.inbox.has_reset() && is_interruptible(kind) {
+            session.interrupt();
+        }
+        let handled = handle(incoming, session, request).await;
+        incoming.inbox.set_stranger(session.login.is_none());
+        if handled.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends the replies so far and waits for more requests. A connection on which nothing is open ends when the node stops,
+/// and one that does not log on ends too.
+async fn wait<R: AsyncRead + Unpin>(
+    incoming: &mut Incoming<R>,
+    session: &mut Session,
+    log_on_by: Instant,
+    stop: &CancellationToken,
+) -> Result<(), Gone> {
+    session.out.flush().await.map_err(|_| Gone)?;
+    let is_idle = matches!(session.state(), State::Ready | State::Failed | State::Interrupted)
+        || session.login.is_none();
+    let mut none = Vec::new();
+    let reading = incoming.read(&mut none);
+    let until_log_on = async {
+        if session.login.is_none() {
+            tokio::time::sleep_until(log_on_by).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        read = reading => read,
+        () = stop.cancelled(), if is_idle => Err(Gone),
+        () = session.front.engine.lifecycle().turned_away() => Err(Gone),
+        () = until_log_on => Err(Gone),
+    }
+}
+
+/// Carries one request out, and reads on meanwhile: a RESET drops it, and so does a client that leaves.
+async fn handle<R: AsyncRead + Unpin>(
+    incoming: &mut Incoming<R>,
+    session: &mut Session,
+    request: hopcache_bolt::server::ReadRequest,
+) -> Result<(), Gone> {
+    let is_interruptible = is_interruptible(request.request.kind());
+    let mut none = Vec::new();
+    {
+        let mut handling = std::pin::pin!(session.handle(request));
+        loop {
+            let may_read = incoming.inbox.has_room();
+            tokio::select! {
+                biased;
+                () = &mut handling => return Ok(()),
+                read = incoming.read(&mut none), if may_read => read?,
+            }
+            if is_interruptible && incoming.inbox.has_reset() {
+                break;
+            }
+        }
+    }
+    session.interrupted();
+    Ok(())
+}
+
+/// Whether a RESET ends it. COMMIT and ROLLBACK are awaited: what they did would not be known.
+const fn is_interruptible(kind: Kind) -> bool {
+    matches!(kind, Kind::Run | Kind::Pull | Kind::Discard | Kind::Begin | Kind::Route)
+}
+
+fn said(fault: &InboxFault) -> Said {
+    match fault {
+        InboxFault::BadRequest(error) => Said::of_bad_request(error),
+        InboxFault::TooLarge(error) => Said::own("RequestTooLarge", format!("{error}.")),
+        InboxFault::Unspoken(error) => Said::invalid(error.to_string()),
+    }
+}

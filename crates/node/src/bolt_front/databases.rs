@@ -1,0 +1,99 @@
+//! Which database a client means that names none, and whether one that it names exists. Neo4j says both, and is asked once
+//! in a while for each principal.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hopcache_core::limits::{DATABASES_MAX, DATABASES_MS};
+use hopcache_core::turns::RunClass;
+use hopcache_engine::identity::Identity;
+use hopcache_engine::ports::{AccessMode, OriginError, OriginFault, OriginRun};
+use hopcache_packstream::Value;
+use lru::LruCache;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::BoltFront;
+
+/// The home database where the server names none: that of the sample graph, and Neo4j's default.
+const HOME_DEFAULT: &str = "neo4j";
+/// The answer is one record of one number.
+const ANSWER_BYTES_MAX: usize = 1 << 10;
+
+/// Credentials, the user that is impersonated, the name that was asked for.
+type Asked = ([u8; 32], Option<String>, Option<String>);
+
+/// What Neo4j has said of databases.
+pub(super) struct Databases {
+    known: Mutex<LruCache<Asked, (Arc<str>, Instant)>>,
+}
+
+impl Default for Databases {
+    fn default() -> Self {
+        let places = NonZeroUsize::new(DATABASES_MAX).unwrap_or(NonZeroUsize::MIN);
+        Self { known: Mutex::new(LruCache::new(places)) }
+    }
+}
+
+impl Databases {
+    fn known(&self, asked: &Asked) -> Option<Arc<str>> {
+        let mut known = self.known.lock();
+        let (name, since) = known.get(asked)?;
+        (since.elapsed() < Duration::from_millis(DATABASES_MS)).then(|| Arc::clone(name))
+    }
+}
+
+impl BoltFront {
+    /// The database that a principal means by this name, or by none.
+    ///
+    /// # Errors
+    /// Neo4j's own: there is no such database, or this user may not use it.
+    pub(super) async fn database(
+        &self,
+        identity: &Arc<Identity>,
+        impersonated: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<Arc<str>, OriginError> {
+        let asked = (identity.fingerprint, impersonated.map(str::to_owned), name.map(str::to_owned));
+        if let Some(known) = self.databases.known(&asked) {
+            return Ok(known);
+        }
+        let run = OriginRun {
+            identity: Arc::clone(identity),
+            impersonated: asked.1.clone(),
+            database: name.unwrap_or(if self.relays.is_some() { "" } else { HOME_DEFAULT }).into(),
+            statement: "RETURN 1".into(),
+            params: Bytes::from_static(&[0xA0]),
+            mode: AccessMode::Read,
+            bookmarks: Vec::new(),
+            timeout_ms: self.engine.policy().run_timeout_ms,
+            bytes_max: ANSWER_BYTES_MAX,
+            traceparent: None,
+            class: RunClass::Bypass,
+        };
+        let answer = self.state.origin.run(&run).await;
+        // The name as the client wrote it is part of the query key over HTTP, and so it is here.
+        let resolved: Arc<str> = match (name, answer) {
+            (Some(name), Ok(_)) => name.into(),
+            // `system` exists, and runs no such statement.
+            (Some(name), Err(error)) if refuses_only_the_statement(&error.kind) => name.into(),
+            (None, Ok(result)) => {
+                result.summary.get("db").and_then(Value::as_str).unwrap_or(HOME_DEFAULT).into()
+            }
+            (_, Err(error)) => return Err(error),
+        };
+        self.databases.known.lock().put(asked, (Arc::clone(&resolved), Instant::now()));
+        Ok(resolved)
+    }
+
+    /// The same, where no other run may be made: as it is known.
+    pub(super) fn known_database(&self, identity: &Identity, impersonated: Option<&str>) -> Option<Arc<str>> {
+        self.databases.known(&(identity.fingerprint, impersonated.map(str::to_owned), None))
+    }
+}
+
+fn refuses_only_the_statement(fault: &OriginFault) -> bool {
+    matches!(fault, OriginFault::Failed(said) if said.code.starts_with("Neo.ClientError.Statement."))
+}

@@ -1,0 +1,123 @@
+//! Who a client is: HELLO and LOGON become an identity that Neo4j has accepted. Passwords are not kept beyond the log-on's
+//! identity, which statements run as.
+
+use std::sync::Arc;
+
+use hopcache_bolt::server::Version;
+use hopcache_core::limits::BOLT_RECEIVE_TIMEOUT_S;
+use hopcache_engine::identity::{Credentials, Identity};
+use hopcache_packstream::Value;
+
+use super::AGENT_DEFAULT;
+use super::said::Said;
+use super::session::{Session, Trouble};
+
+const UNAUTHORIZED: &str = "Neo.ClientError.Security.Unauthorized";
+
+/// A client that is logged on.
+#[derive(Clone)]
+pub(super) struct Login {
+    /// What it presented.
+    pub(super) credentials: Credentials,
+    /// What was checked.
+    pub(super) identity: Arc<Identity>,
+}
+
+impl Session {
+    /// HELLO: says who the server is; below 5.1 it has the credentials.
+    pub(super) async fn hello(&mut self, extra: Value) -> Result<Value, Trouble> {
+        if !self.version.has_logon() {
+            self.log_on(&extra).await?;
+        }
+        let agent = self.front.server().await.agent;
+        self.hello = without_secrets(extra);
+        let text = |name: &str, value: &str| (name.to_owned(), Value::from(value));
+        let mut metadata = vec![
+            text("server", agent.as_deref().unwrap_or(AGENT_DEFAULT)),
+            text("connection_id", &format!("bolt-{}", self.id)),
+        ];
+        // Hints came with 4.3.
+        if self.version.at_least(4, 3) {
+            let hints =
+                vec![("connection.recv_timeout_seconds".to_owned(), Value::Int(BOLT_RECEIVE_TIMEOUT_S))];
+            metadata.push(("hints".to_owned(), Value::Map(hints)));
+        }
+        Ok(Value::Map(metadata))
+    }
+
+    /// LOGON, or the credentials of an old HELLO.
+    pub(super) async fn log_on(&mut self, auth: &Value) -> Result<(), Trouble> {
+        let credentials = credentials(auth)?;
+        let identity = self.front.shared.senders.identity(credentials.clone());
+        self.check(&identity).await?;
+        self.login = Some(Login { credentials, identity });
+        Ok(())
+    }
+
+    /// Whether Neo4j accepts these credentials: it is asked again after 30 s, as over HTTP.
+    pub(super) async fn check(&mut self, identity: &Arc<Identity>) -> Result<(), Trouble> {
+        let shared = self.front.shared.clone();
+        let checked = self.out.wait_for(shared.credentials.check(identity)).await?;
+        checked.map(drop).map_err(|error| Trouble::Failed(Said::of_fault(&error.kind)))
+    }
+}
+
+fn credentials(auth: &Value) -> Result<Credentials, Said> {
+    let text = |name: &str| auth.get(name).and_then(Value::as_str).map(str::to_owned);
+    let missing = |name: &str| Said::new(UNAUTHORIZED, format!("Authentication token has no {name}."));
+    match text("scheme").as_deref() {
+        None | Some("none") => Ok(Credentials::None),
+        Some("basic") => Ok(Credentials::Basic {
+            user: text("principal").ok_or_else(|| missing("principal"))?,
+            password: text("credentials").ok_or_else(|| missing("credentials"))?,
+        }),
+        Some("bearer") => {
+            Ok(Credentials::Bearer { token: text("credentials").ok_or_else(|| missing("credentials"))? })
+        }
+        Some(scheme) => Err(Said::new(
+            UNAUTHORIZED,
+            format!("Authentication scheme '{scheme}' is not supported by Hopcache."),
+        )),
+    }
+}
+
+/// What is kept of HELLO.
+fn without_secrets(extra: Value) -> Value {
+    let Value::Map(mut pairs) = extra else { return extra };
+    pairs.retain(|(name, _)| name.starts_with("notifications_"));
+    Value::Map(pairs)
+}
+
+/// Whether a version of a client's can be served from what is kept.
+pub(super) const fn keeps_values(version: Version) -> bool {
+    version.major >= 5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auth(pairs: &[(&str, &str)]) -> Value {
+        Value::Map(pairs.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).collect())
+    }
+
+    #[test]
+    fn schemes_are_those_of_the_http_front() {
+        let basic = auth(&[("scheme", "basic"), ("principal", "neo4j"), ("credentials", "pw")]);
+        let user = Credentials::Basic { user: "neo4j".to_owned(), password: "pw".to_owned() };
+        assert_eq!(credentials(&basic), Ok(user));
+        assert_eq!(credentials(&auth(&[("scheme", "none")])), Ok(Credentials::None));
+        let bearer = auth(&[("scheme", "bearer"), ("credentials", "t")]);
+        assert_eq!(credentials(&bearer), Ok(Credentials::Bearer { token: "t".to_owned() }));
+        for wrong in [&[("scheme", "kerberos")][..], &[("scheme", "basic")], &[("scheme", "bearer")]] {
+            assert_eq!(credentials(&auth(wrong)).unwrap_err().code, UNAUTHORIZED, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_secret_is_kept_of_hello() {
+        let hello =
+            auth(&[("credentials", "pw"), ("user_agent", "x"), ("notifications_minimum_severity", "OFF")]);
+        assert_eq!(without_secrets(hello), auth(&[("notifications_minimum_severity", "OFF")]));
+    }
+}

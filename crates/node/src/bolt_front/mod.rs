@@ -1,0 +1,99 @@
+//! The Bolt listener: it reads a driver's messages, asks the engine, and writes what Neo4j would write.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `listener` | which connections are accepted, and when they end |
+//! | `connection` | when bytes are read and written; that a RESET overtakes |
+//! | `outbox` | how replies are collected and sent |
+//! | `session` | what a request does, by the state table of `hopcache_bolt::server` |
+//! | `login` | who the client is |
+//! | `terms` | what the options of RUN and BEGIN ask |
+//! | `statement` | whether the cache answers a statement |
+//! | `records` | the records of a cached result, in pieces |
+//! | `passing` | a statement that Neo4j answers, message by message |
+//! | `transaction` | an explicit transaction, which reaches Neo4j only when it has to |
+//! | `databases` | which database a client means that names none |
+//! | `said` | a failure in words for a driver |
+//!
+//! The engine, and not this module, decides whether, where and how a query is cached. A statement that passes the cache
+//! by is not run by the engine: its messages go to Neo4j on a connection of their own (`crate::origin::relays`), and
+//! Neo4j's go back, as bytes.
+
+pub(crate) mod advertised;
+mod connection;
+mod databases;
+pub(crate) mod listener;
+mod login;
+mod outbox;
+mod passing;
+mod records;
+mod said;
+mod session;
+mod statement;
+mod terms;
+mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use hopcache_bolt::ServerInfo;
+use hopcache_bolt::server::Version;
+use hopcache_core::time::Millis;
+use hopcache_engine::Engine;
+
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::front::FrontShared;
+use crate::node_state::NodeState;
+use crate::origin::relays::Relays;
+
+/// The agent where Neo4j has not told its own: drivers read the version of it.
+const AGENT_DEFAULT: &str = "Neo4j/5.26.0";
+
+/// The Bolt listener's state.
+pub(crate) struct BoltFront {
+    state: Arc<NodeState>,
+    engine: Arc<Engine>,
+    shared: FrontShared,
+    relays: Option<Arc<Relays>>,
+    databases: databases::Databases,
+    clock: Arc<SystemClock>,
+    /// The operator's limit for a run.
+    run_timeout_ms: Millis,
+    /// Where clients reach this node, for routing tables.
+    advertised: String,
+    is_leaving: Arc<AtomicBool>,
+    connections: AtomicU64,
+}
+
+impl BoltFront {
+    pub(crate) fn new(
+        state: Arc<NodeState>,
+        shared: FrontShared,
+        (relays, advertised): (Option<Arc<Relays>>, String),
+        settings: &Settings,
+        (clock, is_leaving): (Arc<SystemClock>, Arc<AtomicBool>),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            engine: Arc::clone(&state.engine),
+            state,
+            shared,
+            relays,
+            databases: databases::Databases::default(),
+            clock,
+            run_timeout_ms: settings.origin.timeout_ms,
+            advertised,
+            is_leaving,
+            connections: AtomicU64::new(0),
+        })
+    }
+
+    /// What Neo4j is, as far as it has told.
+    async fn server(&self) -> ServerInfo {
+        let told = match &self.relays {
+            Some(relays) => relays.server_info().await,
+            None => None,
+        };
+        told.unwrap_or(ServerInfo { newest: Version::NEWEST, agent: None })
+    }
+}

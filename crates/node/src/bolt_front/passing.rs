@@ -1,0 +1,176 @@
+//! A statement that Neo4j answers: its messages go to Neo4j on a relay, and Neo4j's go back as they are. A record is never
+//! read. The client's speed is Neo4j's: what is not sent yet is not read either.
+
+use bytes::Bytes;
+use hopcache_bolt::server::reply::{self, ReplyKind};
+use hopcache_bolt::server::{Kind, frame};
+use hopcache_bolt::{RelayCut, metadata};
+use hopcache_core::key::QueryKey;
+use hopcache_core::time::Millis;
+use hopcache_engine::event::{Cause, Event};
+use hopcache_engine::outcome::{Answer, How, Outcome, Reason};
+use hopcache_engine::ports::Observer;
+use hopcache_packstream::Value;
+use tokio::time::Instant;
+
+use super::said::Said;
+use super::session::{Session, Trouble};
+use super::statement::Statement;
+use super::terms::{Terms, for_neo4j, run_message, with_map};
+use crate::front::answer::cache_status;
+use crate::origin::relays::LentRelay;
+
+/// An open result at Neo4j.
+#[derive(Debug, Clone)]
+pub(super) struct PassingResult {
+    /// Its number there.
+    pub(super) qid: Option<i64>,
+    reason: Option<Reason>,
+    begun: Instant,
+}
+
+impl Session {
+    /// A relay of the principal, if there is none yet. A transaction and an auto-commit statement never share one.
+    pub(super) async fn need_relay(&mut self, terms: &Terms) -> Result<&mut LentRelay, Trouble> {
+        if self.relay.is_none() {
+            // Refuses `imp_user` where all run as one user.
+            self.acting(terms)?;
+            let identity = self.login()?.identity.clone();
+            let Some(relays) = self.front.relays.clone() else {
+                return Err(Said::own("NoTransactions", NO_TRANSACTIONS).into());
+            };
+            let lent = self.out.wait_for(relays.lend(&identity, self.version)).await?;
+            self.relay = Some(lent.map_err(|fault| Said::of_fault(&fault))?);
+        }
+        self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))
+    }
+
+    /// RUN of an auto-commit statement, or in a transaction that has begun at Neo4j. Gives RUN's SUCCESS as Neo4j wrote it.
+    pub(super) async fn pass_run(
+        &mut self,
+        statement: &Statement,
+        extra: &Value,
+        reason: Option<Reason>,
+    ) -> Result<(Value, PassingResult), Trouble> {
+        let begun = Instant::now();
+        let extra = if self.transaction.is_some() {
+            extra.clone()
+        } else {
+            for_neo4j(extra, &self.hello, self.version)
+        };
+        let message = run_message(&statement.text, &statement.params, &extra);
+        self.queue(&message)?;
+        self.await_begin().await?;
+        let success = self.answer().await;
+        self.count(reason, success.is_ok());
+        let success = success?;
+        let qid = success.get("qid").and_then(Value::as_int);
+        Ok((success, PassingResult { qid, reason, begun }))
+    }
+
+    /// PULL or DISCARD: records go straight to the client. Gives the last SUCCESS, and whether more is left.
+    pub(super) async fn pass_records(
+        &mut self,
+        kind: Kind,
+        records_max: Option<u64>,
+        result: &PassingResult,
+    ) -> Result<(Value, bool), Trouble> {
+        let count = records_max.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
+        let mut extra = vec![("n".to_owned(), Value::Int(count))];
+        extra.extend(result.qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
+        self.queue(&with_map(kind, &Value::Map(extra)))?;
+        let mut success = self.answer().await?;
+        if success.get("has_more") == Some(&Value::Bool(true)) {
+            return Ok((success, true));
+        }
+        let took_ms = Millis::from(result.begun.elapsed());
+        self.front.state.meters.note(Event::OriginRun { cause: cause(result.reason), took_ms });
+        if let (Value::Map(pairs), Some(reason)) = (&mut success, result.reason) {
+            pairs.push(("hopcache".to_owned(), Value::from(self.status_of(reason).as_str())));
+        }
+        Ok((success, false))
+    }
+
+    /// Queues a message for Neo4j.
+    pub(super) fn queue(&mut self, message: &[u8]) -> Result<(), Trouble> {
+        let relay = self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))?;
+        relay.queue(message);
+        Ok(())
+    }
+
+    /// Neo4j's next SUCCESS. Records before it go to the client.
+    pub(super) async fn answer(&mut self) -> Result<Value, Trouble> {
+        let relay = self.relay.as_mut().ok_or_else(|| Trouble::cut("no relay"))?;
+        self.out.wait_for(relay.flush()).await??;
+        loop {
+            let (kind, message) = match relay.received()? {
+                Some(received) => received,
+                None => {
+                    self.out.flush().await?;
+                    self.out.wait_for(relay.receive()).await??
+                }
+            };
+            match kind {
+                ReplyKind::Record => {
+                    frame(self.out.bytes(), &message);
+                    if self.out.is_full() {
+                        self.out.flush().await?;
+                    }
+                }
+                ReplyKind::Success => return metadata(&message).map_err(|error| Trouble::cut(&error)),
+                ReplyKind::Failure => return Err(Trouble::Neo4j(message)),
+                ReplyKind::Ignored => return Err(Trouble::cut("a request was ignored")),
+            }
+        }
+    }
+
+    /// Nothing is open on the relay any more: it may serve somebody else.
+    pub(super) fn release(&mut self) {
+        if let Some(mut relay) = self.relay.take() {
+            relay.set_clean();
+        }
+    }
+
+    fn status_of(&self, reason: Reason) -> String {
+        cache_status(&passed(reason), &self.front.engine.me().node)
+    }
+
+    /// Each statement is counted once; one whose failure the cache had from a run of its own is counted already.
+    fn count(&self, reason: Option<Reason>, is_success: bool) {
+        if let Some(reason) = reason {
+            let status = if is_success { 202 } else { 400 };
+            self.front.state.meters.count(&passed(reason), status, std::time::Duration::ZERO);
+        }
+    }
+}
+
+/// What `hopcache dev` says of a transaction that would have to write.
+const NO_TRANSACTIONS: &str = "The sample graph has no explicit transactions that write: run the statement by itself, or set origin.uri.";
+
+fn passed(reason: Reason) -> Outcome {
+    let answer = Answer::Body(Bytes::new());
+    Outcome { answer, how: How::bypass(reason), answered_by: None, key: QueryKey([0; 32]) }
+}
+
+const fn cause(reason: Option<Reason>) -> Cause {
+    match reason {
+        Some(Reason::Write | Reason::Unknown) => Cause::Write,
+        _ => Cause::Bypass,
+    }
+}
+
+impl From<RelayCut> for Trouble {
+    fn from(cut: RelayCut) -> Self {
+        Self::Cut(cut.to_string())
+    }
+}
+
+/// Appends FAILURE as Neo4j wrote it.
+pub(super) fn append_as_is(out: &mut Vec<u8>, message: &[u8]) {
+    frame(out, message);
+}
+
+/// Appends SUCCESS.
+pub(super) fn append_success(out: &mut Vec<u8>, metadata: &Value) {
+    reply::success(out, metadata);
+}

@@ -1,0 +1,220 @@
+//! The open result of a statement that the cache answered: its records go out as the bytes that the origin sent, in pieces
+//! of PULL's `n`. No value is decoded.
+
+use std::io;
+
+use bytes::{Buf, Bytes};
+use hopcache_bolt::server::{Version, reply};
+use hopcache_core::result::{ResultSet, StatementKind};
+use hopcache_packstream::{Reader, Value};
+
+use super::outbox::Outbox;
+use super::said::Said;
+use super::terms::filtered;
+
+/// How the records of a piece ended.
+pub(super) enum Piece {
+    /// SUCCESS with this map, and whether more is left.
+    Done { metadata: Value, has_more: bool },
+    /// The statement failed behind these records, as it did at Neo4j.
+    Failed(Said),
+}
+
+/// An open result.
+pub(super) struct CachedResult {
+    fields: Vec<String>,
+    rest: Bytes,
+    kind: Option<StatementKind>,
+    summary: Value,
+    failure: Option<Said>,
+    /// The text of `Cache-Status`.
+    status: String,
+}
+
+impl CachedResult {
+    /// A whole result.
+    pub(super) fn new(result: ResultSet, status: String) -> Self {
+        let ResultSet { fields, records, kind, summary, .. } = result;
+        Self { fields, rest: records, kind, summary, failure: None, status }
+    }
+
+    /// Records, and the failure behind them.
+    pub(super) fn failed(fields: Vec<String>, records: Bytes, failure: Said) -> Self {
+        let summary = Value::Map(Vec::new());
+        Self { fields, rest: records, kind: None, summary, failure: Some(failure), status: String::new() }
+    }
+
+    /// Keeps the notifications that the client wants, in the form that its version knows: a kept summary has both.
+    pub(super) fn filter(&mut self, version: Version, extra: &Value, hello: &Value) {
+        let Value::Map(pairs) = &mut self.summary else { return };
+        let has_statuses = version.has_statuses() && pairs.iter().any(|(name, _)| name == "statuses");
+        pairs.retain_mut(|(name, value)| {
+            match name.as_str() {
+                "notifications" if !has_statuses => {}
+                "statuses" if has_statuses => {}
+                "notifications" | "statuses" => return false,
+                _ => return true,
+            }
+            match filtered(value, extra, hello) {
+                Some(kept) => {
+                    *value = kept;
+                    true
+                }
+                None => false,
+            }
+        });
+    }
+
+    /// RUN's SUCCESS.
+    pub(super) fn opening(&self, qid: Option<i64>) -> Value {
+        let fields = self.fields.iter().map(|name| Value::from(name.as_str())).collect();
+        let first = self.summary.get("t_first").cloned().unwrap_or(Value::Int(0));
+        let mut pairs = vec![("t_first".to_owned(), first), ("fields".to_owned(), Value::List(fields))];
+        pairs.extend(qid.map(|qid| ("qid".to_owned(), Value::Int(qid))));
+        Value::Map(pairs)
+    }
+
+    /// Sends at most so many records, or drops them.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    pub(super) async fn take(
+        &mut self,
+        records_max: Option<u64>,
+        out: Option<&mut Outbox>,
+    ) -> io::Result<Piece> {
+        let Some(out) = out else {
+            self.skip(records_max);
+            return Ok(self.end());
+        };
+        let mut left = records_max.unwrap_or(u64::MAX);
+        while left > 0 && !self.rest.is_empty() {
+            let Ok(record) = Reader::new(&self.rest).skip() else { return Ok(self.unreadable()) };
+            let len = record.len();
+            reply::record(out.bytes(), record);
+            self.rest.advance(len);
+            left -= 1;
+            if out.is_full() {
+                out.flush().await?;
+            }
+        }
+        Ok(self.end())
+    }
+
+    fn skip(&mut self, records_max: Option<u64>) {
+        let Some(mut left) = records_max else {
+            self.rest = Bytes::new();
+            return;
+        };
+        while left > 0 && !self.rest.is_empty() {
+            let Ok(record) = Reader::new(&self.rest).skip() else { return };
+            let len = record.len();
+            self.rest.advance(len);
+            left -= 1;
+        }
+    }
+
+    /// Entries carry a checksum, so this is a defect of this node.
+    fn unreadable(&mut self) -> Piece {
+        self.rest = Bytes::new();
+        Piece::Failed(Said::new("Neo.DatabaseError.General.UnknownError", "A kept record cannot be read."))
+    }
+
+    fn end(&mut self) -> Piece {
+        if !self.rest.is_empty() {
+            let has_more = vec![("has_more".to_owned(), Value::Bool(true))];
+            return Piece::Done { metadata: Value::Map(has_more), has_more: true };
+        }
+        if let Some(failure) = self.failure.take() {
+            return Piece::Failed(failure);
+        }
+        let mut pairs = Vec::new();
+        pairs.extend(self.kind.map(|kind| ("type".to_owned(), Value::from(kind.to_bolt()))));
+        if let Value::Map(summary) = &self.summary {
+            pairs.extend(summary.iter().filter(|(name, _)| name != "t_first").cloned());
+        }
+        if self.summary.get("t_last").is_none() {
+            pairs.push(("t_last".to_owned(), Value::Int(0)));
+        }
+        pairs.push(("hopcache".to_owned(), Value::from(self.status.as_str())));
+        Piece::Done { metadata: Value::Map(pairs), has_more: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_packstream::encode;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    fn three() -> CachedResult {
+        let records: Vec<u8> = (1..=3_i64).flat_map(|n| encode(&Value::List(vec![n.into()]))).collect();
+        let summary = Value::Map(vec![
+            ("t_first".to_owned(), Value::Int(7)),
+            ("db".to_owned(), "neo4j".into()),
+            ("t_last".to_owned(), Value::Int(9)),
+        ]);
+        let result = ResultSet {
+            fields: vec!["n".to_owned()],
+            records: records.into(),
+            rows: 3,
+            kind: Some(StatementKind::Read),
+            summary,
+            bookmark: None,
+        };
+        CachedResult::new(result, "node-a; hit".to_owned())
+    }
+
+    async fn sent(result: &mut CachedResult, records_max: Option<u64>) -> (Vec<u8>, Piece) {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+        let mut out = Outbox::new(ours);
+        let piece = result.take(records_max, Some(&mut out)).await.unwrap();
+        out.flush().await.unwrap();
+        drop(out);
+        let mut bytes = Vec::new();
+        theirs.read_to_end(&mut bytes).await.unwrap();
+        (bytes, piece)
+    }
+
+    #[tokio::test]
+    async fn records_go_out_in_pieces_and_the_last_has_the_summary() {
+        let mut result = three();
+        assert_eq!(result.opening(None).get("t_first"), Some(&Value::Int(7)));
+        let (bytes, piece) = sent(&mut result, Some(2)).await;
+        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0, 0, 4, 0xB1, 0x71, 0x91, 2, 0, 0]);
+        assert!(matches!(piece, Piece::Done { has_more: true, .. }));
+        let (bytes, piece) = sent(&mut result, None).await;
+        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 3, 0, 0]);
+        let Piece::Done { metadata, has_more: false } = piece else { unreachable!() };
+        let names = ["type", "db", "t_last", "hopcache"];
+        let Value::Map(pairs) = &metadata else { unreachable!() };
+        assert_eq!(pairs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
+    }
+
+    /// A piece that ends with the last record says so: Neo4j does not make the client ask once more.
+    #[tokio::test]
+    async fn a_piece_of_all_records_is_the_last() {
+        let (_, piece) = sent(&mut three(), Some(3)).await;
+        assert!(matches!(piece, Piece::Done { has_more: false, .. }));
+    }
+
+    #[tokio::test]
+    async fn dropped_records_are_not_sent() {
+        let mut result = three();
+        assert!(matches!(result.take(Some(2), None).await.unwrap(), Piece::Done { has_more: true, .. }));
+        let (bytes, _) = sent(&mut result, None).await;
+        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 3, 0, 0]);
+        assert!(matches!(three().take(None, None).await.unwrap(), Piece::Done { has_more: false, .. }));
+    }
+
+    #[tokio::test]
+    async fn a_failure_comes_behind_its_records() {
+        let records = encode(&Value::List(vec![Value::Int(1)]));
+        let failure = Said::new("Neo.ClientError.Statement.ArithmeticError", "/ by zero");
+        let mut result = CachedResult::failed(vec!["n".to_owned()], records.into(), failure.clone());
+        let (bytes, piece) = sent(&mut result, None).await;
+        assert_eq!(bytes, [0, 4, 0xB1, 0x71, 0x91, 1, 0, 0]);
+        assert!(matches!(piece, Piece::Failed(said) if said == failure));
+    }
+}

@@ -1,0 +1,339 @@
+//! One client's session: what each request does, in the state that the table of `hopcache_bolt::server` gives.
+//!
+//! Rules that the connection relies on:
+//! - A reply that ends a request is appended last: nothing is awaited behind it. So a request that is dropped half way has
+//!   not been answered yet.
+//! - Dropping a session closes its relay if anything is open on it, and Neo4j ends that.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use hopcache_bolt::server::{
+    Admission, Ending, Kind, Machine, ReadRequest, Request, State, Take, Version, reply,
+};
+use hopcache_core::limits::ROUTING_TTL_S;
+use hopcache_core::membership::MemberInfo;
+use hopcache_packstream::Value;
+
+use super::BoltFront;
+use super::login::Login;
+use super::outbox::Outbox;
+use super::passing::{PassingResult, append_as_is, append_success};
+use super::records::{CachedResult, Piece};
+use super::said::Said;
+use super::statement::{Asked, Statement};
+use super::terms::Terms;
+use super::transaction::Transaction;
+use crate::client_addr::ClientAddr;
+use crate::origin::relays::LentRelay;
+
+/// Drivers take this node out of their routing tables then.
+const UNAVAILABLE: &str = "Neo.TransientError.General.DatabaseUnavailable";
+
+/// Why a request did not succeed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// FAILURE in these words.
+    Failed(Said),
+    /// FAILURE as Neo4j wrote it.
+    Neo4j(Bytes),
+    /// The connection to Neo4j, or to the client, broke: this connection ends.
+    Cut(String),
+}
+
+impl Trouble {
+    pub(super) fn cut(why: &str) -> Self {
+        Self::Cut(why.to_owned())
+    }
+}
+
+impl From<Said> for Trouble {
+    fn from(said: Said) -> Self {
+        Self::Failed(said)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Cut(error.to_string())
+    }
+}
+
+/// A result that the client has not read to its end.
+pub(super) enum OpenResult {
+    /// From the cache.
+    Cached(Box<CachedResult>),
+    /// From Neo4j.
+    Passing(PassingResult),
+}
+
+/// One client's session.
+pub(crate) struct Session {
+    pub(super) front: Arc<BoltFront>,
+    pub(super) version: Version,
+    pub(super) id: u64,
+    pub(super) client: Option<ClientAddr>,
+    pub(super) out: Outbox,
+    machine: Machine,
+    /// The filters of HELLO.
+    pub(super) hello: Value,
+    pub(super) login: Option<Login>,
+    result: Option<OpenResult>,
+    pub(super) transaction: Option<Transaction>,
+    pub(super) relay: Option<LentRelay>,
+}
+
+impl Session {
+    pub(super) fn new(
+        front: Arc<BoltFront>,
+        version: Version,
+        (id, client): (u64, Option<ClientAddr>),
+        out: Outbox,
+    ) -> Self {
+        Self {
+            front,
+            version,
+            id,
+            client,
+            out,
+            machine: Machine::new(version),
+            hello: Value::Map(Vec::new()),
+            login: None,
+            result: None,
+            transaction: None,
+            relay: None,
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.machine.state()
+    }
+
+    pub(super) fn login(&self) -> Result<&Login, Trouble> {
+        self.login.as_ref().ok_or_else(|| Said::invalid("Nobody is logged on.").into())
+    }
+
+    /// Carries a request out and appends its replies.
+    pub(super) async fn handle(&mut self, read: ReadRequest) {
+        let kind = read.request.kind();
+        match self.machine.admit(kind) {
+            Admission::Handle => {}
+            Admission::Ignore => return reply::ignored(self.out.bytes()),
+            Admission::End => return,
+            Admission::Violation => {
+                let message = format!("{} is not allowed in the state of this connection.", kind.name());
+                return self.refuse(&Said::invalid(message));
+            }
+        }
+        let done = self.carry_out(read.request).await;
+        self.settle(kind, done);
+    }
+
+    /// A request was dropped half way, because a RESET waits.
+    pub(super) fn interrupted(&mut self) {
+        self.machine.interrupt();
+        self.result = None;
+        reply::ignored(self.out.bytes());
+    }
+
+    /// A RESET waits: what comes before it is ignored.
+    pub(super) fn interrupt(&mut self) {
+        self.machine.interrupt();
+    }
+
+    /// A leaving node begins nothing new: a driver takes another node, or connects again.
+    pub(super) fn check_stays(&self) -> Result<(), Trouble> {
+        if self.front.is_leaving.load(Ordering::Relaxed) {
+            return Err(Said::new(UNAVAILABLE, "This node is leaving. Other nodes answer.").into());
+        }
+        Ok(())
+    }
+
+    /// Says why, and ends the connection.
+    pub(super) fn refuse(&mut self, said: &Said) {
+        reply::failure(self.out.bytes(), self.version, &said.code, &said.message);
+        self.machine.end();
+    }
+
+    fn settle(&mut self, kind: Kind, done: Result<Value, Trouble>) {
+        let ending = match done {
+            Ok(metadata) => {
+                append_success(self.out.bytes(), &metadata);
+                let in_transaction = self.transaction.as_ref().map_or(0, Transaction::open_results);
+                Ending::Success { open_results: in_transaction + usize::from(self.result.is_some()) }
+            }
+            Err(Trouble::Failed(said)) => {
+                reply::failure(self.out.bytes(), self.version, &said.code, &said.message);
+                Ending::Failure
+            }
+            Err(Trouble::Neo4j(message)) => {
+                append_as_is(self.out.bytes(), &message);
+                Ending::Failure
+            }
+            Err(Trouble::Cut(why)) => {
+                tracing::debug!(why, "a Bolt connection ends");
+                self.machine.end();
+                return;
+            }
+        };
+        if ending == Ending::Failure {
+            // The relay, if there is one, stays until RESET: Neo4j awaits that as well.
+            (self.result, self.transaction) = (None, None);
+        }
+        self.machine.ended(kind, ending);
+    }
+
+    async fn carry_out(&mut self, request: Request) -> Result<Value, Trouble> {
+        let nothing = || Value::Map(Vec::new());
+        match request {
+            Request::Hello(extra) => self.hello(extra).await,
+            Request::Logon(auth) => self.log_on(&auth).await.map(|()| nothing()),
+            Request::Logoff => {
+                self.login = None;
+                Ok(nothing())
+            }
+            Request::Telemetry | Request::Goodbye => Ok(nothing()),
+            Request::Route { context, extra, .. } => self.route(&context, &extra).await,
+            Request::Run { statement, params, extra } => {
+                self.run(&Statement { text: statement, params }, &extra).await
+            }
+            Request::Pull(take) => self.take(Kind::Pull, take).await,
+            Request::Discard(take) => self.take(Kind::Discard, take).await,
+            Request::Begin(extra) => Box::pin(self.begin(extra)).await,
+            Request::Commit => self.end_transaction(Kind::Commit).await,
+            Request::Rollback => self.end_transaction(Kind::Rollback).await,
+            Request::Reset => {
+                self.reset().await;
+                Ok(nothing())
+            }
+        }
+    }
+
+    async fn run(&mut self, statement: &Statement, extra: &Value) -> Result<Value, Trouble> {
+        if self.transaction.is_some() {
+            return Box::pin(self.run_in_transaction(statement, extra)).await;
+        }
+        let terms = Terms::read(extra)?;
+        let identity = self.login()?.identity.clone();
+        self.check(&identity).await?;
+        match self.ask(&terms, statement).await? {
+            Asked::Answered(mut result) => {
+                result.filter(self.version, extra, &self.hello);
+                let opening = result.opening(None);
+                self.result = Some(OpenResult::Cached(result));
+                Ok(opening)
+            }
+            Asked::Passes(reason) => Box::pin(self.run_at_neo4j(&terms, statement, extra, reason)).await,
+        }
+    }
+
+    async fn run_at_neo4j(
+        &mut self,
+        terms: &Terms,
+        statement: &Statement,
+        extra: &Value,
+        reason: Option<hopcache_engine::outcome::Reason>,
+    ) -> Result<Value, Trouble> {
+        self.need_relay(terms).await?;
+        let (success, result) = self.pass_run(statement, extra, reason).await?;
+        self.result = Some(OpenResult::Passing(result));
+        Ok(success)
+    }
+
+    /// PULL or DISCARD.
+    async fn take(&mut self, kind: Kind, take: Take) -> Result<Value, Trouble> {
+        if self.transaction.is_some() {
+            let (qid, result) = self.result_in_transaction(take.qid)?;
+            let (metadata, left) = self.take_from(kind, take.records_max, result).await?;
+            if let Some(result) = left {
+                self.put_back(qid, result);
+            }
+            return Ok(metadata);
+        }
+        let result = self.result.take().ok_or_else(|| Said::invalid("There is no open result."))?;
+        let is_passing = matches!(result, OpenResult::Passing(_));
+        let (metadata, left) = self.take_from(kind, take.records_max, result).await?;
+        if left.is_none() && is_passing {
+            self.release();
+        }
+        self.result = left;
+        Ok(metadata)
+    }
+
+    /// The last SUCCESS, and the result unless it is at its end.
+    async fn take_from(
+        &mut self,
+        kind: Kind,
+        records_max: Option<u64>,
+        mut result: OpenResult,
+    ) -> Result<(Value, Option<OpenResult>), Trouble> {
+        match &mut result {
+            OpenResult::Cached(cached) => {
+                let out = (kind == Kind::Pull).then_some(&mut self.out);
+                match cached.take(records_max, out).await? {
+                    Piece::Done { metadata, has_more } => Ok((metadata, has_more.then_some(result))),
+                    Piece::Failed(said) => Err(said.into()),
+                }
+            }
+            OpenResult::Passing(passing) => {
+                let (metadata, has_more) = self.pass_records(kind, records_max, passing).await?;
+                Ok((metadata, has_more.then_some(result)))
+            }
+        }
+    }
+
+    /// Forgets what is open. What runs at Neo4j has ended there when this returns, or its connection is closed.
+    async fn reset(&mut self) {
+        (self.result, self.transaction) = (None, None);
+        if let Some(relay) = self.relay.take()
+            && !relay.is_clean()
+        {
+            relay.reset().await;
+        }
+    }
+
+    /// A routing table: every ready node has every role. Where none is known to be ready it is this node.
+    async fn route(&mut self, context: &Value, extra: &Value) -> Result<Value, Trouble> {
+        let text = |name: &str| extra.get(name).and_then(Value::as_str).map(str::to_owned);
+        self.check_stays()?;
+        // In 4.3 the last field is the database itself.
+        let name = extra.as_str().map(str::to_owned).or_else(|| text("db"));
+        let user = text("imp_user");
+        let login = self.login()?.clone();
+        self.check(&login.identity).await?;
+        let (front, asked) = (Arc::clone(&self.front), user.as_deref());
+        let acting = front.shared.senders.acting(login.credentials, asked);
+        let acting = acting.ok_or_else(|| Said::own("NoImpersonation", "imp_user is not possible here."))?;
+        let database = self.out.wait_for(front.database(&acting, asked, name.as_deref())).await?;
+        let database = database.map_err(|error| Said::of_fault(&error.kind))?;
+        Ok(table(&front.routers(context), &database))
+    }
+}
+
+impl BoltFront {
+    fn routers(&self, context: &Value) -> Vec<String> {
+        let members = self.state.members.members().into_iter().filter(MemberInfo::is_routable);
+        let mut routers: Vec<String> =
+            members.filter_map(|member| member.bolt).map(|addr| addr.as_str().to_owned()).collect();
+        if routers.is_empty() {
+            let dialled = context.get("address").and_then(Value::as_str);
+            let address = if self.advertised.is_empty() { dialled } else { Some(&*self.advertised) };
+            routers.extend(address.map(str::to_owned));
+        }
+        routers
+    }
+}
+
+/// A table in which every node has every role.
+fn table(addresses: &[String], database: &str) -> Value {
+    let map = |pairs: Vec<(&str, Value)>| {
+        Value::Map(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    };
+    let all = || Value::List(addresses.iter().map(|address| Value::from(address.as_str())).collect());
+    let server = |role: &str| map(vec![("addresses", all()), ("role", role.into())]);
+    let servers = Value::List(["WRITE", "READ", "ROUTE"].map(server).into());
+    let table = map(vec![("ttl", Value::Int(ROUTING_TTL_S)), ("db", database.into()), ("servers", servers)]);
+    map(vec![("rt", table)])
+}

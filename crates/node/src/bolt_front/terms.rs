@@ -1,0 +1,317 @@
+//! What the options of RUN and BEGIN ask: Neo4j's own, and Hopcache's in the transaction's metadata
+//! (`{hopcache: {session: "…", cache: "no-cache", ttl: 30, degree: 500}}`), since every driver can send that.
+
+use std::fmt::Write as _;
+
+use hopcache_bolt::server::{Kind, Version};
+use hopcache_core::limits::{BOOKMARKS_MAX, DATABASE_NAME_BYTES_MAX, SESSION_ID_BYTES_MAX};
+use hopcache_engine::ask::{Freshness, Hints};
+use hopcache_engine::ports::AccessMode;
+use hopcache_packstream::{Value, Writer};
+
+use super::said::Said;
+use crate::front::ask::{control_in, hints_in};
+
+/// The name of Hopcache's part of the metadata.
+const OURS: &str = "hopcache";
+const METADATA: &str = "tx_metadata";
+/// The options by which a client chooses its notifications.
+const FILTERS: [&str; 3] = [
+    "notifications_minimum_severity",
+    "notifications_disabled_categories",
+    "notifications_disabled_classifications",
+];
+
+/// The options of one statement or transaction.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) database: Option<String>,
+    pub(super) mode: AccessMode,
+    pub(super) has_bookmarks: bool,
+    pub(super) bookmarks: Vec<String>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) impersonated: Option<String>,
+    pub(super) freshness: Freshness,
+    pub(super) no_store: bool,
+    pub(super) hints: Hints,
+    /// A session's name, of the client's choice.
+    pub(super) session: Option<String>,
+}
+
+impl Terms {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// [`Said`], which names the option.
+    pub(super) fn read(extra: &Value) -> Result<Self, Said> {
+        let bookmarks = bookmarks(extra)?;
+        let mut terms = Self {
+            database: text(extra, "db")?.filter(|name| !name.is_empty()),
+            mode: match text(extra, "mode")?.as_deref() {
+                Some("r") => AccessMode::Read,
+                Some("w") | None => AccessMode::Write,
+                Some(_) => return Err(Said::invalid("mode: neither \"r\" nor \"w\".")),
+            },
+            has_bookmarks: !bookmarks.is_empty(),
+            bookmarks,
+            timeout_ms: match extra.get("tx_timeout") {
+                None | Some(Value::Null) => None,
+                Some(Value::Int(timeout)) => match u64::try_from(*timeout) {
+                    // Zero: no timeout.
+                    Ok(timeout) => Some(timeout).filter(|timeout| *timeout > 0),
+                    Err(_) => return Err(Said::invalid("tx_timeout: it must be 0 or greater.")),
+                },
+                Some(_) => return Err(Said::invalid("tx_timeout: no number.")),
+            },
+            impersonated: text(extra, "imp_user")?,
+            freshness: Freshness::default(),
+            no_store: false,
+            hints: Hints::default(),
+            session: None,
+        };
+        if terms.database.as_ref().is_some_and(|name| name.len() > DATABASE_NAME_BYTES_MAX) {
+            return Err(Said::invalid(format!("db: over {DATABASE_NAME_BYTES_MAX} bytes.")));
+        }
+        match extra.get(METADATA).and_then(|metadata| metadata.get(OURS)) {
+            None | Some(Value::Null) => {}
+            Some(ours @ Value::Map(_)) => terms.read_ours(ours)?,
+            Some(_) => return Err(bad_hint("hopcache: no map.")),
+        }
+        Ok(terms)
+    }
+
+    fn read_ours(&mut self, ours: &Value) -> Result<(), Said> {
+        let Value::Map(pairs) = ours else { return Ok(()) };
+        let mut hint = String::new();
+        for (name, value) in pairs {
+            match (name.as_str(), value) {
+                (_, Value::Null) => {}
+                ("session", Value::String(name)) if name.len() <= SESSION_ID_BYTES_MAX => {
+                    self.session = Some(name.clone()).filter(|name| !name.is_empty());
+                }
+                ("session", _) => {
+                    return Err(bad_hint(&format!(
+                        "session: no text of at most {SESSION_ID_BYTES_MAX} bytes."
+                    )));
+                }
+                ("cache", Value::String(text)) => {
+                    let control = control_in(text).map_err(|error| bad_hint(&format!("{error}.")))?;
+                    (self.freshness, self.no_store) = (control.freshness, control.no_store);
+                }
+                ("ttl" | "degree" | "cost-ms", Value::Int(number)) => push_hint(&mut hint, name, number),
+                ("volatility", Value::Int(number)) => push_hint(&mut hint, name, number),
+                ("volatility", Value::Float(number)) => push_hint(&mut hint, name, &format!("{number:.3}")),
+                (name, _) => {
+                    let known = "session, cache, ttl, degree and volatility";
+                    return Err(bad_hint(&format!(
+                        "{name}: not known, or of another type; known are {known}."
+                    )));
+                }
+            }
+        }
+        if !hint.is_empty() {
+            self.hints = hints_in(&hint).map_err(|error| bad_hint(&format!("{error}.")))?;
+        }
+        Ok(())
+    }
+}
+
+fn push_hint(hint: &mut String, name: &str, value: &impl std::fmt::Display) {
+    let comma = if hint.is_empty() { "" } else { ", " };
+    let _ = write!(hint, "{comma}{name}={value}");
+}
+
+fn bad_hint(problem: &str) -> Said {
+    Said::own("BadHint", format!("In the transaction's metadata, hopcache: {problem}"))
+}
+
+fn text(extra: &Value, name: &str) -> Result<Option<String>, Said> {
+    match extra.get(name) {
+        // neo4rs sends nulls.
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(Said::invalid(format!("{name}: no text."))),
+    }
+}
+
+fn bookmarks(extra: &Value) -> Result<Vec<String>, Said> {
+    let list = match extra.get("bookmarks") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::List(list)) => list,
+        Some(_) => return Err(Said::invalid("bookmarks: no list.")),
+    };
+    if list.len() > BOOKMARKS_MAX {
+        return Err(Said::invalid(format!("bookmarks: over {BOOKMARKS_MAX}.")));
+    }
+    let text = |item: &Value| item.as_str().map(str::to_owned);
+    list.iter().map(text).collect::<Option<_>>().ok_or_else(|| Said::invalid("bookmarks: one is no text."))
+}
+
+/// The options as Neo4j gets them: without Hopcache's own, and with the filters that HELLO has set, since the connection to
+/// Neo4j is not this client's alone.
+pub(super) fn for_neo4j(extra: &Value, hello: &Value, version: Version) -> Value {
+    let Value::Map(pairs) = extra else { return extra.clone() };
+    let mut kept: Vec<(String, Value)> = Vec::with_capacity(pairs.len() + FILTERS.len());
+    for (name, value) in pairs {
+        match value {
+            Value::Map(metadata) if name == METADATA => {
+                let rest: Vec<_> = metadata.iter().filter(|(name, _)| name != OURS).cloned().collect();
+                if !rest.is_empty() || metadata.is_empty() {
+                    kept.push((name.clone(), Value::Map(rest)));
+                }
+            }
+            _ => kept.push((name.clone(), value.clone())),
+        }
+    }
+    if version.at_least(5, 2) {
+        for name in FILTERS {
+            if extra.get(name).is_none()
+                && let Some(value) = hello.get(name)
+            {
+                kept.push((name.to_owned(), value.clone()));
+            }
+        }
+    }
+    Value::Map(kept)
+}
+
+/// The notifications, or GQL statuses, that a client wants, of those that came with a result.
+pub(super) fn filtered(notifications: &Value, extra: &Value, hello: &Value) -> Option<Value> {
+    let Value::List(all) = notifications else { return Some(notifications.clone()) };
+    let chosen = |name: &str| extra.get(name).or_else(|| hello.get(name));
+    let least = chosen(FILTERS[0]).and_then(Value::as_str).unwrap_or("INFORMATION");
+    let disabled: Vec<&str> = FILTERS[1..]
+        .iter()
+        .filter_map(|name| chosen(name)?.as_list())
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let is_wanted = |notification: &&Value| {
+        let diagnostics = notification.get("diagnostic_record");
+        // A status that is no notification says how the statement ended.
+        if diagnostics.is_some() && notification.get("neo4j_code").is_none() {
+            return true;
+        }
+        let word = |old: &str, new: &str| {
+            let value = notification.get(old).or_else(|| diagnostics?.get(new));
+            value.and_then(Value::as_str).unwrap_or_default()
+        };
+        let is_severe = match least {
+            "OFF" => false,
+            "WARNING" => word("severity", "_severity") == "WARNING",
+            _ => true,
+        };
+        is_severe && !disabled.contains(&word("category", "_classification"))
+    };
+    let wanted: Vec<Value> = all.iter().filter(is_wanted).cloned().collect();
+    (!wanted.is_empty()).then_some(Value::List(wanted))
+}
+
+/// A message of one map.
+pub(super) fn with_map(kind: Kind, map: &Value) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(kind.signature().0, 1);
+    writer.value(map);
+    writer.into_bytes()
+}
+
+/// RUN.
+pub(super) fn run_message(statement: &str, params: &[u8], extra: &Value) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.structure(Kind::Run.signature().0, 3);
+    writer.string(statement);
+    writer.raw(params);
+    writer.value(extra);
+    writer.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use hopcache_core::time::Millis;
+
+    use super::*;
+
+    fn map(pairs: &[(&str, Value)]) -> Value {
+        Value::Map(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    }
+
+    fn hinted(ours: Value) -> Value {
+        map(&[(METADATA, map(&[("app", "shop".into()), (OURS, ours)]))])
+    }
+
+    #[test]
+    fn hints_come_in_the_metadata_and_do_not_go_to_neo4j() {
+        let ours = map(&[
+            ("session", "s1".into()),
+            ("cache", "no-cache".into()),
+            ("ttl", Value::Int(30)),
+            ("degree", Value::Int(500)),
+            ("volatility", Value::Float(1.5)),
+        ]);
+        let terms = Terms::read(&hinted(ours.clone())).unwrap();
+        assert_eq!(terms.session.as_deref(), Some("s1"));
+        assert!(terms.freshness.no_cache && !terms.no_store);
+        assert_eq!(terms.hints.ttl_ms, Some(Millis(30_000)));
+        assert_eq!((terms.hints.degree, terms.hints.volatility), (Some(500), Some(1.5)));
+        let sent = for_neo4j(&hinted(ours), &map(&[]), Version::NEWEST);
+        assert_eq!(sent, map(&[(METADATA, map(&[("app", "shop".into())]))]));
+        let only_ours = map(&[(METADATA, map(&[(OURS, map(&[]))]))]);
+        assert_eq!(for_neo4j(&only_ours, &map(&[]), Version::NEWEST), map(&[]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (extra, part) in [
+            (map(&[("mode", "x".into())]), "mode"),
+            (map(&[("db", Value::Int(1))]), "db"),
+            (map(&[("tx_timeout", Value::Int(-1))]), "tx_timeout"),
+            (map(&[("bookmarks", "b".into())]), "bookmarks"),
+            (map(&[("bookmarks", Value::List(vec![Value::Int(1)]))]), "bookmarks"),
+            (hinted(Value::Int(1)), "hopcache"),
+            (hinted(map(&[("tll", Value::Int(1))])), "tll"),
+            (hinted(map(&[("ttl", Value::Int(-1))])), "ttl"),
+            (hinted(map(&[("cache", "max-age=x".into())])), "max-age"),
+        ] {
+            let said = Terms::read(&extra).unwrap_err();
+            assert!(said.message.contains(part), "{extra:?}: {said:?}");
+        }
+    }
+
+    /// neo4rs sends nulls.
+    #[test]
+    fn nulls_are_absent() {
+        let nulls =
+            map(&["db", "imp_user", "tx_timeout", "bookmarks", "mode"].map(|name| (name, Value::Null)));
+        let terms = Terms::read(&nulls).unwrap();
+        assert_eq!((terms.database, terms.impersonated, terms.timeout_ms), (None, None, None));
+    }
+
+    #[test]
+    fn filters_of_hello_hold_unless_the_statement_has_its_own() {
+        let note = |severity: &str, category: &str| {
+            map(&[("severity", severity.into()), ("category", category.into())])
+        };
+        let all = Value::List(vec![note("WARNING", "HINT"), note("INFORMATION", "GENERIC")]);
+        let hello = map(&[("notifications_minimum_severity", "WARNING".into())]);
+        let kept = |extra: &Value| filtered(&all, extra, &hello);
+        assert_eq!(kept(&map(&[])), Some(Value::List(vec![note("WARNING", "HINT")])));
+        assert_eq!(kept(&map(&[("notifications_minimum_severity", "OFF".into())])), None);
+        let hints = Value::List(vec!["HINT".into()]);
+        let own = map(&[
+            ("notifications_minimum_severity", "INFORMATION".into()),
+            ("notifications_disabled_categories", hints),
+        ]);
+        assert_eq!(kept(&own), Some(Value::List(vec![note("INFORMATION", "GENERIC")])));
+        let status = |code: Option<&str>| {
+            let severity = ("_severity", "INFORMATION".into());
+            let mut pairs = vec![("diagnostic_record", map(&[severity]))];
+            pairs.extend(code.map(|code| ("neo4j_code", code.into())));
+            map(&pairs)
+        };
+        let statuses = Value::List(vec![status(None), status(Some("Neo.ClientNotification.X"))]);
+        let ended = Some(Value::List(vec![status(None)]));
+        assert_eq!(filtered(&statuses, &map(&[]), &hello), ended, "how it ended is always said");
+        let sent = for_neo4j(&map(&[]), &hello, Version::NEWEST);
+        assert_eq!(sent, hello, "the connection to Neo4j knows no HELLO of this client");
+    }
+}

@@ -1,0 +1,136 @@
+//! What nodes tell each other about credentials: bytes in, bytes out. The session between peers makes them secret and
+//! authentic (`peer::auth`); here are keyed digests and ages, never credentials, and no time of day, since clocks differ.
+//!
+//! ```text
+//! word wanted   version, 64, digest                       → 0 | 1, age of Neo4j's yes | 2, age of Neo4j's no
+//! refused       version, 65, (digest, age of the no) × n  → nothing
+//! ```
+//!
+//! A node of a release before these messages refuses them, and counts as one that knows nothing.
+
+use bytes::Bytes;
+use hopcache_core::limits::REFUSALS_TOLD_AT_ONCE;
+use hopcache_core::time::Millis;
+use hopcache_engine::message::{KIND_OF_FRONTS_MIN, VERSION};
+
+/// Keyed digest of the whole credentials.
+pub type Fingerprint = [u8; 32];
+
+const KIND_WORD_WANTED: u8 = KIND_OF_FRONTS_MIN;
+const KIND_REFUSED: u8 = KIND_OF_FRONTS_MIN + 1;
+
+/// What a node knows by Neo4j's word about credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Nothing.
+    Unknown,
+    /// Neo4j accepted them, so long ago.
+    Accepted(Millis),
+    /// Neo4j refused them, so long ago, and has not accepted them since.
+    Refused(Millis),
+}
+
+/// A message about credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// What does the asked node know?
+    WordWanted(Fingerprint),
+    /// Neo4j refused these to the sender, so long ago.
+    Refused(Vec<(Fingerprint, Millis)>),
+}
+
+impl Told {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut bytes = vec![VERSION];
+        match self {
+            Self::WordWanted(whose) => {
+                bytes.push(KIND_WORD_WANTED);
+                bytes.extend_from_slice(whose);
+            }
+            Self::Refused(refused) => {
+                bytes.push(KIND_REFUSED);
+                for (whose, age_ms) in refused.iter().take(REFUSALS_TOLD_AT_ONCE) {
+                    bytes.extend_from_slice(whose);
+                    bytes.extend_from_slice(&age_ms.0.to_be_bytes());
+                }
+            }
+        }
+        bytes.into()
+    }
+
+    /// Reads a message about credentials. `None` for every other message.
+    #[must_use]
+    pub fn decode(message: &[u8]) -> Option<Self> {
+        let rest = message.strip_prefix(&[VERSION])?;
+        if let Some(whose) = rest.strip_prefix(&[KIND_WORD_WANTED]) {
+            return Some(Self::WordWanted(whose.try_into().ok()?));
+        }
+        let (refused, left_over) = rest.strip_prefix(&[KIND_REFUSED])?.as_chunks::<40>();
+        if !left_over.is_empty() || refused.len() > REFUSALS_TOLD_AT_ONCE {
+            return None;
+        }
+        let one = |bytes: &[u8; 40]| {
+            let (whose, age_ms) = bytes.split_first_chunk::<32>()?;
+            Some((*whose, Millis(u64::from_be_bytes(age_ms.try_into().ok()?))))
+        };
+        refused.iter().map(one).collect::<Option<Vec<_>>>().map(Self::Refused)
+    }
+}
+
+impl Word {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(self) -> Bytes {
+        let (word, age_ms) = match self {
+            Self::Unknown => return Bytes::from_static(&[0]),
+            Self::Accepted(age_ms) => (1, age_ms),
+            Self::Refused(age_ms) => (2, age_ms),
+        };
+        [&[word][..], &age_ms.0.to_be_bytes()].concat().into()
+    }
+
+    /// Reads an answer. What it cannot read says nothing.
+    #[must_use]
+    pub fn decode(answer: &[u8]) -> Self {
+        let Some((word, age_ms)) = answer.split_first() else { return Self::Unknown };
+        let age_ms = age_ms.try_into().map(|age_ms| Millis(u64::from_be_bytes(age_ms)));
+        match (word, age_ms) {
+            (1, Ok(age_ms)) => Self::Accepted(age_ms),
+            (2, Ok(age_ms)) => Self::Refused(age_ms),
+            _ => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(whose in any::<[u8; 32]>(), age in any::<u64>(), count in 0..=REFUSALS_TOLD_AT_ONCE) {
+            for told in [Told::WordWanted(whose), Told::Refused(vec![(whose, Millis(age)); count])] {
+                prop_assert_eq!(Told::decode(&told.encode()), Some(told));
+            }
+            for word in [Word::Unknown, Word::Accepted(Millis(age)), Word::Refused(Millis(age))] {
+                prop_assert_eq!(Word::decode(&word.encode()), word);
+            }
+        }
+
+        /// I13: any bytes are read or refused, and what is read is bounded (I9).
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4_000), kind in 0_u8..3) {
+            let message = [&[VERSION, KIND_OF_FRONTS_MIN + kind][..], &bytes].concat();
+            for message in [&bytes, &message] {
+                if let Some(Told::Refused(refused)) = Told::decode(message) {
+                    prop_assert!(refused.len() <= REFUSALS_TOLD_AT_ONCE);
+                }
+            }
+            let _ = Word::decode(&bytes);
+        }
+    }
+}

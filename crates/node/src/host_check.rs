@@ -1,0 +1,218 @@
+//! DNS rebinding (F52): which hosts a request may name where nobody has to show a secret.
+//!
+//! The page of an attacker whose name resolves to this node's address is, for the browser, of the same origin as this
+//! node: it may send any request and read the answer. It cannot change one thing: the browser puts the attacker's name
+//! into `Host`. So a request is refused unless its host is one that such a page cannot have:
+//!
+//! | host | why |
+//! |---|---|
+//! | an IP address | nobody looks it up |
+//! | `localhost`, and a name under it | browsers do not look it up (RFC 6761, 6.3) |
+//! | a name without a dot | the public DNS has none: a container, a Service, a machine of the same network |
+//! | a name under `local`, `internal`, `svc` | not in the public DNS: mDNS, private networks, Kubernetes |
+//! | the host of a configured address of this node, the machine's name | the operator's own |
+//! | `node.allowed_hosts` | by the operator's word |
+//!
+//! *Not covered*: whoever answers the name look-ups of the browser's network can make such a name up. A token, or Neo4j's
+//! own check of credentials, stops them; this does not.
+//!
+//! A request without `Host` (HTTP/1.0) is served, since no browser sends one.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use http::header::HOST;
+use http::{Request, Version};
+
+use crate::config::{Address, AllowedHost, Settings};
+
+/// Top-level names that the public DNS does not have, and under which a network has names of its own: mDNS (RFC 6762),
+/// private networks (ICANN, 2024-07-29), Services of Kubernetes. `cluster.local` is under `local`.
+const PRIVATE_DOMAINS: [&str; 4] = ["localhost", "local", "internal", "svc"];
+
+/// Why a request is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HostFault {
+    /// It names no host, or more than one (RFC 9112, 3.2).
+    #[error("Host: exactly one is needed")]
+    NotOne,
+    /// It names a host that is not this node's.
+    #[error(
+        "the request's Host is no name of this node, and pages of attackers have such names (DNS rebinding): use an IP address or localhost, or add the name to node.allowed_hosts"
+    )]
+    Foreign,
+}
+
+/// The hosts that requests of one listener may name.
+#[derive(Debug, Clone)]
+pub(crate) struct HostCheck {
+    allowed: Vec<AllowedHost>,
+}
+
+impl HostCheck {
+    /// The hosts of this node.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let node = &settings.node;
+        let own = [&node.client_addr, &node.admin_addr, &node.peer_advertise]
+            .map(|Address { host, .. }| host.clone());
+        let machine = gethostname::gethostname().to_string_lossy().into_owned();
+        let own = own.into_iter().chain([machine]).map(|host| AllowedHost::Exact(host.to_ascii_lowercase()));
+        Self { allowed: own.chain(node.allowed_hosts.iter().cloned()).collect() }
+    }
+
+    /// Checks every host that a request names.
+    ///
+    /// # Errors
+    /// [`HostFault`].
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), HostFault> {
+        if !names_one_host(request) {
+            return Err(HostFault::NotOne);
+        }
+        let header = request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
+        let target = request.uri().authority().map(http::uri::Authority::as_str);
+        if header.into_iter().chain(target).all(|host| self.allows(host)) {
+            Ok(())
+        } else {
+            Err(HostFault::Foreign)
+        }
+    }
+
+    /// Whether a request may name this: a host, with or without a port.
+    fn allows(&self, host: &str) -> bool {
+        let host = without_port(host).to_ascii_lowercase();
+        let host = host.strip_suffix('.').unwrap_or(&host);
+        let is_name = !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        is_address(host)
+            || is_name && (!host.contains('.') || PRIVATE_DOMAINS.iter().any(|domain| is_under(host, domain)))
+            || self.allowed.iter().any(|allowed| match allowed {
+                AllowedHost::Any => true,
+                AllowedHost::Exact(name) => name == host,
+                AllowedHost::Under(domain) => is_under(host, domain),
+            })
+    }
+}
+
+/// Whether a request names one host, as HTTP/1.1 demands; one of HTTP/1.0 may name none.
+pub(crate) fn names_one_host<B>(request: &Request<B>) -> bool {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match hosts.next() {
+        Some(_) => hosts.next().is_none(),
+        None => request.version() < Version::HTTP_11,
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Only the full forms, which no name can have: browsers write every address so.
+fn is_address(host: &str) -> bool {
+    let in_brackets = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    host.parse::<Ipv4Addr>().is_ok() || in_brackets.is_some_and(|host| host.parse::<Ipv6Addr>().is_ok())
+}
+
+fn is_under(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Sources, load};
+
+    fn check_of(sets: &[&str]) -> HostCheck {
+        let sets = sets.iter().map(ToString::to_string).collect();
+        HostCheck::new(&load(&Sources { file: None, environment: Vec::new(), sets }).unwrap().settings)
+    }
+
+    fn checked(check: &HostCheck, target: &str, hosts: &[&str]) -> Result<(), HostFault> {
+        let request = hosts.iter().fold(Request::get(target), |request, host| request.header(HOST, *host));
+        check.check(&request.body(()).unwrap())
+    }
+
+    /// F52: what a page cannot have, and what looks like it.
+    #[test]
+    fn a_page_has_none_of_the_hosts_that_are_served() {
+        let check =
+            check_of(&["node.client_addr=hopcache.example.com:7475", "node.peer_advertise=10.0.0.1:7476"]);
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:7477",
+            "192.0.2.7:80",
+            "[::1]",
+            "[::1]:7477",
+            "[2001:db8::1]:1",
+            "localhost",
+            "LOCALHOST:7477",
+            "localhost.",
+            "app.localhost",
+            "hopcache",
+            "node-a:7477",
+            "node_a",
+            "a.b.svc",
+            "a.b.svc.cluster.local:1",
+            "printer.local",
+            "x.internal",
+            "hopcache.example.com:99",
+            "localhost:",
+        ] {
+            assert_eq!(checked(&check, "/", &[host]), Ok(()), "{host}");
+        }
+        for host in [
+            "rebind.example",
+            "rebind.example:7477",
+            "127.0.0.1.rebind.example",
+            "localhost.rebind.example",
+            "a.hopcache.example.com",
+            "notlocal.co",
+            "xlocal.example",
+            "user@127.0.0.1",
+            "127.0.0.1@rebind.example",
+            "127.0.0.1 rebind",
+            "",
+            ":7477",
+            "1.2.3.4.5",
+            "[::1].rebind.example",
+            "[rebind]",
+            "::1",
+            "a b",
+            "rebind.example:99:7477",
+            "rebind.example.",
+        ] {
+            assert_eq!(checked(&check, "/", &[host]), Err(HostFault::Foreign), "{host:?}");
+        }
+    }
+
+    #[test]
+    fn the_target_in_full_is_checked_as_well_and_two_hosts_are_none() {
+        let check = check_of(&[]);
+        assert_eq!(checked(&check, "http://rebind.example/x", &["localhost"]), Err(HostFault::Foreign));
+        assert_eq!(checked(&check, "http://127.0.0.1:7477/x", &["localhost"]), Ok(()));
+        assert_eq!(checked(&check, "/", &["localhost", "localhost"]), Err(HostFault::NotOne));
+        assert_eq!(checked(&check, "/", &[]), Err(HostFault::NotOne));
+        let old = Request::get("/").version(Version::HTTP_10).body(()).unwrap();
+        assert_eq!(check.check(&old), Ok(()), "no browser");
+        let bytes = http::HeaderValue::from_bytes(b"localhost\xFF").unwrap();
+        let odd = Request::get("/").header(HOST, bytes).body(()).unwrap();
+        assert_eq!(check.check(&odd), Err(HostFault::Foreign));
+    }
+
+    #[test]
+    fn the_operator_allows_names_domains_or_all() {
+        let check = check_of(&["node.allowed_hosts=ops.example.com,.Corp.Example"]);
+        for (host, is_allowed) in [
+            ("ops.example.com:1", true),
+            ("OPS.EXAMPLE.COM", true),
+            ("a.ops.example.com", false),
+            ("corp.example", true),
+            ("a.b.corp.example", true),
+            ("evilcorp.example", false),
+        ] {
+            assert_eq!(checked(&check, "/", &[host]).is_ok(), is_allowed, "{host}");
+        }
+        assert_eq!(checked(&check_of(&["node.allowed_hosts=*"]), "/", &["rebind.example"]), Ok(()));
+    }
+}

@@ -1,0 +1,249 @@
+//! Connections to Neo4j that carry a Bolt client's own messages: transactions, and statements that pass the cache by.
+//!
+//! This file decides how many there are, for whom, and which may be used again. A relay is pinned to one session while a
+//! transaction or a result is open on it. It is logged on with the principal's own credentials (I5), and speaks exactly
+//! the version that the client speaks. It runs nothing by itself.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hopcache_bolt::server::Version;
+use hopcache_bolt::{Address, Relay, RelayOptions, Roots, ServerInfo};
+use hopcache_core::limits;
+use hopcache_engine::identity::Identity;
+use hopcache_engine::ports::OriginFault;
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::bolt::auth_of;
+use super::fault;
+use super::pools::Fingerprint;
+use super::settings::Login;
+
+/// Whose connection, and which version it speaks.
+type Place = (Fingerprint, Version);
+
+/// All relays of this node.
+pub struct Relays {
+    address: Address,
+    login: Login,
+    options: RelayOptions,
+    seats: Arc<Semaphore>,
+    /// One look at the server at a time.
+    looks: Semaphore,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Idle>,
+    lent: HashMap<Fingerprint, usize>,
+    info: Option<ServerInfo>,
+    look_again_at: Option<Instant>,
+}
+
+struct Idle {
+    place: Place,
+    relay: Relay,
+    since: Instant,
+}
+
+impl Relays {
+    /// None are open yet.
+    #[must_use]
+    pub fn new(address: Address, login: Login, roots: Roots) -> Arc<Self> {
+        let options = RelayOptions {
+            user_agent: concat!("hopcache/", env!("CARGO_PKG_VERSION")).to_owned(),
+            connect_timeout: Duration::from_millis(limits::ORIGIN_CONNECT_MS_MAX),
+            reset_timeout: Duration::from_millis(limits::RELAY_RESET_MS_MAX),
+            roots,
+        };
+        let seats = Arc::new(Semaphore::new(limits::RELAYS_MAX));
+        Arc::new(Self { address, login, options, seats, looks: Semaphore::new(1), state: Mutex::default() })
+    }
+
+    /// What the server is. One asks for all that wait, and the last answer stands in for one that does not come.
+    pub async fn server_info(&self) -> Option<ServerInfo> {
+        if let Some(known) = self.known_info() {
+            return known;
+        }
+        let _only = self.looks.acquire().await.ok()?;
+        if let Some(known) = self.known_info() {
+            return known;
+        }
+        let looked = Relay::look(&self.address, &self.options).await;
+        let mut state = self.state.lock();
+        match looked {
+            Ok(info) => state.info = Some(info),
+            Err(error) => tracing::debug!(%error, "Neo4j did not say what it is"),
+        }
+        let pause_ms =
+            if state.info.is_some() { limits::SERVER_INFO_MS } else { limits::SERVER_INFO_RETRY_MS };
+        state.look_again_at = Some(Instant::now() + Duration::from_millis(pause_ms));
+        state.info.clone()
+    }
+
+    /// What is known, if nobody needs to ask now.
+    fn known_info(&self) -> Option<Option<ServerInfo>> {
+        let state = self.state.lock();
+        state.look_again_at.filter(|at| *at > Instant::now()).map(|_| state.info.clone())
+    }
+
+    /// A relay of this principal at this version: an idle one, else a new one.
+    ///
+    /// # Errors
+    /// [`OriginFault`] when there is no room for another, or none can be opened.
+    pub async fn lend(
+        self: &Arc<Self>,
+        identity: &Identity,
+        version: Version,
+    ) -> Result<LentRelay, OriginFault> {
+        let whose = match self.login {
+            Login::Passthrough => identity.fingerprint,
+            Login::Service(_) => [0; 32],
+        };
+        let count = self.count(whose)?;
+        let wait = Duration::from_millis(limits::RELAY_WAIT_MS_MAX);
+        let seat = match timeout(wait, Arc::clone(&self.seats).acquire_owned()).await {
+            Ok(Ok(seat)) => seat,
+            _ => return Err(OriginFault::Overloaded),
+        };
+        let place = (whose, version);
+        while let Some(relay) = self.take_idle(place) {
+            if relay.is_alive().await {
+                return Ok(LentRelay {
+                    relay: Some(relay),
+                    place,
+                    relays: Arc::clone(self),
+                    _count: count,
+                    _seat: seat,
+                });
+            }
+        }
+        let credentials = match &self.login {
+            Login::Passthrough => &identity.credentials,
+            Login::Service(credentials) => credentials,
+        };
+        let opened = Relay::open(&self.address, &auth_of(credentials), version, &self.options).await;
+        let relay = opened.map_err(fault::of_open)?;
+        Ok(LentRelay { relay: Some(relay), place, relays: Arc::clone(self), _count: count, _seat: seat })
+    }
+
+    /// How a relay is reset.
+    #[must_use]
+    pub fn options(&self) -> &RelayOptions {
+        &self.options
+    }
+
+    /// Relays that are lent.
+    #[must_use]
+    pub fn lent(&self) -> usize {
+        limits::RELAYS_MAX - self.seats.available_permits()
+    }
+
+    fn count(self: &Arc<Self>, whose: Fingerprint) -> Result<Count, OriginFault> {
+        let max = match self.login {
+            Login::Passthrough => limits::RELAYS_PER_PRINCIPAL_MAX,
+            Login::Service(_) => limits::RELAYS_MAX,
+        };
+        let mut state = self.state.lock();
+        let lent = state.lent.entry(whose).or_insert(0);
+        if *lent >= max {
+            return Err(OriginFault::TooManyRuns);
+        }
+        *lent += 1;
+        Ok(Count { relays: Arc::clone(self), whose })
+    }
+
+    fn take_idle(&self, place: Place) -> Option<Relay> {
+        let mut state = self.state.lock();
+        state.drop_old();
+        let at = state.idle.iter().rposition(|idle| idle.place == place)?;
+        Some(state.idle.remove(at).relay)
+    }
+
+    fn put_idle(&self, place: Place, relay: Relay) {
+        let mut state = self.state.lock();
+        state.drop_old();
+        if state.idle.len() >= limits::RELAYS_IDLE_MAX {
+            // The one that was used longest ago.
+            state.idle.remove(0);
+        }
+        state.idle.push(Idle { place, relay, since: Instant::now() });
+    }
+}
+
+impl State {
+    fn drop_old(&mut self) {
+        let idle_max = Duration::from_millis(limits::ORIGIN_IDLE_MS_MAX);
+        self.idle.retain(|idle| idle.since.elapsed() < idle_max);
+    }
+}
+
+/// Counts a relay of a principal while it lives.
+struct Count {
+    relays: Arc<Relays>,
+    whose: Fingerprint,
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        let mut state = self.relays.state.lock();
+        if let Some(lent) = state.lent.get_mut(&self.whose) {
+            *lent -= 1;
+            if *lent == 0 {
+                state.lent.remove(&self.whose);
+            }
+        }
+    }
+}
+
+/// A relay that one session uses. On drop it is kept for the next one if nothing is open on it, else it is closed, which
+/// ends what runs on it at Neo4j.
+pub struct LentRelay {
+    relay: Option<Relay>,
+    place: Place,
+    relays: Arc<Relays>,
+    _count: Count,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl LentRelay {
+    /// Resets it, so that it can be used by somebody else; closes it where that fails.
+    pub async fn reset(mut self) {
+        let Some(relay) = &mut self.relay else { return };
+        if let Err(error) = relay.reset(&self.relays.options).await {
+            tracing::debug!(%error, "a relay is closed");
+            self.relay = None;
+        }
+    }
+}
+
+impl Deref for LentRelay {
+    type Target = Relay;
+
+    #[expect(clippy::expect_used, reason = "only `reset` and `drop`, which consume it, take the relay out")]
+    fn deref(&self) -> &Relay {
+        self.relay.as_ref().expect("a lent relay")
+    }
+}
+
+impl DerefMut for LentRelay {
+    #[expect(clippy::expect_used, reason = "only `reset` and `drop`, which consume it, take the relay out")]
+    fn deref_mut(&mut self) -> &mut Relay {
+        self.relay.as_mut().expect("a lent relay")
+    }
+}
+
+impl Drop for LentRelay {
+    fn drop(&mut self) {
+        if let Some(relay) = self.relay.take()
+            && relay.is_clean()
+        {
+            self.relays.put_idle(self.place, relay);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! TLS of listeners: turns an accepted socket into a stream, plain or encrypted.
+//!
+//! A listener needs an [`Acceptor`]: [`Acceptor::accept`] for each socket. [`Watched::follow`], in a task of its own,
+//! reads certificate and key again when their files change. The protocol above (HTTP, Bolt) is the listener's. This
+//! module never answers a client and never looks into a stream.
+
+mod acceptor;
+mod current;
+mod files;
+mod handshakes;
+mod reload;
+#[cfg(test)]
+mod tests;
+
+pub use acceptor::{Acceptor, Completed, HandshakeError, ListenerStream, has_client_certificate};
+pub use files::{Authorities, TlsFileError, TlsFiles};
+pub use handshakes::Handshakes;
+pub use reload::{Reload, Watched};
+
+/// What the HTTP listeners offer in ALPN. They speak nothing else, with TLS as without.
+pub const ALPN_HTTP: &[&[u8]] = &[b"http/1.1"];

@@ -1,0 +1,81 @@
+//! F43 and F44: the store's content goes back, from a snapshot or by a fail-over to a replica that lagged. It counts as empty,
+//! and what nodes hold in memory on the word of its log is forgotten.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+use hopcache_core::limits::INVALIDATION_POLL_MS;
+use hopcache_engine::ask::Ask;
+use hopcache_engine::outcome::{Class, Kept, Role};
+use hopcache_engine::ports::Scope;
+use hopcache_sim::World;
+
+use crate::outcome::version;
+
+const READ: &str = "MATCH (n) RETURN n.version AS version";
+const OTHER: &str = "MATCH (m) RETURN m.version AS version";
+
+async fn answered(world: &World, node: usize, ask: &Ask) -> i64 {
+    version(&world.send(node, ask).await.unwrap())
+}
+
+fn follow(world: &World, node: usize) {
+    let engine = world.nodes[node].engine.clone();
+    tokio::spawn(async move { engine.path().follow_invalidations().await });
+}
+
+/// I4: an entry that a purge removed comes back with a snapshot, and is no value.
+#[tokio::test(start_paused = true)]
+async fn a_purged_entry_that_comes_back_is_not_served() {
+    let world = World::new(2, 61);
+    let ask = world.ask(READ);
+    assert_eq!(answered(&world, 0, &ask).await, 1);
+    world.origin.set_version(2);
+    let purged = world.nodes[0].engine.invalidate().purge(&Scope::Key(ask.query.key)).await;
+    assert_eq!((purged.store, purged.unreached), (Ok(1), 0));
+    world.store.fall_back(1);
+    for node in 0..2 {
+        assert_eq!(answered(&world, node, &ask).await, 2, "node {node} was given what had been purged");
+    }
+    assert_eq!(world.origin.runs(), 2);
+}
+
+/// I3: a lease that a purge ended comes back with a snapshot, and its run, which read before the purge, is not stored.
+#[tokio::test(start_paused = true)]
+async fn a_replaced_lease_that_comes_back_does_not_commit() {
+    let world = World::new(2, 62);
+    let ask = world.ask(READ);
+    world.origin.set_delay_ms(500);
+    let led = world.send(world.owner_of(&ask), &ask);
+    world.pass(100).await;
+    assert_eq!((world.store.leases(), world.origin.under_way()), (1, 1));
+    world.origin.set_version(2);
+    world.nodes[0].engine.invalidate().purge(&Scope::All).await;
+    assert_eq!(world.store.leases(), 0);
+    world.store.fall_back(1);
+    let outcome = led.await.unwrap();
+    assert_eq!(version(&outcome), 1, "who asked before the purge may have it");
+    assert_eq!(outcome.how.class, Class::Miss { kept: Kept::Fenced, role: Role::Led }, "stored after it");
+    assert_eq!(answered(&world, 1, &ask).await, 2);
+}
+
+/// F44: the store's log loses its last record, which a node had read, and another purge takes its number, all between two
+/// polls of the node. The node cannot be told directly.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_took_the_number_of_a_lost_one_is_not_skipped() {
+    let world = World::new(2, 63);
+    let (ask, other) = (world.ask(READ), world.ask(OTHER));
+    let reader = world.owner_of(&ask);
+    follow(&world, reader);
+    world.pass(10).await;
+    assert_eq!(answered(&world, reader, &ask).await, 1);
+    world.net.set_way_cut(1 - reader, reader, true);
+    let purger = world.nodes[1 - reader].engine.clone();
+    assert_eq!(purger.invalidate().purge(&Scope::Key(other.query.key)).await.unreached, 1);
+    world.pass(INVALIDATION_POLL_MS).await;
+    assert!(world.nodes[reader].engine.path().hit(&ask).is_some(), "the purge was of another key");
+    // The reader has read that record. The store falls back to before it, and another takes its place.
+    world.store.fall_back(1);
+    world.origin.set_version(2);
+    assert_eq!(purger.invalidate().purge(&Scope::Key(ask.query.key)).await.unreached, 1);
+    world.pass(INVALIDATION_POLL_MS + 10).await;
+    assert_eq!(answered(&world, reader, &ask).await, 2, "its purge had the number of one that was read");
+}

@@ -1,0 +1,46 @@
+//! What runs cost is learned by pattern, and by whose runs they are: one principal's slow variant of a statement lengthens
+//! nobody else's leases.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+
+use hopcache_engine::ask::Hints;
+use hopcache_engine::outcome::Answer;
+use hopcache_sim::World;
+
+/// One pattern: its literal decides how long it takes.
+fn variant(number: u32) -> String {
+    format!("MATCH (n) WHERE n.id = {number} RETURN n.version AS version")
+}
+
+/// The lease that a run of this statement gets, as the store grants it.
+async fn lease_ms(world: &World, database: &str, statement: &str, user: &str) -> u64 {
+    world.origin.set_delay_ms(500);
+    let ask = world.ask_in(database, statement, user);
+    let run = world.send(0, &ask);
+    world.pass(100).await;
+    let path = world.nodes[0].engine.path();
+    let (_, _, lease_ms) = path.explain(&ask.query, Hints::default()).await.lease.expect("a lease");
+    assert!(matches!(run.await.unwrap().answer, Answer::Body(_)));
+    lease_ms.0
+}
+
+/// Issue 15, 10: eve runs a pattern for 20 s; the leases of the same pattern stay as they are for another principal, and in
+/// another database.
+#[tokio::test(start_paused = true)]
+async fn a_principals_slow_runs_lengthen_no_other_principals_leases() {
+    let world = World::new(1, 91);
+    for number in 0..3 {
+        lease_ms(&world, "neo4j", &variant(number), "ann").await;
+    }
+    let usual_ms = lease_ms(&world, "neo4j", &variant(3), "ann").await;
+    world.origin.set_delay_ms(20_000);
+    let slow = world.send(0, &world.ask_in("neo4j", &variant(100), "eve"));
+    assert!(matches!(slow.await.unwrap().answer, Answer::Body(_)));
+    let after_ms = lease_ms(&world, "neo4j", &variant(4), "ann").await;
+    assert!(after_ms < 2 * usual_ms, "another principal's: {usual_ms} ms before, {after_ms} ms after");
+    let unknown_ms = lease_ms(&world, "other", &variant(5), "eve").await;
+    let own_ms = lease_ms(&world, "neo4j", &variant(6), "eve").await;
+    assert!(
+        own_ms > 9_000 && unknown_ms <= 5_000,
+        "eve's own {own_ms} ms, in another database {unknown_ms} ms"
+    );
+}

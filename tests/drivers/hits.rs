@@ -1,0 +1,36 @@
+//! Reads through a driver are hits the second time, and entries are the same ones as over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::install::run_python;
+use crate::support::cluster::OwnLabel;
+use crate::support::environment;
+use crate::support::http;
+use crate::support::lone::{Lone, Spec};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_to_read_hits_the_second_time_and_shares_its_entries_with_http() {
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    let tag = OwnLabel::new("Hits");
+    let node = Lone::start(&Spec { prefetches: false, ..Spec::on("memory:") }).await;
+    let over_http =
+        async |text: &str| node.ask(&http::query(&format!("RETURN '{text} {}'", tag.0), &json!({}))).await;
+    assert!(!over_http("http").await.is_hit());
+    let seen = run_python("hits.py", &[&format!("bolt://{}", node.addrs.bolt), "neo4j", &password, &tag.0]);
+    let mut counted = 0;
+    for line in &seen {
+        let (name, value, status): (String, Value, String) = serde_json::from_str(line).unwrap();
+        assert!(value.as_str().unwrap().ends_with(&tag.0), "{line}");
+        let is_hit = status.contains("; hit");
+        let expected = name.starts_with("second") || name.ends_with("over HTTP");
+        assert_eq!(is_hit, expected, "{line}");
+        counted += usize::from(is_hit);
+        if name == "behind a write" {
+            assert!(status.contains("fwd=bypass; detail=transaction"), "{line}");
+        }
+    }
+    assert_eq!((seen.len(), counted), (14, 7), "{seen:?}");
+    for text in ["run", "read", "transaction", "query"] {
+        assert!(over_http(text).await.is_hit(), "{text}: filled over Bolt, a hit over HTTP");
+    }
+}

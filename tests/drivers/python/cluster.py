@@ -1,0 +1,49 @@
+"""Transactions through neo4j:// while nodes leave: what the driver's own retries did not absorb is an error.
+
+usage: cluster.py URI USER PASSWORD LABEL
+Prints "begun" once some are done, goes on until its stdin is closed, and prints [done, errors, servers].
+"""
+import json
+import sys
+import threading
+import time
+
+from neo4j import GraphDatabase
+
+URI, USER, PASSWORD, LABEL = sys.argv[1:5]
+over = threading.Event()
+done, errors, servers = 0, [], set()
+lock = threading.Lock()
+
+
+def work(driver, who):
+    global done
+    n = 0
+    while not over.is_set():
+        n += 1
+        try:
+            with driver.session() as session:
+                read = session.execute_read(lambda tx: tx.run(f"RETURN 'read {n % 7}'").consume())
+                write = session.execute_write(lambda tx: tx.run(f"MERGE (n:{LABEL} {{who: {who}}}) SET n.n = {n}").consume())
+            with lock:
+                done += 2
+                servers.update(f"{summary.server.address}" for summary in (read, write))
+        except Exception as error:
+            with lock:
+                errors.append(repr(error))
+                if len(errors) > 20:
+                    over.set()
+
+
+with GraphDatabase.driver(URI, auth=(USER, PASSWORD)) as driver:
+    threads = [threading.Thread(target=work, args=(driver, who)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    while done < 60 and not over.is_set():
+        time.sleep(0.01)
+    print("begun", flush=True)
+    sys.stdin.read()
+    over.set()
+    for thread in threads:
+        thread.join()
+print(json.dumps([done, errors, sorted(servers)]))

@@ -1,0 +1,146 @@
+//! A client of bytes: what no driver sends.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::lone::{Lone, Spec};
+use crate::support::{environment, until};
+
+/// A connection that has agreed on 5.4 and is logged on.
+pub struct Raw(pub TcpStream);
+
+impl Raw {
+    pub async fn connect(node: &Lone) -> Self {
+        let mut stream = TcpStream::connect(node.addrs.bolt).await.unwrap();
+        stream
+            .write_all(&[0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+            .await
+            .unwrap();
+        let mut agreed = [0; 4];
+        stream.read_exact(&mut agreed).await.unwrap();
+        assert_eq!(agreed, [0, 0, 4, 5]);
+        Self(stream)
+    }
+
+    pub async fn logged_on(node: &Lone) -> Self {
+        let mut raw = Self::connect(node).await;
+        let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+        raw.send(&[&[0xB1, 0x01, 0xA1][..], &text("user_agent"), &text("raw")].concat()).await;
+        let auth = [("scheme", "basic"), ("principal", "neo4j"), ("credentials", &password)];
+        let pairs: Vec<u8> =
+            auth.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
+        raw.send(&[&[0xB1, 0x6A, 0xA3][..], &pairs].concat()).await;
+        assert_eq!((raw.reply().await[1], raw.reply().await[1]), (0x70, 0x70));
+        raw
+    }
+
+    pub async fn send(&mut self, message: &[u8]) {
+        self.0.write_all(&framed(message)).await.unwrap();
+    }
+
+    /// BEGIN with this tag in its metadata, RUN and PULL of a statement.
+    pub async fn begin_and_run(&mut self, tag: &str, statement: &str) {
+        let metadata = [&text("tx_metadata")[..], &[0xA1], &text("tag"), &text(tag)].concat();
+        self.send(&[&[0xB1, 0x11, 0xA1][..], &metadata].concat()).await;
+        self.run(statement).await;
+    }
+
+    /// RUN and PULL.
+    pub async fn run(&mut self, statement: &str) {
+        self.send(&[&[0xB3, 0x10][..], &text(statement), &[0xA0, 0xA0]].concat()).await;
+        self.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
+    }
+
+    /// The next message that is no NOOP.
+    pub async fn reply(&mut self) -> Vec<u8> {
+        let mut message = Vec::new();
+        loop {
+            let len = self.0.read_u16().await.expect("a reply");
+            if len == 0 && !message.is_empty() {
+                return message;
+            }
+            let start = message.len();
+            message.resize(start + usize::from(len), 0);
+            self.0.read_exact(&mut message[start..]).await.unwrap();
+        }
+    }
+
+    pub async fn is_closed(&mut self) -> bool {
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_to_end(&mut rest)).await;
+        read.is_ok()
+    }
+}
+
+/// A message in one chunk.
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&u16::try_from(message.len()).unwrap().to_be_bytes()[..], message, &[0, 0]].concat()
+}
+
+pub fn text(text: &str) -> Vec<u8> {
+    let len = u16::try_from(text.len()).unwrap().to_be_bytes();
+    [&[0xD1][..], &len, text.as_bytes()].concat()
+}
+
+/// F33, I13: each is refused or closed, and the node serves on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_driver_sends_ends_its_connection_and_nothing_else() {
+    let node = Lone::start(&Spec::on("memory:")).await;
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x16, 3, 1, 2, 0], b"SSH-2.0\r\n", &[0; 20]] {
+        let mut stream = TcpStream::connect(node.addrs.bolt).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        assert!(Raw(stream).is_closed().await, "{bytes:?}");
+    }
+    // A message before the log-on that is too large, a list that claims 4 GiB, and a request out of its state.
+    let large = [0xFF, 0xFF].repeat(4);
+    let claim = framed(&[0xB1, 0x01, 0xD6, 0xFF, 0xFF, 0xFF, 0xFF]);
+    let early = framed(&[&[0xB3, 0x10][..], &text("RETURN 1"), &[0xA0, 0xA0]].concat());
+    for bytes in [large, claim, early] {
+        let mut raw = Raw::connect(&node).await;
+        raw.0.write_all(&bytes).await.unwrap();
+        assert_eq!(raw.reply().await[1], 0x7F, "{bytes:02X?}");
+        assert!(raw.is_closed().await);
+    }
+    let mut raw = Raw::logged_on(&node).await;
+    raw.run("RETURN 1").await;
+    let kinds = [raw.reply().await[1], raw.reply().await[1], raw.reply().await[1]];
+    assert_eq!(kinds, [0x70, 0x71, 0x70], "the node serves on");
+}
+
+/// RESET overtakes: it ends the statement at Neo4j, and is answered at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_ends_the_running_statement_at_neo4j() {
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let mut raw = Raw::logged_on(&node).await;
+    let tag = format!("reset {}", node.addrs.bolt);
+    // Twelve nested loops of a hundred: no end within any test. A volatile function keeps it from the cache.
+    let loops: String = (0..12).map(|n| format!("UNWIND range(1, 100) AS a{n} ")).collect();
+    raw.run(&format!("{loops} WITH a0 WHERE rand() > 2 RETURN '{tag}' AS tag")).await;
+    let mut watcher = Raw::logged_on(&node).await;
+    until("Neo4j runs it", Duration::from_secs(20), async || is_running(&mut watcher, &tag).await).await;
+    raw.send(&[0xB0, 0x0F]).await;
+    let mut last = raw.reply().await[1];
+    let mut replies = vec![last];
+    while replies.len() < 3 {
+        last = raw.reply().await[1];
+        replies.push(last);
+    }
+    assert_eq!(last, 0x70, "RESET is answered: {replies:02X?}");
+    assert!(!is_running(&mut watcher, &tag).await, "it runs on at Neo4j");
+    raw.run("RETURN 1").await;
+    assert_eq!(raw.reply().await[1], 0x70, "the connection works on");
+}
+
+/// Whether a transaction with this text runs at Neo4j, by Neo4j's own word.
+pub async fn is_running(raw: &mut Raw, tag: &str) -> bool {
+    let show = "SHOW TRANSACTIONS YIELD currentQuery WHERE currentQuery CONTAINS $tag AND NOT currentQuery STARTS WITH 'SHOW' \
+                RETURN count(*) AS n";
+    raw.send(&[&[0xB3, 0x10][..], &text(show), &[0xA1], &text("tag"), &text(tag), &[0xA0]].concat()).await;
+    raw.send(&[0xB1, 0x3F, 0xA1, 0x81, b'n', 0xFF]).await;
+    assert_eq!(raw.reply().await[1], 0x70);
+    let record = raw.reply().await;
+    assert_eq!(raw.reply().await[1], 0x70);
+    record[3] > 0
+}

@@ -1,0 +1,33 @@
+//! neo4rs, which speaks Bolt 4: everything that it does passes through.
+
+use neo4rs::{Graph, query};
+
+use crate::support::cluster::OwnLabel;
+use crate::support::environment;
+use crate::support::lone::{Lone, Spec};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_client_is_passed_through() {
+    let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
+    let own = OwnLabel::new("Rust");
+    let label = &own.0;
+    let node = Lone::start(&Spec::on("memory:")).await;
+    let graph = Graph::new(format!("bolt://{}", node.addrs.bolt), "neo4j", &password).unwrap();
+    let create = query(&format!(
+        "UNWIND range(1, 3) AS n CREATE (:{label} {{n: n, at: datetime('2024-07-01T12:00Z')}})"
+    ));
+    graph.run(create).await.unwrap();
+    let mut rows =
+        graph.execute(query(&format!("MATCH (n:{label}) RETURN n.n AS n ORDER BY n"))).await.unwrap();
+    let mut seen = Vec::new();
+    while let Some(row) = rows.next().await.unwrap() {
+        seen.push(row.get::<i64>("n").unwrap());
+    }
+    assert_eq!(seen, [1, 2, 3]);
+    let mut transaction = graph.start_txn().await.unwrap();
+    transaction.run(query(&format!("MATCH (n:{label}) DETACH DELETE n"))).await.unwrap();
+    transaction.rollback().await.unwrap();
+    let mut rows = graph.execute(query(&format!("MATCH (n:{label}) RETURN count(n) AS n"))).await.unwrap();
+    assert_eq!(rows.next().await.unwrap().unwrap().get::<i64>("n").unwrap(), 3, "rolled back");
+    assert!(node.count("cache_bypass_total", "reason=\"old-bolt\"").await > 0.0);
+}

@@ -1,0 +1,190 @@
+//! F52: DNS rebinding and doubled headers. The page of an attacker whose name resolves to a node's address is of the
+//! same origin for the browser, and the browser names that name in `Host`. Such a request reads and changes nothing.
+//! A request with two `Authorization` headers is refused, since two readers could take different ones.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::http::{self, Reply, basic};
+use crate::support::process::{Addrs, NodeProcess};
+use crate::support::say;
+use crate::support::scripted_neo4j::ScriptedNeo4j;
+
+/// Names that an attacker can have in the public DNS, also such as look like names of this machine.
+const FOREIGN: [&str; 6] = [
+    "rebind.example",
+    "rebind.example:7477",
+    "127.0.0.1.rebind.example",
+    "localhost.rebind.example",
+    "svc.cluster.local.rebind.example",
+    "user@127.0.0.1",
+];
+/// Names that no page of an attacker has: addresses, and names that are not in the public DNS.
+const OWN: [&str; 9] = [
+    "127.0.0.1",
+    "127.0.0.1:7477",
+    "[::1]:7477",
+    "10.1.2.3",
+    "LocalHost:1",
+    "localhost.",
+    "node-a:7477",
+    "hopcache.prod.svc.cluster.local",
+    "hopcache.internal",
+];
+
+async fn node(config: &str) -> (NodeProcess, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], config);
+    node.start();
+    node.wait_for_members(1).await;
+    (node, dir)
+}
+
+async fn send(addr: SocketAddr, line: &str, headers: &str, body: &str) -> Reply {
+    let text = format!("{line} HTTP/1.1\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
+    http::ask(addr, text.as_bytes()).await.unwrap()
+}
+
+fn assert_problem(what: &str, reply: &Reply, status: u16, named: &str) {
+    assert_eq!(reply.status, status, "{what}: {reply}");
+    assert_eq!(reply.header("content-type"), "application/problem+json", "{what}: {reply}");
+    assert!(reply.json()["detail"].as_str().unwrap().contains(named), "{what}: {reply}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_foreign_name_reads_and_orders_nothing() {
+    let (node, _dir) = node("[origin]\nuri = \"embedded:\"\n").await;
+    let admin = node.addrs.admin;
+    for host in FOREIGN {
+        for line in ["GET /admin/v1/config", "GET /admin/v1/ring", "GET /admin/v1/successors", "GET /metrics"]
+        {
+            let reply = send(admin, line, &format!("host: {host}\r\n"), "").await;
+            assert_problem(&format!("{line} of {host}"), &reply, 403, "node.allowed_hosts");
+        }
+        let purge = send(admin, "POST /admin/v1/purge", &format!("host: {host}\r\n"), "{\"all\":true}").await;
+        assert_problem(host, &purge, 403, "node.allowed_hosts");
+    }
+    // A page may not choose `Host`; who may, may as well name the target in full.
+    let reply = send(admin, "GET http://rebind.example/admin/v1/config", "host: 127.0.0.1\r\n", "").await;
+    assert_problem("in full", &reply, 403, "node.allowed_hosts");
+    let two = "host: 127.0.0.1\r\nhost: rebind.example\r\n";
+    assert_problem("two hosts", &send(admin, "GET /admin/v1/config", two, "").await, 400, "Host");
+    for host in OWN {
+        let reply = send(admin, "GET /admin/v1/config", &format!("host: {host}\r\n"), "").await;
+        assert_eq!(reply.status, 200, "{host}: {reply}");
+    }
+    // Health checks name hosts of all kinds, and learn no more than yes or no and the reason.
+    assert_eq!(send(admin, "GET /readyz", "host: rebind.example\r\n", "").await.status, 200);
+    say(&format!("{} foreign hosts: 403 each; {} own ones: 200 each", FOREIGN.len(), OWN.len()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_may_be_allowed_and_a_token_needs_none() {
+    let lines = "allowed_hosts = [\"ops.example.com\", \".corp.example\"]\n";
+    let (named, _dir) = node(&format!("{lines}[origin]\nuri = \"embedded:\"\n")).await;
+    for (host, status) in [
+        ("ops.example.com:7477", 200),
+        ("OPS.example.com", 200),
+        ("a.corp.example", 200),
+        ("corp.example", 200),
+        ("evilcorp.example", 403),
+        ("ops.example.com.rebind.example", 403),
+    ] {
+        let reply = send(named.addrs.admin, "GET /admin/v1/ring", &format!("host: {host}\r\n"), "").await;
+        assert_eq!(reply.status, status, "{host}: {reply}");
+    }
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "the-token-of-a-test").unwrap();
+    let config =
+        format!("admin_token_file = \"{}\"\n[origin]\nuri = \"embedded:\"\n", secret.path().display());
+    let dir = tempfile::tempdir().unwrap();
+    let mut guarded = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
+    guarded.start();
+    let admin = guarded.addrs.admin;
+    crate::support::until("it is ready", Duration::from_secs(20), async || {
+        guarded.admin("/readyz").await.is_ok_and(|reply| reply.status == 200)
+    })
+    .await;
+    let ask = async |headers: &str| send(admin, "GET /admin/v1/config", headers, "").await;
+    let (host, right) = ("host: hopcache.example.com\r\n", "authorization: Bearer the-token-of-a-test\r\n");
+    let wrong = "authorization: Bearer another-token\r\n";
+    // A page cannot make the browser send the token, so its name does not matter.
+    assert_eq!(ask(&format!("{host}{right}")).await.status, 200);
+    assert_problem("none", &ask(host).await, 401, "Authorization: Bearer");
+    let refused = ask(&format!("{host}{wrong}")).await;
+    assert_problem("a wrong one", &refused, 401, "is not this node's");
+    for two in [format!("{right}{wrong}"), format!("{wrong}{right}"), format!("{right}{right}")] {
+        assert_problem("two", &ask(&format!("{host}{two}")).await, 400, "Authorization");
+    }
+    let run = |token: Option<&str>| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_hopcache"));
+        command.args(["status"]).env("HOPCACHE_ADMIN_URL", format!("http://{admin}"));
+        if let Some(token) = token {
+            command.env("HOPCACHE_ADMIN_TOKEN", token);
+        }
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    assert!(run(None).contains("asks for its admin token"), "{}", run(None));
+    assert!(
+        run(Some("another-token")).contains("refuses this admin token"),
+        "{}",
+        run(Some("another-token"))
+    );
+}
+
+/// With `auth = "service"` nobody is asked who he is: whoever reaches the listener reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_foreign_name_reads_nothing_through_a_service_user() {
+    let neo4j = ScriptedNeo4j::start(&[("svc", "the-password")], Duration::ZERO).await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "the-password").unwrap();
+    let service = format!(
+        "[origin]\nuri = \"{}\"\nauth = \"service\"\nuser = \"svc\"\npassword_file = \"{}\"\n",
+        neo4j.uri(),
+        secret.path().display()
+    );
+    let (service, _dir) = node(&service).await;
+    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "one"}}).to_string();
+    let ask = async |host: &str| {
+        let headers = format!("host: {host}\r\ncontent-type: application/json\r\n");
+        send(service.addrs.client, "POST /db/neo4j/query/v2", &headers, &body).await
+    };
+    for host in FOREIGN {
+        let reply = ask(host).await;
+        assert_eq!(reply.status, 403, "{host}: {reply}");
+        let error = &reply.json()["errors"][0];
+        assert_eq!(error["code"], "Hopcache.ClientError.ForeignHost", "{reply}");
+        assert!(error["message"].as_str().unwrap().contains("node.allowed_hosts"), "{reply}");
+    }
+    assert_eq!(neo4j.runs(), 0, "nothing of it reached Neo4j");
+    for host in OWN {
+        let reply = ask(host).await;
+        assert_eq!(reply.status, 202, "{host}: {reply}");
+    }
+}
+
+/// Where Neo4j checks each client, a name proves nothing and costs nothing; two logins are one too many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_authorization_headers_are_refused() {
+    let users = [("ann", "the-password-of-ann"), ("eve", "the-password-of-eve")];
+    let neo4j = ScriptedNeo4j::start(&users, Duration::ZERO).await;
+    let (node, _dir) = node(&format!("[origin]\nuri = \"{}\"\n", neo4j.uri())).await;
+    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "one"}}).to_string();
+    let ask = async |logins: &str| {
+        let headers = format!("host: hopcache.example.com\r\ncontent-type: application/json\r\n{logins}");
+        send(node.addrs.client, "POST /db/neo4j/query/v2", &headers, &body).await
+    };
+    let [ann, eve] = users.map(|(user, password)| basic(user, password));
+    assert_eq!(ask(&ann).await.value(), "ann");
+    let refused = neo4j.logons_refused();
+    for two in [format!("{ann}{eve}"), format!("{eve}{ann}"), format!("{ann}{ann}")] {
+        let reply = ask(&two).await;
+        assert_eq!(reply.status, 400, "{reply}");
+        assert_eq!(reply.json()["errors"][0]["code"], "Hopcache.ClientError.BadHeader", "{reply}");
+        assert!(reply.json()["errors"][0]["message"].as_str().unwrap().contains("authorization"), "{reply}");
+    }
+    assert_eq!(neo4j.logons_refused(), refused, "Neo4j was not asked");
+    assert_eq!(ask(&eve).await.value(), "eve");
+}

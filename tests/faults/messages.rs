@@ -1,0 +1,188 @@
+//! What the program says when something is wrong: it names the cause, where it is, and what to do.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::http::{self, get, post};
+use crate::support::lone::{Lone, Spec};
+use crate::support::process::{Addrs, NodeProcess, free_ports};
+use crate::support::scripted_neo4j::ScriptedNeo4j;
+use crate::support::until;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn hopcache(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_hopcache")).args(args).env_clear().output().unwrap()
+}
+
+fn stderr(done: &Output) -> String {
+    String::from_utf8(done.stderr.clone()).unwrap()
+}
+
+/// A program that is killed with its test.
+struct Running(Child);
+
+impl Running {
+    fn start(args: &[&str], log: &std::path::Path) -> Self {
+        let log = std::fs::File::create(log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
+        let command = command.args(args).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The node's own log-on is refused: clients hear that, and not that Neo4j is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_service_user_is_not_an_absent_neo4j() {
+    let neo4j = ScriptedNeo4j::start(&[("svc", "the-right-password")], Duration::ZERO).await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "the-wrong-password").unwrap();
+    let config = format!(
+        "[origin]\nuri = \"{}\"\nauth = \"service\"\nuser = \"svc\"\npassword_file = \"{}\"\n",
+        neo4j.uri(),
+        secret.path().display()
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = NodeProcess::new(dir.path(), "node-a", Addrs::free(1)[0], &config);
+    node.start();
+    node.wait_for_members(1).await;
+    let body = json!({"statement": "RETURN $k AS k", "parameters": {"k": "one"}}).to_string();
+    let reply = node.ask(&post("/db/neo4j/query/v2", "", &body)).await;
+    let error = &reply.json()["errors"][0];
+    assert_eq!(reply.status, 503, "{reply}");
+    assert_eq!(error["code"], "Hopcache.TransientError.OriginLogOnRefused", "{reply}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("own log-on") && !message.contains("cannot be reached"), "{reply}");
+    assert!(!reply.header("retry-after").is_empty(), "{reply}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_away_is_named_by_its_address() {
+    let port = free_ports(1)[0];
+    let spec = Spec {
+        origin: "uri = \"embedded:\"".to_owned(),
+        ..Spec::on(&format!("redis://someone:the-secret@127.0.0.1:{port}"))
+    };
+    let node = Lone::start(&spec).await;
+    let why = node.wait_until_degraded("store").await;
+    let address = format!("127.0.0.1:{port}");
+    assert!(why.contains(&address), "{why}");
+    until("the log says it", PATIENCE, async || {
+        node.log().lines().any(|line| line.contains("the store cannot be reached") && line.contains(&address))
+    })
+    .await;
+    assert!(!why.contains("the-secret") && !node.log().contains("the-secret"), "{}", node.log());
+}
+
+/// `hopcache query` at a port that is none of clients says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_at_another_listener_says_why_it_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let addrs = Addrs::free(1)[0];
+    let mut node = NodeProcess::new(dir.path(), "node-a", addrs, "[origin]\nuri = \"embedded:\"\n");
+    node.start();
+    node.wait_for_members(1).await;
+    for (addr, status) in [(addrs.peer, "403"), (addrs.admin, "404")] {
+        let url = format!("http://{addr}");
+        let done = hopcache(&["query", "RETURN 1", "--url", &url]);
+        let said = stderr(&done);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        for part in [url.as_str(), status, "node.client_addr"] {
+            assert!(said.contains(part), "no {part:?} in {said:?}");
+        }
+    }
+    let done = hopcache(&["query", "RETURN 1 AS one", "--url", &format!("http://{}", addrs.client)]);
+    assert!(done.status.success(), "{}", stderr(&done));
+}
+
+/// Nobody serves a sample graph to everybody without having asked for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn serve_asks_which_neo4j_it_is_for() {
+    let ports = free_ports(3);
+    let addrs = ["client", "peer", "admin"].iter().zip(&ports);
+    let sets: Vec<String> =
+        addrs.map(|(name, port)| format!("--set=node.{name}_addr=127.0.0.1:{port}")).collect();
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let mut bare = Running::start(&[&["serve"][..], &sets].concat(), &log);
+    let ended = crate::support::value_within("it ends", PATIENCE, async || bare.0.try_wait().unwrap()).await;
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(ended.code(), Some(1), "{said}");
+    assert!(said.contains("origin.uri") && said.contains("--sample"), "{said}");
+    for flag in ["--sample", "--set=origin.uri=embedded:"] {
+        let _serving = Running::start(&[&["serve", flag][..], &sets].concat(), &log);
+        let addr = std::net::SocketAddr::from(([127, 0, 0, 1], ports[2]));
+        until(&format!("{flag} serves"), PATIENCE, async || {
+            http::ask(addr, &get("/readyz")).await.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+    }
+    let both = hopcache(&["serve", "--sample", "--set=origin.uri=bolt://127.0.0.1:1"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
+
+/// What orchestrators inject beside a Service of a node's name, and a name that misses its second underscore.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variables_that_set_nothing_are_warned_about() {
+    let ports = free_ports(3);
+    let addrs = ["client", "peer", "admin"].iter().zip(&ports);
+    let sets: Vec<String> =
+        addrs.map(|(name, port)| format!("--set=node.{name}_addr=127.0.0.1:{port}")).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = std::fs::File::create(&path).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hopcache"));
+    command.args(["serve", "--set=origin.uri=embedded:"]).args(&sets).env_clear().stderr(log);
+    command
+        .env("HOPCACHE_NODE_A_SERVICE_HOST", "10.96.0.17")
+        .env("HOPCACHE_NODE_A_PORT_7475_TCP", "tcp://10.96.0.17:7475");
+    command.env("HOPCACHE_ENTRY_TTL", "a-value-that-nobody-shows");
+    let _serving = Running(command.spawn().unwrap());
+    let said = || std::fs::read_to_string(&path).unwrap();
+    until("it serves", PATIENCE, async || said().contains("serving")).await;
+    let said = said();
+    for part in [
+        "WARN",
+        "HOPCACHE_NODE_A_SERVICE_HOST",
+        "HOPCACHE_NODE_A_PORT_7475_TCP",
+        "did you mean HOPCACHE_ENTRY__TTL?",
+    ] {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    assert!(!said.contains("10.96.0.17") && !said.contains("a-value-that-nobody-shows"), "{said}");
+}
+
+/// Each node of `hopcache dev` says which ports are its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_dev_shows_its_own_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    // Two nodes take six ports: three from the first on, and three from ten above. All between are this test's.
+    let base = free_ports(16)[0];
+    let _dev =
+        Running::start(&["dev", "--nodes", "2", "--base-port", &base.to_string()], &dir.path().join("log"));
+    for (node, name) in ["node-a", "node-b"].iter().enumerate() {
+        let port = base + 10 * u16::try_from(node).unwrap();
+        let admin = std::net::SocketAddr::from(([127, 0, 0, 1], port + 2));
+        until("it is ready", PATIENCE, async || {
+            http::ask(admin, &get("/readyz")).await.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+        let shown: Value = http::ask(admin, &get("/admin/v1/config")).await.unwrap().json();
+        let node = &shown["node"];
+        assert_eq!(node["name"]["value"], *name, "{node}");
+        assert_eq!(node["client_addr"]["value"], format!("127.0.0.1:{port}"), "{node}");
+        assert_eq!(node["admin_addr"]["value"], format!("127.0.0.1:{}", port + 2), "{node}");
+        assert_eq!(node["client_addr"]["source"], "hopcache dev", "{node}");
+        assert_eq!(shown["cluster"]["key"]["value"], "********", "{}", shown["cluster"]);
+    }
+}
