@@ -162,14 +162,32 @@ async fn variables_that_set_nothing_are_warned_about() {
     assert!(!said.contains("10.96.0.17") && !said.contains("a-value-that-nobody-shows"), "{said}");
 }
 
+/// A `hopcache dev` and its first port. A node's ports are four of each ten, so another test can have one of them: then the
+/// program ends, and another block is tried.
+async fn start_dev(nodes: u16, log: &std::path::Path) -> (u16, Running) {
+    const BLOCKS_MAX: u32 = 20;
+    for _ in 0..BLOCKS_MAX {
+        let base = free_ports(1)[0];
+        let (nodes_text, base_text) = (nodes.to_string(), base.to_string());
+        let mut dev = Running::start(&["dev", "--nodes", &nodes_text, "--base-port", &base_text], log);
+        let is_up = crate::support::value_within("dev serves or ends", PATIENCE, async || {
+            let has_ended = dev.0.try_wait().unwrap().is_some();
+            let lines = std::fs::read_to_string(log).unwrap();
+            let serving = lines.lines().filter(|line| line.contains("serving")).count();
+            if has_ended { Some(false) } else { (serving >= usize::from(nodes)).then_some(true) }
+        });
+        if is_up.await {
+            return (base, dev);
+        }
+    }
+    panic!("no block of free ports after {BLOCKS_MAX} attempts: {}", std::fs::read_to_string(log).unwrap());
+}
+
 /// Each node of `hopcache dev` says which ports are its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_dev_shows_its_own_ports() {
     let dir = tempfile::tempdir().unwrap();
-    // Two nodes take six ports: three from the first on, and three from ten above. All between are this test's.
-    let base = free_ports(16)[0];
-    let _dev =
-        Running::start(&["dev", "--nodes", "2", "--base-port", &base.to_string()], &dir.path().join("log"));
+    let (base, _dev) = start_dev(2, &dir.path().join("log")).await;
     for (node, name) in ["node-a", "node-b"].iter().enumerate() {
         let port = base + 10 * u16::try_from(node).unwrap();
         let admin = std::net::SocketAddr::from(([127, 0, 0, 1], port + 2));

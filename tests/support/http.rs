@@ -132,18 +132,18 @@ pub async fn crowd(clients: Vec<(SocketAddr, Arc<[u8]>)>) -> Vec<std::io::Result
     replies
 }
 
-/// What a server said on a connection until it closed it, or until the time was over.
+/// What a server received on a connection until it closed it, or until the time was over.
 #[derive(Debug)]
-pub struct Talk {
-    pub said: Vec<u8>,
+pub struct RawAnswer {
+    pub received: Vec<u8>,
     pub is_closed: bool,
     pub took: Duration,
 }
 
-impl Talk {
+impl RawAnswer {
     /// The answers in the order they came; interim ones have no body.
     pub fn replies(&self) -> Vec<Reply> {
-        let (mut rest, mut replies) = (&self.said[..], Vec::new());
+        let (mut rest, mut replies) = (&self.received[..], Vec::new());
         while let Some(head_len) = rest.windows(4).position(|four| four == b"\r\n\r\n") {
             let (head, behind) = rest.split_at(head_len + 4);
             let body_len = content_length(head).unwrap_or(0).min(behind.len());
@@ -154,16 +154,16 @@ impl Talk {
     }
 }
 
-impl std::fmt::Display for Talk {
+impl std::fmt::Display for RawAnswer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let closed = if self.is_closed { "closed" } else { "still open" };
-        let said = String::from_utf8_lossy(&self.said);
-        write!(out, "{closed} after {} ms:\n{said:.2000}", self.took.as_millis())
+        let received = String::from_utf8_lossy(&self.received);
+        write!(out, "{closed} after {} ms:\n{received:.2000}", self.took.as_millis())
     }
 }
 
 /// Sends bytes, whatever they are, while it reads until the server closes or the time is over.
-pub async fn talk(addr: SocketAddr, bytes: &[u8], within: Duration) -> Talk {
+pub async fn talk(addr: SocketAddr, bytes: &[u8], within: Duration) -> RawAnswer {
     let (read, mut write) = connect(addr).await.unwrap().into_split();
     let listening = listen(read, within);
     let sending = async {
@@ -178,13 +178,13 @@ pub async fn talk(addr: SocketAddr, bytes: &[u8], within: Duration) -> Talk {
 }
 
 /// Reads until the server closes or the time is over.
-pub async fn listen(mut read: impl AsyncRead + Unpin, within: Duration) -> Talk {
-    let (started, mut said) = (Instant::now(), Vec::new());
+pub async fn listen(mut read: impl AsyncRead + Unpin, within: Duration) -> RawAnswer {
+    let (started, mut received) = (Instant::now(), Vec::new());
     let closed = tokio::time::timeout(within, async {
-        while read.read_buf(&mut said).await.is_ok_and(|count| count > 0) {}
+        while read.read_buf(&mut received).await.is_ok_and(|count| count > 0) {}
     });
     let is_closed = closed.await.is_ok();
-    Talk { said, is_closed, took: started.elapsed() }
+    RawAnswer { received, is_closed, took: started.elapsed() }
 }
 
 /// Connects.

@@ -126,7 +126,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Cluster { action } => cluster::run(&root, &action),
         Task::Dashboard(options) => dashboard::run(&root, &options),
         Task::Images { which, release } => {
-            let form = if release { images::Form::Static } else { images::Form::Quick };
+            let form = if release { images::ImageBuild::Static } else { images::ImageBuild::Quick };
             images::run(&root, &which, form)
         }
         Task::Check => lanes::run(&root, lanes::Scope::Check, &[]),

@@ -2,7 +2,7 @@
 //!
 //! Without it every client that comes after a failed run begins the next one, in turn, and an origin
 //! that is in trouble with one query gets that query for ever. So runs of such a key are held back for
-//! a time that doubles with each setback in a row, within bounds and with jitter; the first run that is
+//! a time that doubles with each failure in a row, within bounds and with jitter; the first run that is
 //! answered, well or not, ends it.
 //!
 //! A run whose connection broke, or that the server itself calls worth another try, has had bad luck:
@@ -16,37 +16,43 @@ use crate::time::{Millis, MonoTime};
 
 /// What happened to a run that brought no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Setback {
+pub enum RunFailure {
     /// Its connection broke, or the server said that trying again may help.
-    BadLuck,
+    Cut,
     /// Its time was over.
     TimedOut,
 }
 
-/// The setbacks of one key, in a row.
+/// The failures of one key, in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackOff {
-    setbacks: u32,
+    failures: u32,
     noted_at: MonoTime,
     until: MonoTime,
 }
 
 impl BackOff {
-    /// What a setback makes of the ones `before` it. The run began at `began` and ended now; `unit` in
+    /// What a failure makes of the ones `before` it. The run began at `began` and ended now; `unit` in
     /// [0, 1) is the jitter's draw.
     ///
     /// Runs that were under way together say no more than one of them does: a run that began before the last
-    /// setback was noted adds none. Setbacks that are long over are forgotten: a row has no gap longer
+    /// failure was noted adds none. Failures that are long over are forgotten: a row has no gap longer
     /// than [`BACKOFF_MS_MAX`] after its end.
     #[must_use]
-    pub fn after(before: Option<Self>, setback: Setback, began: MonoTime, now: MonoTime, unit: f64) -> Self {
+    pub fn after(
+        before: Option<Self>,
+        failure: RunFailure,
+        began: MonoTime,
+        now: MonoTime,
+        unit: f64,
+    ) -> Self {
         let before = before.filter(|before| now < before.until + Millis(BACKOFF_MS_MAX));
         if let Some(before) = before.filter(|before| began < before.noted_at) {
             return before;
         }
-        let setbacks = before.map_or(0, |before| before.setbacks).saturating_add(1);
-        let pause_ms = jittered(pause_ms(setbacks, setback), unit);
-        Self { setbacks, noted_at: now, until: now + pause_ms }
+        let failures = before.map_or(0, |before| before.failures).saturating_add(1);
+        let pause_ms = jittered(pause_ms(failures, failure), unit);
+        Self { failures, noted_at: now, until: now + pause_ms }
     }
 
     /// For how long the key is still held back; `None` when it may run.
@@ -55,24 +61,24 @@ impl BackOff {
         (now < self.until).then(|| self.until.since(now).max(Millis(1)))
     }
 
-    /// When the last setback was noted.
+    /// When the last failure was noted.
     #[must_use]
     pub const fn noted_at(&self) -> MonoTime {
         self.noted_at
     }
 
-    /// Setbacks in a row.
+    /// Failures in a row.
     #[must_use]
-    pub const fn setbacks(&self) -> u32 {
-        self.setbacks
+    pub const fn failures(&self) -> u32 {
+        self.failures
     }
 }
 
-/// The pause after so many setbacks, before jitter.
-fn pause_ms(setbacks: u32, last: Setback) -> Millis {
+/// The pause after so many failures, before jitter.
+fn pause_ms(failures: u32, last: RunFailure) -> Millis {
     let steps = match last {
-        Setback::BadLuck => setbacks.saturating_sub(1),
-        Setback::TimedOut => setbacks,
+        RunFailure::Cut => failures.saturating_sub(1),
+        RunFailure::TimedOut => failures,
     };
     let Some(doublings) = steps.checked_sub(1) else { return Millis::ZERO };
     let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);

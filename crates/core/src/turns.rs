@@ -15,7 +15,7 @@
 //! ([`Asked::PrincipalFull`]): that is a budget of misses for each principal, reckoned in slot time instead of in requests per
 //! second, so there is no rate to configure, and a principal that is alone has every slot and the whole line.
 //!
-//! Never decides how long anybody may wait, runs nothing, wakes nobody and reads no clock: tickets go in and out.
+//! Never decides how long anybody may wait, runs nothing, wakes nobody and reads no clock: waiters go in and out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,15 +49,15 @@ pub enum RunClass {
 
 /// A run that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
+pub struct WaiterId(u64);
 
 /// What became of a wish to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// It runs now, and has to be [`Turns::done`].
     Runs,
-    /// It waits: until [`Turns::done`] or [`Turns::leave`] names its ticket.
-    Waits(Ticket),
+    /// It waits: until [`Turns::done`] or [`Turns::leave`] names its waiter.
+    Waits(WaiterId),
     /// As many runs of this principal wait as may, or as can begin in time in its turns.
     PrincipalFull,
     /// As many runs wait altogether as may.
@@ -71,14 +71,14 @@ pub enum Asked {
 pub enum Left {
     /// It had not been called: it is out of the queue and held nothing.
     Queue,
-    /// It had been called and held a slot, which now belongs to the run with this ticket, or to nobody.
-    Slot(Option<Ticket>),
+    /// It had been called and held a slot, which now belongs to the run with this waiter, or to nobody.
+    Slot(Option<WaiterId>),
 }
 
 /// Those of one class who wait.
 #[derive(Debug, Clone)]
 struct Line<P> {
-    queues: BTreeMap<P, VecDeque<Ticket>>,
+    queues: BTreeMap<P, VecDeque<WaiterId>>,
     /// Each principal with a queue, once; the next one first.
     circle: VecDeque<P>,
     waiting: usize,
@@ -96,7 +96,7 @@ pub struct Turns<P> {
     refreshes: Line<P>,
     /// Whether the next slot is the bypasses', if one waits.
     is_bypasses_turn: bool,
-    tickets: u64,
+    waiters: u64,
     /// How long a run holds its slot, smoothed, in milliseconds; nothing before the first has ended.
     held_ms: Option<f64>,
     seen: Seen<P>,
@@ -120,7 +120,7 @@ impl<P: Ord + Clone> Turns<P> {
             bypasses: Line::new(),
             refreshes: Line::new(),
             is_bypasses_turn: false,
-            tickets: 0,
+            waiters: 0,
             held_ms: None,
             seen: Seen { last: None, before: None },
         }
@@ -134,13 +134,13 @@ impl<P: Ord + Clone> Turns<P> {
         self.queue(principal, RunClass::Miss)
     }
 
-    /// A run of `principal` wants a slot within `patience`.
-    pub fn ask_within(&mut self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Asked {
+    /// A run of `principal` wants a slot within `wait_max`.
+    pub fn ask_within(&mut self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Asked {
         self.seen.note(principal, now);
         if self.takes_free_slot() {
             return Asked::Runs;
         }
-        match self.judge(principal, class, now, patience) {
+        match self.judge(principal, class, now, wait_max) {
             Some(refusal) => refusal,
             None => self.queue(principal, class),
         }
@@ -153,17 +153,17 @@ impl<P: Ord + Clone> Turns<P> {
         principal: &P,
         class: RunClass,
         now: MonoTime,
-        patience: Millis,
+        wait_max: Millis,
     ) -> Option<Asked> {
         self.seen.note(principal, now);
         if self.running < self.bounds.slots {
             return None;
         }
-        self.judge(principal, class, now, patience).or_else(|| self.lacks_room(principal, class))
+        self.judge(principal, class, now, wait_max).or_else(|| self.lacks_room(principal, class))
     }
 
     /// A run has ended. Its slot belongs to the run that is named, or to nobody.
-    pub fn done(&mut self) -> Option<Ticket> {
+    pub fn done(&mut self) -> Option<WaiterId> {
         let called = self.next();
         if called.is_none() {
             self.running = self.running.saturating_sub(1);
@@ -172,7 +172,7 @@ impl<P: Ord + Clone> Turns<P> {
     }
 
     /// The same of a run that held its slot for so long, by which the next waits are foreseen.
-    pub fn done_after(&mut self, held: Millis) -> Option<Ticket> {
+    pub fn done_after(&mut self, held: Millis) -> Option<WaiterId> {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run are far below 2^53")]
         let held_ms = held.0 as f64;
         self.held_ms =
@@ -181,10 +181,10 @@ impl<P: Ord + Clone> Turns<P> {
     }
 
     /// A waiting run is given up, whether it has been called or not.
-    pub fn leave(&mut self, principal: &P, ticket: Ticket) -> Left {
+    pub fn leave(&mut self, principal: &P, waiter: WaiterId) -> Left {
         let was_waiting = [&mut self.misses, &mut self.bypasses, &mut self.refreshes]
             .into_iter()
-            .any(|line| line.remove(principal, ticket));
+            .any(|line| line.remove(principal, waiter));
         if was_waiting { Left::Queue } else { Left::Slot(self.done()) }
     }
 
@@ -225,7 +225,7 @@ impl<P: Ord + Clone> Turns<P> {
 
     /// Why this run had better not wait. Behind fewer runs than there are slots it always may: what the last runs took
     /// says too little of the next one.
-    fn judge(&self, principal: &P, class: RunClass, now: MonoTime, patience: Millis) -> Option<Asked> {
+    fn judge(&self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Option<Asked> {
         if class == RunClass::Prefetch {
             return Some(Asked::WouldBeLate);
         }
@@ -240,7 +240,7 @@ impl<P: Ord + Clone> Turns<P> {
         };
         #[expect(clippy::cast_precision_loss, reason = "runs, slots and milliseconds are far below 2^53")]
         let is_late = |before: usize| {
-            before >= slots && held_ms * (before + 1) as f64 / slots as f64 > patience.0 as f64
+            before >= slots && held_ms * (before + 1) as f64 / slots as f64 > wait_max.0 as f64
         };
         let line = self.line(class);
         // Nobody is counted one by one where the whole line would be through in time.
@@ -259,10 +259,10 @@ impl<P: Ord + Clone> Turns<P> {
         if let Some(refusal) = self.lacks_room(principal, class) {
             return refusal;
         }
-        let ticket = Ticket(self.tickets);
-        self.line_mut(class).push(principal, ticket);
-        self.tickets += 1;
-        Asked::Waits(ticket)
+        let waiter = WaiterId(self.waiters);
+        self.line_mut(class).push(principal, waiter);
+        self.waiters += 1;
+        Asked::Waits(waiter)
     }
 
     /// Which bound of the line is reached.
@@ -275,7 +275,7 @@ impl<P: Ord + Clone> Turns<P> {
         (line.waiting >= bounds.waiting).then_some(Asked::Full)
     }
 
-    fn next(&mut self) -> Option<Ticket> {
+    fn next(&mut self) -> Option<WaiterId> {
         self.is_bypasses_turn = !self.is_bypasses_turn;
         let (first, second) = if self.is_bypasses_turn {
             (&mut self.bypasses, &mut self.misses)
@@ -304,31 +304,31 @@ impl<P: Ord + Clone> Line<P> {
         own + of_others.map(|(_, queue)| queue.len().min(own + 1)).sum::<usize>()
     }
 
-    fn push(&mut self, principal: &P, ticket: Ticket) {
+    fn push(&mut self, principal: &P, waiter: WaiterId) {
         let queue = self.queues.entry(principal.clone()).or_default();
         if queue.is_empty() {
             self.circle.push_back(principal.clone());
         }
-        queue.push_back(ticket);
+        queue.push_back(waiter);
         self.waiting += 1;
     }
 
-    fn pop(&mut self) -> Option<Ticket> {
+    fn pop(&mut self) -> Option<WaiterId> {
         let principal = self.circle.pop_front()?;
         let queue = self.queues.get_mut(&principal)?;
-        let ticket = queue.pop_front()?;
+        let waiter = queue.pop_front()?;
         if queue.is_empty() {
             self.queues.remove(&principal);
         } else {
             self.circle.push_back(principal);
         }
         self.waiting -= 1;
-        Some(ticket)
+        Some(waiter)
     }
 
-    fn remove(&mut self, principal: &P, ticket: Ticket) -> bool {
+    fn remove(&mut self, principal: &P, waiter: WaiterId) -> bool {
         let Some(queue) = self.queues.get_mut(principal) else { return false };
-        let Some(place) = queue.iter().position(|each| *each == ticket) else { return false };
+        let Some(place) = queue.iter().position(|each| *each == waiter) else { return false };
         queue.remove(place);
         self.waiting -= 1;
         if queue.is_empty() {

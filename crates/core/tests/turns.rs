@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
+use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use proptest::prelude::*;
 
 const BOUNDS: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 3, waiting: 5 };
 
-fn waits(asked: Asked) -> Ticket {
-    let Asked::Waits(ticket) = asked else { panic!("{asked:?}") };
-    ticket
+fn waits(asked: Asked) -> WaiterId {
+    let Asked::Waits(waiter) = asked else { panic!("{asked:?}") };
+    waiter
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn all_queues_together_are_bounded() {
 }
 
 const WIDE: TurnBounds = TurnBounds { slots: 2, waiting_per_principal: 1_000, waiting: 1_000 };
-const PATIENCE: Millis = Millis(1_000);
+const WAIT_MAX: Millis = Millis(1_000);
 
 fn at(ms: u64) -> MonoTime {
     MonoTime(ms * 1_000)
@@ -76,7 +76,7 @@ fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
 /// How many runs of a principal come to wait, and what the next one is told.
 fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
     (0..1_000)
-        .map(|count| (count, turns.ask_within(&who, class, at(ms), PATIENCE)))
+        .map(|count| (count, turns.ask_within(&who, class, at(ms), WAIT_MAX)))
         .find(|(_, asked)| !matches!(asked, Asked::Waits(_)))
         .unwrap()
 }
@@ -113,7 +113,7 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
 #[test]
 fn a_long_queue_of_one_leaves_the_others_part_alone() {
     let mut turns = taken();
-    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
+    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), WAIT_MAX));
     let flooded = (19, Asked::PrincipalFull);
     assert_eq!(
         flood(&mut turns, RunClass::Miss, 1),
@@ -122,7 +122,7 @@ fn a_long_queue_of_one_leaves_the_others_part_alone() {
     );
     assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2).0, 9, "ten with the first");
     assert_eq!(turns.done(), Some(calm));
-    waits(turns.ask_within(&'d', RunClass::Miss, at(3), PATIENCE));
+    waits(turns.ask_within(&'d', RunClass::Miss, at(3), WAIT_MAX));
 }
 
 /// A crowd of principals with one miss each is one turn, not one for each run of whoever has more.
@@ -152,25 +152,25 @@ fn no_miss_is_refused_for_refreshes_that_wait() {
     assert_eq!(flood(&mut turns, RunClass::Refresh, 0), (20, Asked::WouldBeLate));
     assert_eq!(flood(&mut turns, RunClass::Miss, 0), (20, Asked::WouldBeLate), "as without them");
     assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10);
-    assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), PATIENCE), Asked::WouldBeLate));
+    assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), WAIT_MAX), Asked::WouldBeLate));
 }
 
 /// What is foretold is what asking would get, and takes no place.
 #[test]
 fn a_refusal_is_foretold_without_a_place() {
     let mut turns = taken();
-    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), PATIENCE), None, "it would wait");
+    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), WAIT_MAX), None, "it would wait");
     let (queued, refusal) = flood(&mut turns, RunClass::Miss, 0);
-    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), PATIENCE), Some(refusal));
+    assert_eq!(turns.would_refuse(&'f', RunClass::Miss, at(0), WAIT_MAX), Some(refusal));
     assert_eq!(turns.waiting(), queued);
-    assert_eq!(turns.would_refuse(&'c', RunClass::Miss, at(0), PATIENCE), None, "the other's turn is next");
+    assert_eq!(turns.would_refuse(&'c', RunClass::Miss, at(0), WAIT_MAX), None, "the other's turn is next");
 }
 
 /// A principal that has been alone for a while has the whole line.
 #[test]
 fn nobody_is_limited_for_others_that_are_gone() {
     let mut turns = taken();
-    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), PATIENCE));
+    let calm = waits(turns.ask_within(&'c', RunClass::Miss, at(0), WAIT_MAX));
     assert_eq!(turns.leave(&'c', calm), Left::Queue);
     assert_eq!(flood(&mut turns, RunClass::Miss, 70_000), (20, Asked::WouldBeLate));
 }
@@ -179,26 +179,26 @@ fn nobody_is_limited_for_others_that_are_gone() {
 #[test]
 fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
     let mut turns = taken();
-    let mut ask = |who, class| waits(turns.ask_within(&who, class, at(0), PATIENCE));
+    let mut ask = |who, class| waits(turns.ask_within(&who, class, at(0), WAIT_MAX));
     let refresh = ask('r', RunClass::Refresh);
     let misses = [ask('m', RunClass::Miss), ask('m', RunClass::Miss), ask('m', RunClass::Miss)];
     let write = ask('w', RunClass::Bypass);
     let order: Vec<_> = (0..5).map(|_| turns.done().unwrap()).collect();
-    let place = |ticket| order.iter().position(|each| *each == ticket).unwrap();
+    let place = |waiter| order.iter().position(|each| *each == waiter).unwrap();
     assert!(place(write) <= 1, "{order:?}");
     assert_eq!(place(refresh), 4, "{order:?}");
     assert!(misses.map(place).is_sorted());
     assert_eq!(turns.done(), None);
-    assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), PATIENCE), Asked::Runs);
+    assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), WAIT_MAX), Asked::Runs);
 }
 
 /// F40: a prefetch has a slot that is free now, or none: it never waits, so it takes no place in any line.
 #[test]
 fn prefetches_run_at_once_or_not_at_all() {
     let mut turns = taken();
-    for patience in [Millis(0), PATIENCE, Millis(u64::MAX)] {
-        assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), patience), Some(Asked::WouldBeLate));
-        assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), patience), Asked::WouldBeLate);
+    for wait_max in [Millis(0), WAIT_MAX, Millis(u64::MAX)] {
+        assert_eq!(turns.would_refuse(&'p', RunClass::Prefetch, at(0), wait_max), Some(Asked::WouldBeLate));
+        assert_eq!(turns.ask_within(&'p', RunClass::Prefetch, at(0), wait_max), Asked::WouldBeLate);
     }
     assert_eq!(turns.waiting(), 0);
     turns.done();
@@ -222,17 +222,17 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an observer notes of who waits: tickets in the order in which they came, and how many other
+/// What an observer notes of who waits: waiters in the order in which they came, and how many other
 /// runs were called since a principal's first run has been the first.
 #[derive(Default)]
 struct Notes {
-    waiting: Vec<(u8, Ticket)>,
+    waiting: Vec<(u8, WaiterId)>,
     passed_over: BTreeMap<u8, usize>,
 }
 
 impl Notes {
-    fn called(&mut self, ticket: Ticket, principals_max: usize) {
-        let place = self.waiting.iter().position(|(_, each)| *each == ticket).unwrap();
+    fn called(&mut self, waiter: WaiterId, principals_max: usize) {
+        let place = self.waiting.iter().position(|(_, each)| *each == waiter).unwrap();
         let (whose, _) = self.waiting[place];
         let is_first = self.waiting[..place].iter().all(|(other, _)| *other != whose);
         assert!(is_first, "a principal's runs keep their order");
@@ -259,7 +259,7 @@ proptest! {
             match step {
                 Step::Ask(whose) => match turns.ask(&whose) {
                     Asked::Runs => running += 1,
-                    Asked::Waits(ticket) => notes.waiting.push((whose, ticket)),
+                    Asked::Waits(waiter) => notes.waiting.push((whose, waiter)),
                     Asked::PrincipalFull => {
                         let own = notes.waiting.iter().filter(|(each, _)| *each == whose).count();
                         prop_assert_eq!(own, per_principal);
@@ -268,13 +268,13 @@ proptest! {
                     Asked::WouldBeLate => prop_assert!(false, "who waits for ever is never late"),
                 },
                 Step::Done if running > 0 => match turns.done() {
-                    Some(ticket) => notes.called(ticket, 6),
+                    Some(waiter) => notes.called(waiter, 6),
                     None => running -= 1,
                 },
                 Step::Leave(place) if !notes.waiting.is_empty() => {
                     let place = place % notes.waiting.len();
-                    let (whose, ticket) = notes.waiting.remove(place);
-                    prop_assert_eq!(turns.leave(&whose, ticket), Left::Queue);
+                    let (whose, waiter) = notes.waiting.remove(place);
+                    prop_assert_eq!(turns.leave(&whose, waiter), Left::Queue);
                     // Who leaves gives up its place in the circle with its last run.
                     notes.passed_over.remove(&whose);
                 }
@@ -287,7 +287,7 @@ proptest! {
         }
         while running > 0 {
             match turns.done() {
-                Some(ticket) => notes.called(ticket, 6),
+                Some(waiter) => notes.called(waiter, 6),
                 None => running -= 1,
             }
         }

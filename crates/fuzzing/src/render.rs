@@ -1,7 +1,7 @@
 //! Any bytes as records and summary: JSON, or refused, and never much larger than what it is made of.
 
 use hopcache_packstream::{Reader, Value, encode};
-use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
 
 use crate::packed::{every_type, summary};
 
@@ -20,14 +20,14 @@ pub(crate) fn check(bytes: &[u8]) {
         for counters in [Counters::Include, Counters::Omit] {
             let view =
                 ResultView { fields: &names, records, summary: &summary, bookmarks: &names, errors: &[] };
-            let Ok(body) = render(&view, Form { encoding, counters }) else { continue };
+            let Ok(body) = render(&view, ResponseForm { encoding, counters }) else { continue };
             assert!(body.len() <= GROWTH_MAX * bytes.len() + 1024, "{} of {}", body.len(), bytes.len());
             assert_json(&body);
         }
     }
     let errors = [(names[1].clone(), String::from_utf8_lossy(bytes).into_owned())];
     let view = ResultView { fields: &names, records, summary: &summary, bookmarks: &[], errors: &errors };
-    if let Ok(body) = render(&view, Form { encoding: Encoding::Plain, counters: Counters::Omit }) {
+    if let Ok(body) = render(&view, ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit }) {
         assert_json(&body);
     }
 }

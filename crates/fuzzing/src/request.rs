@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use hopcache_packstream::{Value, decode, encode, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
 use hopcache_queryapi::request::{QueryRequest, parse};
 use serde_json::Value as Json;
 
@@ -47,7 +47,7 @@ fn survives_the_round_trip(params: &Value) {
     let records = encode(&Value::List(vec![params.clone()]));
     let view =
         ResultView { fields: &[], records: &records, summary: &Value::Null, bookmarks: &[], errors: &[] };
-    let form = Form { encoding: Encoding::Typed, counters: Counters::Omit };
+    let form = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
     // A value that no result can have (a point of an unknown system) is an error, as it is on the server.
     let Ok(body) = render(&view, form) else { return };
     let body = String::from_utf8(body).expect("JSON is text");

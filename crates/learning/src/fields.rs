@@ -24,14 +24,14 @@ const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2 + 2;
 pub struct Fields {
     rows: u64,
     columns: Vec<Box<str>>,
-    places: Vec<Place>,
+    places: Vec<FieldPath>,
     scalars: Vec<Scalar>,
     nodes: Vec<Node>,
 }
 
 /// Where in a row something stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct FieldPath {
     column: u8,
     path: Vec<Box<str>>,
 }
@@ -157,7 +157,7 @@ impl Fields {
     }
 
     fn place(&self, column: &str, path: &[Box<str>]) -> Option<u8> {
-        let is_it = |place: &Place| {
+        let is_it = |place: &FieldPath| {
             place.path == path
                 && self.columns.get(usize::from(place.column)).is_some_and(|name| **name == *column)
         };
@@ -205,7 +205,7 @@ impl Fields {
         fields.columns = texts(&mut cursor, FIELDS_COLUMNS_MAX)?;
         for _ in 0..cursor.byte()? {
             let column = cursor.byte().filter(|column| usize::from(*column) < fields.columns.len())?;
-            let place = Place { column, path: texts(&mut cursor, FIELDS_DEPTH_MAX)? };
+            let place = FieldPath { column, path: texts(&mut cursor, FIELDS_DEPTH_MAX)? };
             if fields.places.contains(&place) || fields.places.len() >= FIELDS_PLACES_MAX {
                 return None;
             }
@@ -313,7 +313,7 @@ impl Reading {
         for at in 0..len {
             self.step()?;
             match self.columns.get(at).copied().flatten() {
-                Some(column) => self.value(row, Place { column, path: Vec::new() }, reader)?,
+                Some(column) => self.value(row, FieldPath { column, path: Vec::new() }, reader)?,
                 None => {
                     reader.skip().ok()?;
                 }
@@ -328,7 +328,7 @@ impl Reading {
     }
 
     /// The value at `place`, and what is inside it.
-    fn value(&mut self, row: u8, place: Place, reader: &mut Reader<'_>) -> Option<()> {
+    fn value(&mut self, row: u8, place: FieldPath, reader: &mut Reader<'_>) -> Option<()> {
         let mut ahead = reader.clone();
         match ahead.token().ok()? {
             Token::Map(pairs) if place.path.len() < FIELDS_DEPTH_MAX => {
@@ -352,7 +352,7 @@ impl Reading {
         Some(())
     }
 
-    fn pairs(&mut self, row: u8, place: &Place, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
+    fn pairs(&mut self, row: u8, place: &FieldPath, pairs: usize, reader: &mut Reader<'_>) -> Option<()> {
         let from = (self.fields.scalars.len(), self.fields.nodes.len());
         for _ in 0..pairs {
             self.step()?;
@@ -370,7 +370,7 @@ impl Reading {
     }
 
     /// Whether anything since `from` (scalars, nodes) is at a place or inside it.
-    fn has_inside(&self, from: (usize, usize), place: &Place) -> bool {
+    fn has_inside(&self, from: (usize, usize), place: &FieldPath) -> bool {
         let is_inside = |at: u8| {
             let found = self.fields.places.get(usize::from(at));
             found.is_some_and(|found| found.column == place.column && found.path.starts_with(&place.path))
@@ -380,7 +380,7 @@ impl Reading {
     }
 
     /// Labels and properties of a node. What a node has inside a map of a map would be too deep.
-    fn node(&mut self, row: u8, place: &Place, reader: &mut Reader<'_>) -> Option<()> {
+    fn node(&mut self, row: u8, place: &FieldPath, reader: &mut Reader<'_>) -> Option<()> {
         let Token::List(len) = reader.token().ok()? else { return None };
         let mut labels: Vec<Box<str>> = Vec::new();
         for _ in 0..len {
@@ -400,7 +400,7 @@ impl Reading {
     }
 
     /// The number of a place, with room for `cost` bytes more; none where there is no room.
-    fn taken(&mut self, place: Place, cost: usize) -> Option<u8> {
+    fn taken(&mut self, place: FieldPath, cost: usize) -> Option<u8> {
         let known = self.fields.places.iter().position(|each| *each == place);
         let place_cost = if known.is_some() { 0 } else { 1 + texts_bytes(&place.path) };
         let is_countable = known.is_some() || self.fields.places.len() < FIELDS_PLACES_MAX;

@@ -468,7 +468,7 @@ const fn handover_place(word: HandoverWord) -> (usize, u32) {
         HandoverWord::Absent => (1, 1),
         HandoverWord::Unreached => (2, 1),
         HandoverWord::Given => (3, 1),
-        HandoverWord::Told(keys) => (4, keys),
+        HandoverWord::Notified(keys) => (4, keys),
         HandoverWord::Learned(keys) => (5, keys),
         HandoverWord::HandedOn => (6, 1),
     }

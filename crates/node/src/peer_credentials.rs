@@ -10,7 +10,7 @@ use hopcache_core::limits::REFUSALS_TOLD_WITHIN_MS;
 use hopcache_core::time::Millis;
 
 use crate::credentials::others::OtherNodes;
-use crate::credentials::peer_words::{Told, Word};
+use crate::credentials::peer_words::{CredentialMessage, Word};
 use crate::credentials::{Credentials, Fingerprint};
 use crate::peer::PeerPath;
 use crate::peer::link::PeerLink;
@@ -42,20 +42,20 @@ impl OtherMembers {
 #[async_trait]
 impl OtherNodes for OtherMembers {
     async fn words_on(&self, whose: &Fingerprint, within: Millis) -> Vec<Word> {
-        let answers = self.ask_all(&Told::WordWanted(*whose).encode(), within).await;
+        let answers = self.ask_all(&CredentialMessage::Asked(*whose).encode(), within).await;
         answers.iter().map(|answer| Word::decode(answer)).collect()
     }
 
     async fn tell_refused(&self, refused: Vec<(Fingerprint, Millis)>) {
-        self.ask_all(&Told::Refused(refused).encode(), Millis(REFUSALS_TOLD_WITHIN_MS)).await;
+        self.ask_all(&CredentialMessage::Refused(refused).encode(), Millis(REFUSALS_TOLD_WITHIN_MS)).await;
     }
 }
 
 /// Answers another node's message about credentials.
-pub(crate) fn answer(told: &Told, credentials: &Credentials) -> Bytes {
+pub(crate) fn answer(told: &CredentialMessage, credentials: &Credentials) -> Bytes {
     match told {
-        Told::WordWanted(whose) => credentials.word(whose).encode(),
-        Told::Refused(refused) => {
+        CredentialMessage::Asked(whose) => credentials.word(whose).encode(),
+        CredentialMessage::Refused(refused) => {
             for (whose, age_ms) in refused {
                 credentials.hear_refusal(whose, *age_ms);
             }

@@ -9,7 +9,7 @@ use hopcache_core::node::NodeName;
 use hopcache_engine::Engine;
 
 use crate::credentials::Credentials;
-use crate::credentials::peer_words::{Told, Word};
+use crate::credentials::peer_words::{CredentialMessage, Word};
 use crate::meters::Meters;
 use crate::peer::auth::{AuthError, PeerIdentity};
 use crate::peer::server::{PeerHandler, PeerRefusal};
@@ -31,7 +31,7 @@ pub struct PeerService {
 #[async_trait]
 impl PeerHandler for PeerService {
     async fn ask(&self, _: &NodeName, message: Bytes) -> Result<Bytes, PeerRefusal> {
-        if let Some(told) = Told::decode(&message) {
+        if let Some(told) = CredentialMessage::decode(&message) {
             let answered = self.credentials.upgrade().map(|credentials| answer(&told, &credentials));
             return Ok(answered.unwrap_or_else(|| Word::Unknown.encode()));
         }

@@ -2,12 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, decode, encode, tag};
-use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
 use hopcache_queryapi::request;
 use proptest::prelude::*;
 
-const TYPED: Form = Form { encoding: Encoding::Typed, counters: Counters::Include };
-const PLAIN: Form = Form { encoding: Encoding::Plain, counters: Counters::Include };
+const TYPED: ResponseForm = ResponseForm { encoding: Encoding::Typed, counters: Counters::Include };
+const PLAIN: ResponseForm = ResponseForm { encoding: Encoding::Plain, counters: Counters::Include };
 
 fn scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -52,7 +52,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn body(records: &[u8], summary: &Value, form: Form) -> Option<Vec<u8>> {
+fn body(records: &[u8], summary: &Value, form: ResponseForm) -> Option<Vec<u8>> {
     let view = ResultView { fields: &[], records, summary, bookmarks: &[], errors: &[] };
     render(&view, form).ok()
 }

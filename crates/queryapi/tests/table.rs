@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use hopcache_packstream::{Value, encode, tag};
-use hopcache_queryapi::render::{Counters, Encoding, Form, ResultView, render};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm, ResultView, render};
 
 fn value_of(value: &Value, encoding: Encoding) -> String {
     let records = encode(&Value::List(vec![value.clone()]));
@@ -13,8 +13,8 @@ fn value_of(value: &Value, encoding: Encoding) -> String {
         bookmarks: &[],
         errors: &[],
     };
-    let body =
-        String::from_utf8(render(&view, Form { encoding, counters: Counters::Omit }).unwrap()).unwrap();
+    let body = String::from_utf8(render(&view, ResponseForm { encoding, counters: Counters::Omit }).unwrap())
+        .unwrap();
     let inside = body.strip_prefix("{\"data\":{\"fields\":[\"v\"],\"values\":[[").unwrap();
     inside.strip_suffix("]]}}").unwrap().to_owned()
 }

@@ -320,7 +320,7 @@ impl Coverage {
                 HandoverWord::Absent => "handover absent",
                 HandoverWord::Unreached => "handover unreached",
                 HandoverWord::Given => "handover given",
-                HandoverWord::Told(_) => "handover told",
+                HandoverWord::Notified(_) => "handover told",
                 HandoverWord::Learned(_) => "handover learned",
                 HandoverWord::HandedOn => "handover handed on",
             },

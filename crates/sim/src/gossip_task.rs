@@ -39,7 +39,7 @@ const MAINTENANCE_MS: u64 = 2_000;
 /// Most commands that wait for the task.
 const COMMANDS_MAX: usize = 64;
 
-pub(crate) struct GossipTask {
+pub(crate) struct SimulatedGossip {
     life: Life,
     /// The engine that gets pieces of other nodes.
     engine: Weak<Engine>,
@@ -68,7 +68,7 @@ fn now() -> Millis {
     Millis(sim_now().0 / 1_000)
 }
 
-impl GossipTask {
+impl SimulatedGossip {
     /// The task of a node's life, and the sender of its commands.
     pub(crate) fn new(
         node: &NodeHandle,

@@ -25,7 +25,7 @@ pub(crate) enum ListenerKind {
 
 /// The listeners of one life of a node.
 #[derive(Debug, Clone)]
-pub struct Listeners {
+pub struct SimulatedListeners {
     open: Arc<Watched<Open>>,
     inside: [Arc<Watched<usize>>; 2],
 }
@@ -39,14 +39,14 @@ impl Drop for OpenConnection {
     }
 }
 
-impl Default for Listeners {
+impl Default for SimulatedListeners {
     fn default() -> Self {
         let inside = [(); 2].map(|()| Arc::new(Watched::new(0)));
         Self { open: Arc::new(Watched::new(Open::All)), inside }
     }
 }
 
-impl Listeners {
+impl SimulatedListeners {
     pub(crate) fn set(&self, open: Open) {
         self.open.set(open);
     }

@@ -10,7 +10,7 @@ use hopcache_engine::ports::Dice;
 
 use crate::cluster::Cluster;
 use crate::dice::SimDice;
-use crate::gossip_task::GossipTask;
+use crate::gossip_task::SimulatedGossip;
 use crate::members::SimRouting;
 use crate::names::{NAMES_MAX, addr_of, node_name};
 use crate::node_handle::{NodeHandle, Start};
@@ -52,7 +52,7 @@ impl Cluster {
         self.start_engines_tasks(&handle);
         self.world.net.show_card(life, &handle.routing);
         let (seeds, dice) = (self.seeds_for(life.node), SimDice::new(self.dice.u64()));
-        let (gossip_task, commands) = GossipTask::new(&handle, &self.world.net, &seeds, dice);
+        let (gossip_task, commands) = SimulatedGossip::new(&handle, &self.world.net, &seeds, dice);
         // The first that there is, of this life.
         let _ = handle.spread.gossip_task.set(commands.clone());
         handle.gossip_commands = Some(commands);

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::clock::sim_now;
 use crate::dice::SimDice;
-use crate::listeners::{ListenerKind, Listeners};
+use crate::listeners::{ListenerKind, SimulatedListeners};
 use crate::members::SimRouting;
 use crate::names::node_name;
 use crate::process::{Power, Process};
@@ -59,7 +59,7 @@ pub struct Net {
 struct Host {
     engine: Weak<Engine>,
     process: Process,
-    listeners: Listeners,
+    listeners: SimulatedListeners,
     is_cut_off: bool,
     life: Life,
 }
@@ -88,7 +88,12 @@ impl Net {
     }
 
     /// Makes a node reachable, in the place of its earlier life.
-    pub fn plug_in(&self, engine: &Arc<Engine>, (process, listeners): (Process, Listeners), life: Life) {
+    pub fn plug_in(
+        &self,
+        engine: &Arc<Engine>,
+        (process, listeners): (Process, SimulatedListeners),
+        life: Life,
+    ) {
         let host = Host { engine: Arc::downgrade(engine), process, listeners, is_cut_off: false, life };
         self.hosts.lock().insert(engine.me().node.clone(), host);
     }

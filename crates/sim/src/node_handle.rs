@@ -8,7 +8,7 @@ use hopcache_engine::Engine;
 
 use crate::event_log::EventLog;
 use crate::gossip_command::GossipCommand;
-use crate::listeners::Listeners;
+use crate::listeners::SimulatedListeners;
 use crate::map_memory::MapMemory;
 use crate::members::SimRouting;
 use crate::net::PeersPort;
@@ -40,7 +40,7 @@ pub struct NodeHandle {
     /// Its process.
     pub process: Process,
     /// Its listeners.
-    pub listeners: Listeners,
+    pub listeners: SimulatedListeners,
     /// Its way to its peers.
     pub peers: PeersPort,
     /// Its view of the ring.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
-use hopcache_queryapi::render::{self, Form, ResultView};
+use hopcache_queryapi::render::{self, ResponseForm, ResultView};
 
 /// Renders as the node's Query API front does.
 #[derive(Debug, Clone, Copy, Default)]
@@ -12,7 +12,7 @@ pub struct QueryApiRenderer;
 
 impl Renderer for QueryApiRenderer {
     fn knows(&self, id: RenderingId) -> bool {
-        Form::from_byte(id.0).is_some()
+        ResponseForm::from_byte(id.0).is_some()
     }
 
     fn render(
@@ -21,7 +21,7 @@ impl Renderer for QueryApiRenderer {
         result: &ResultSet,
         bookmark: Option<&str>,
     ) -> Result<Vec<u8>, RenderError> {
-        let form = Form::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
+        let form = ResponseForm::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
         let view = ResultView {
             fields: &result.fields,
             records: &result.records,
@@ -42,6 +42,6 @@ impl Renderer for QueryApiRenderer {
 
 /// The name of a form's rendering.
 #[must_use]
-pub fn rendering_of(form: Form) -> RenderingId {
+pub fn rendering_of(form: ResponseForm) -> RenderingId {
     RenderingId(form.to_byte())
 }

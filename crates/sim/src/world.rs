@@ -15,12 +15,12 @@ use hopcache_engine::ports::{AccessMode, Observer};
 use hopcache_engine::rendering::Renderer;
 use hopcache_engine::{Engine, Policy, Ports, Secrets};
 use hopcache_packstream::{Value, encode_canonical};
-use hopcache_queryapi::render::{Counters, Encoding, Form};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 
 use crate::clock::{SimClock, sim_now, start_clock};
 use crate::dice::SimDice;
 use crate::event_log::EventLog;
-use crate::listeners::Listeners;
+use crate::listeners::SimulatedListeners;
 use crate::map_memory::MapMemory;
 use crate::members::{RoutingPort, SimRouting};
 use crate::names::node_name;
@@ -146,7 +146,7 @@ impl World {
             observer: Arc::clone(&events) as Arc<dyn Observer>,
         };
         let engine = Engine::new(me, self.secrets.clone(), policy.clone(), ports);
-        let listeners = Listeners::default();
+        let listeners = SimulatedListeners::default();
         self.net.plug_in(&engine, (process.clone(), listeners.clone()), life);
         NodeHandle {
             engine,
@@ -199,7 +199,7 @@ impl World {
         };
         Ask {
             query: Arc::new(Query::read(parts, hasher, &[])),
-            rendering: rendering_of(Form { encoding: Encoding::Plain, counters: Counters::Omit }),
+            rendering: rendering_of(ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit }),
             freshness: Freshness::default(),
             hints: Hints::default(),
             mode: AccessMode::Write,

@@ -12,7 +12,7 @@ use hopcache_engine::memory::Memory;
 use hopcache_engine::message::encode_purge;
 use hopcache_engine::outcome::{Answer, Class, Detail, Kept, Outcome, Role};
 use hopcache_engine::ports::Scope;
-use hopcache_queryapi::render::{Counters, Encoding, Form};
+use hopcache_queryapi::render::{Counters, Encoding, ResponseForm};
 use hopcache_sim::World;
 use hopcache_sim::net::NetWeather;
 use hopcache_sim::policy::default_policy;
@@ -20,7 +20,7 @@ use hopcache_sim::process::Power;
 use hopcache_sim::query_api_renderer::rendering_of;
 use hopcache_sim::store::Mode;
 
-const TYPED: Form = Form { encoding: Encoding::Typed, counters: Counters::Omit };
+const TYPED: ResponseForm = ResponseForm { encoding: Encoding::Typed, counters: Counters::Omit };
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 
 /// Between two requests of a hot key: 200 a second.

@@ -2,7 +2,7 @@
 //! it does not, for how long, for whom, and how it is marked (I4, F25, F26, F27).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, SPARE_PATIENCE_MS_MAX};
+use hopcache_core::limits::{ENTRY_LIFE_MS_MAX, LEASE_MS_DEFAULT, LEASE_MS_MIN, STALE_FALLBACK_WAIT_MS_MAX};
 use hopcache_core::time::Millis;
 use hopcache_engine::Policy;
 use hopcache_engine::ask::{Ask, Freshness};
@@ -19,10 +19,10 @@ use hopcache_sim::store::Weather;
 const READ: &str = "MATCH (n) RETURN n.version AS version";
 const TTL_MS: u64 = 60_000;
 const GRACE_END_MS: u64 = 90_000;
-const SPARE_MS: u64 = 600_000;
+const STALE_FALLBACK_MS: u64 = 600_000;
 
 fn policy() -> Policy {
-    Policy { stale_if_error_ms: Millis(SPARE_MS), ..default_policy() }
+    Policy { stale_if_error_ms: Millis(STALE_FALLBACK_MS), ..default_policy() }
 }
 
 fn said(code: &str) -> Neo4jFailure {
@@ -153,8 +153,8 @@ async fn a_key_that_is_held_back_is_answered_at_once() {
 #[tokio::test(start_paused = true)]
 async fn it_ends_with_its_time_and_not_before() {
     for (spare_ms, age_ms, is_served) in [
-        (SPARE_MS, GRACE_END_MS + SPARE_MS - 1_000, true),
-        (SPARE_MS, GRACE_END_MS + SPARE_MS + 1_000, false),
+        (STALE_FALLBACK_MS, GRACE_END_MS + STALE_FALLBACK_MS - 1_000, true),
+        (STALE_FALLBACK_MS, GRACE_END_MS + STALE_FALLBACK_MS + 1_000, false),
         (0, GRACE_END_MS + 1, false),
         (ENTRY_LIFE_MS_MAX, 1_000_000_000, true),
         (u64::MAX, 1_000_000_000, true),
@@ -244,7 +244,7 @@ async fn a_slow_run_is_waited_for_as_long_as_runs_usually_take() {
         // Runs of this pattern took 100 ms: the shortest lease. Without any known it would be the default.
         let waited = sim_now().since(began);
         assert!((LEASE_MS_MIN..LEASE_MS_MIN + 100).contains(&waited.0), "{waited:?}");
-        const { assert!(SPARE_PATIENCE_MS_MAX <= LEASE_MS_DEFAULT) };
+        const { assert!(STALE_FALLBACK_WAIT_MS_MAX <= LEASE_MS_DEFAULT) };
         for node in 0..3 {
             let began = sim_now();
             assert_marked(&world.send(node, &ask).await.unwrap(), 100_000..106_000);

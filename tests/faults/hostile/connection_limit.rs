@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::super::support::http::{self, Talk, connect, exchange, talk};
+use super::super::support::http::{self, RawAnswer, connect, exchange, talk};
 use super::super::support::{say, size, until};
 use super::{Alone, assert_error};
 
@@ -46,7 +46,8 @@ async fn connections_over_the_limit_are_told_so() {
             assert!(exchange(&mut inside, &request).await.unwrap().is_hit());
         }
     }
-    let (told, dropped): (Vec<Talk>, Vec<Talk>) = told.into_iter().partition(|talk| !talk.said.is_empty());
+    let (told, dropped): (Vec<RawAnswer>, Vec<RawAnswer>) =
+        told.into_iter().partition(|talk| !talk.received.is_empty());
     for talk in &told {
         let replies = talk.replies();
         assert!(talk.is_closed && replies.len() == 1, "{talk}");

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::support::http::{self, Talk, connect, listen, talk};
+use super::super::support::http::{self, RawAnswer, connect, listen, talk};
 use super::super::support::say;
 use super::{Alone, assert_error};
 
@@ -159,7 +159,7 @@ async fn who_asks_before_sending_is_told_to_go_on_or_refused() {
     for (login, length, status) in
         [(String::new(), 1 << 20, 401), (format!("authorization: Basic {wrong}\r\n"), 1 << 20, 401)]
     {
-        let talk: Talk = talk(addr, head(&login, length).as_bytes(), Duration::from_secs(5)).await;
+        let talk: RawAnswer = talk(addr, head(&login, length).as_bytes(), Duration::from_secs(5)).await;
         let replies = talk.replies();
         assert_eq!(replies.len(), 1, "not told to go on: {talk}");
         assert_error("a stranger", &replies[0], status, ".Unauthorized");

@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::super::support::http::{self, Talk, connect, exchange, listen};
+use super::super::support::http::{self, RawAnswer, connect, exchange, listen};
 use super::super::support::{distribution, say};
 use super::{Alone, assert_error};
 
@@ -18,7 +18,7 @@ const DRIBBLE: Duration = Duration::from_millis(300);
 const MOST: Duration = Duration::from_secs(25);
 
 /// Sends a beginning, then one byte after the other for as long as the server takes them.
-async fn dribble(node: std::net::SocketAddr, beginning: Vec<u8>, byte: &'static [u8]) -> Talk {
+async fn dribble(node: std::net::SocketAddr, beginning: Vec<u8>, byte: &'static [u8]) -> RawAnswer {
     let (read, mut write) = connect(node).await.unwrap().into_split();
     let sending = tokio::spawn(async move {
         let _ = write.write_all(&beginning).await;
@@ -33,7 +33,7 @@ async fn dribble(node: std::net::SocketAddr, beginning: Vec<u8>, byte: &'static 
     talk
 }
 
-fn slow_clients(alone: &Alone, beginning: &[u8], byte: &'static [u8]) -> Vec<JoinHandle<Talk>> {
+fn slow_clients(alone: &Alone, beginning: &[u8], byte: &'static [u8]) -> Vec<JoinHandle<RawAnswer>> {
     let client = alone.node.addrs.client;
     (0..EACH).map(|_| tokio::spawn(dribble(client, beginning.to_vec(), byte))).collect()
 }
@@ -97,7 +97,7 @@ async fn slow_clients_are_cut_and_hits_go_on() {
     }
     for talk in silent {
         let talk = talk.await.unwrap();
-        assert!(talk.is_closed && talk.said.is_empty(), "{talk}");
+        assert!(talk.is_closed && talk.received.is_empty(), "{talk}");
         times[2].push(talk.took);
     }
     for (times, least_s) in times.iter().zip([4, 9, 9]) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::support::cluster::{OwnLabel, at_neo4j};
-use super::super::support::http::{self, Talk, talk};
+use super::super::support::http::{self, RawAnswer, talk};
 use super::super::support::say;
 use super::Alone;
 
@@ -238,7 +238,7 @@ fn bodies(shapes: &mut Shapes) {
     }
 }
 
-fn assert_fate(shape: &Shape, talk: &Talk) {
+fn assert_fate(shape: &Shape, talk: &RawAnswer) {
     let what = || {
         format!(
             "{}: {:?}\n{talk}",

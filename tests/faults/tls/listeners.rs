@@ -116,7 +116,7 @@ async fn f31_a_handshake_that_does_not_go_on_ends() {
     let mut begun = http::connect(served.node.addrs.client).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut begun, &[0x16, 3, 1, 2, 0]).await.unwrap();
     let talk = http::listen(begun, Duration::from_secs(30)).await;
-    assert!(talk.is_closed && talk.said.is_empty(), "{talk}");
+    assert!(talk.is_closed && talk.received.is_empty(), "{talk}");
     until("it is counted", Duration::from_secs(5), async || {
         let labels = "listener=\"client\",reason=\"handshake_too_slow\"";
         served.node.count("hopcache_connections_refused_total", labels).await == 1.0

@@ -223,7 +223,7 @@ fn users() -> &'static [Who] {
 
 /// How the clients of a flood were answered.
 #[derive(Default)]
-struct Told {
+struct ClientCounts {
     answered: AtomicU64,
     slowed_down: AtomicU64,
     unavailable: AtomicU64,
@@ -231,7 +231,7 @@ struct Told {
 }
 
 /// One client of a flood, until it is over; it waits as long as it is told to.
-async fn flood(client: SocketAddr, who: Who, name: usize, told: Arc<Told>) {
+async fn flood(client: SocketAddr, who: Who, name: usize, told: Arc<ClientCounts>) {
     let mut connection = Connection::open(client).await.unwrap();
     let mut asked = 0_u64;
     while !told.is_over.load(Ordering::Relaxed) {
@@ -285,7 +285,7 @@ async fn many_principals_that_flood_leave_another_its_place() {
     let scene = Scene::start(Plan { nodes: 1, users, delay, origin: SLOTS, node, ..PLAN }).await;
     let client = scene.client();
     warm(client).await;
-    let (told, mut clients) = (Arc::new(Told::default()), JoinSet::new());
+    let (told, mut clients) = (Arc::new(ClientCounts::default()), JoinSet::new());
     for name in 0..FLOODS * FLOOD_CLIENTS {
         clients.spawn(flood(client, users[name % FLOODS], name, Arc::clone(&told)));
     }

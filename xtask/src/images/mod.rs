@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::services::{engine, install};
-pub(crate) use node::Form;
+pub(crate) use node::ImageBuild;
 use root::Image;
 
 /// What runs in containers, by the names that the compose file and the tests use.
@@ -34,13 +34,13 @@ const ALL: &[Which] = &[Which::Node, Which::Redis, Which::Neo4j, Which::Haproxy,
 type Recipe = fn(&Path) -> Result<Image>;
 
 /// Makes the images named, all when none is; the engine has to run or is started and then left running.
-pub(crate) fn run(root: &Path, which: &[Which], form: Form) -> Result<()> {
+pub(crate) fn run(root: &Path, which: &[Which], form: ImageBuild) -> Result<()> {
     engine::up(root)?;
     make(root, if which.is_empty() { ALL } else { which }, form)
 }
 
 /// Makes images on the engine that runs.
-pub(crate) fn make(root: &Path, which: &[Which], form: Form) -> Result<()> {
+pub(crate) fn make(root: &Path, which: &[Which], form: ImageBuild) -> Result<()> {
     let mut registry = docker::Registry::default();
     for image in which {
         let (name, recipe): (&str, Recipe) = match image {

@@ -25,14 +25,14 @@ const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// How the program in the image is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ImageBuild {
     /// As for tests, unoptimised: where those are built already it costs seconds.
     Quick,
     /// Static, optimised and stripped: minutes.
     Static,
 }
 
-impl Form {
+impl ImageBuild {
     /// Builds the program; where it lies.
     fn build(self, root: &Path) -> Result<PathBuf> {
         let mut cargo = Command::new("cargo");
@@ -67,7 +67,7 @@ fn host() -> Result<String> {
     host.map(str::to_owned).context("rustc -vV names no host")
 }
 
-pub(super) fn make(root: &Path, form: Form) -> Result<()> {
+pub(super) fn make(root: &Path, form: ImageBuild) -> Result<()> {
     let start = Instant::now();
     let name = std::env::var(NAME_VARIABLE).unwrap_or_else(|_| NAME.to_owned());
     let program = form.build(root)?;
@@ -76,8 +76,8 @@ pub(super) fn make(root: &Path, form: Form) -> Result<()> {
     let present = docker::labels(&name)?.and_then(|labels| labels.content);
     let made = if image.import_as(&name, present)? { "imported" } else { "unchanged" };
     let told = match form {
-        Form::Quick => "with the program that tests run",
-        Form::Static => "with a static program",
+        ImageBuild::Quick => "with the program that tests run",
+        ImageBuild::Static => "with a static program",
     };
     println!(
         "{name}: {made}, {told}; built in {built_s:.1} s, all in {:.1} s",

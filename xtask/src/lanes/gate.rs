@@ -59,7 +59,9 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     }));
     steps.extend(prepare.join());
     // Without it tests/containers fails and says so; all other tests still tell what they have to tell.
-    steps.push(step("image of the node", || images::make(root, &[images::Which::Node], images::Form::Quick)));
+    steps.push(step("image of the node", || {
+        images::make(root, &[images::Which::Node], images::ImageBuild::Quick)
+    }));
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);

@@ -75,7 +75,7 @@ struct Module {
 
 /// Where a path ends.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+enum Target {
     Module(ModulePath),
     /// An item, in the file with this index.
     File(usize),
@@ -132,9 +132,9 @@ impl<'a> Modules<'a> {
             return None;
         }
         let target = match self.locate(&path, REEXPORTS_MAX) {
-            Some(Place::File(target)) => target,
+            Some(Target::File(target)) => target,
             // An imported module is only a shorter name: what is taken from it counts.
-            Some(Place::Module(_)) if !matches!(reference.kind, Kind::Glob { .. }) => return None,
+            Some(Target::Module(_)) if !matches!(reference.kind, Kind::Glob { .. }) => return None,
             _ => self.nearest(&path)?.file,
         };
         (target != file).then_some(target)
@@ -163,13 +163,13 @@ impl<'a> Modules<'a> {
         Some([self.absolute(scope, import, reexports - 1)?.as_slice(), rest].concat())
     }
 
-    fn locate(&self, path: &[String], reexports: usize) -> Option<Place> {
+    fn locate(&self, path: &[String], reexports: usize) -> Option<Target> {
         let length = (0..=path.len()).rev().find(|length| self.by_path.contains_key(&path[..*length]))?;
         let (module_path, rest) = path.split_at(length);
-        let Some(name) = rest.first() else { return Some(Place::Module(path.to_vec())) };
+        let Some(name) = rest.first() else { return Some(Target::Module(path.to_vec())) };
         let module = &self.by_path[module_path];
         if module.items.contains(name) {
-            return Some(Place::File(module.file));
+            return Some(Target::File(module.file));
         }
         let reexports = reexports.checked_sub(1)?;
         let through = |segments: &[String], rest: &[String]| {

@@ -44,7 +44,7 @@ pub(super) fn doors_used(files: &[(SourceFile, &str)]) -> usize {
         let to = absolute(&scope, &reference.segments).and_then(|path| path.into_iter().next());
         to.is_some_and(|to| to != file.module[0] && ROOMS.iter().any(|(room, _)| *room == to))
     };
-    let in_rooms = files.iter().filter(|(file, _)| matches!(place(file), Some(Place::Room(_))));
+    let in_rooms = files.iter().filter(|(file, _)| matches!(place(file), Some(Location::Room(_))));
     in_rooms
         .flat_map(|(file, _)| file.named.references.iter().filter(move |reference| crosses(file, reference)))
         .count()
@@ -56,10 +56,10 @@ fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
         return vec![Finding::new(&file.name, 1, "rooms", advice)];
     };
     let mut findings: Vec<Finding> = match place {
-        Place::Root => Vec::new(),
+        Location::Root => Vec::new(),
         _ => file.named.references.iter().filter_map(|reference| arrow(file, &place, reference)).collect(),
     };
-    if place != Place::Room(MODEL) {
+    if place != Location::Room(MODEL) {
         // Deeper than `ROOM/mod.rs`, `pub(super)` ends inside the room.
         let super_is_room = file.module.len() > 1;
         let shown = fields::shown(content, super_is_room);
@@ -71,23 +71,23 @@ fn check_file(file: &SourceFile, content: &str) -> Vec<Finding> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// `lib.rs`.
     Root,
     Assembly,
     Room(&'static str),
 }
 
-fn place(file: &SourceFile) -> Option<Place> {
+fn place(file: &SourceFile) -> Option<Location> {
     match file.module.as_slice() {
-        [] => Some(Place::Root),
-        [only] if only == ASSEMBLY => Some(Place::Assembly),
-        [first, ..] => ROOMS.iter().find(|(room, _)| room == first).map(|(room, _)| Place::Room(room)),
+        [] => Some(Location::Root),
+        [only] if only == ASSEMBLY => Some(Location::Assembly),
+        [first, ..] => ROOMS.iter().find(|(room, _)| room == first).map(|(room, _)| Location::Room(room)),
     }
 }
 
 /// The finding, if the reference goes through a closed door.
-fn arrow(file: &SourceFile, place: &Place, reference: &Reference) -> Option<Finding> {
+fn arrow(file: &SourceFile, place: &Location, reference: &Reference) -> Option<Finding> {
     let scope = [file.module.as_slice(), &reference.inside].concat();
     let path = absolute(&scope, &reference.segments)?;
     let to = path.first()?.as_str();
@@ -105,8 +105,8 @@ fn arrow(file: &SourceFile, place: &Place, reference: &Reference) -> Option<Find
         _ if !ROOMS.iter().any(|(room, _)| *room == to) => {
             format!("`{from}` → `{told}`: this is no room's path; name the room that holds it")
         }
-        Place::Room(room) => closed_door(room, to, &told)?,
-        Place::Root | Place::Assembly => return None,
+        Location::Room(room) => closed_door(room, to, &told)?,
+        Location::Root | Location::Assembly => return None,
     };
     Some(Finding::new(&file.name, reference.line, "rooms", advice))
 }

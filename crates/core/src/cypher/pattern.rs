@@ -29,7 +29,7 @@ pub fn pattern(text: &str) -> String {
 }
 
 fn pattern_of(text: &str, tokens: impl Iterator<Item = Token>) -> String {
-    let mut form = Form { out: String::with_capacity(text.len()), lists: Vec::new() };
+    let mut form = PatternText { out: String::with_capacity(text.len()), lists: Vec::new() };
     let mut before: Option<Token> = None;
     for token in tokens {
         let names = before.is_some_and(|before| before.is('.') || before.is(':'));
@@ -54,7 +54,7 @@ fn is_literal_word(word: &str) -> bool {
     ["TRUE", "FALSE", "NULL"].iter().any(|literal| word.eq_ignore_ascii_case(literal))
 }
 
-struct Form {
+struct PatternText {
     out: String,
     /// For each open list: where it begins in `out`, and whether it had nothing but literals.
     lists: Vec<(usize, ListKind)>,
@@ -66,7 +66,7 @@ enum ListKind {
     Mixed,
 }
 
-impl Form {
+impl PatternText {
     fn push(&mut self, piece: &str) {
         if !self.out.is_empty() {
             self.out.push(' ');

@@ -23,10 +23,10 @@ pub const ORIGIN_DOUBT_MS: u64 = 1_000;
 /// For how long a request that could be answered by stale-if-error waits for a run at the most, however slow its
 /// pattern usually is: below it, three times the tail that leases are measured by. With what
 /// [`LEASE_MS_MIN`] allows, between 1 and 5 s.
-pub const SPARE_PATIENCE_MS_MAX: u64 = 5_000;
+pub const STALE_FALLBACK_WAIT_MS_MAX: u64 = 5_000;
 /// For how long after its deadline a request may wait for the store's word on a spare: a round trip of a store that
 /// is well, many times over.
-pub const SPARE_LATE_MS_MAX: u64 = 50;
+pub const STALE_FALLBACK_LATE_MS_MAX: u64 = 50;
 
 /// Requests per second in the cluster from which on a key is hot. A near copy is asked for anew each
 /// [`NEAR_MS_MAX`], so on ten nodes a key of this rate has each other answer of a node from its near copy; with less

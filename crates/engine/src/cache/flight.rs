@@ -108,7 +108,7 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
             }
             // Leavers count down beside the lock; nobody else counts up.
             flight.followers.fetch_add(1, Ordering::Relaxed);
-            return Seat::Follow(Follower { flight, place: Place::Counted });
+            return Seat::Follow(Follower { flight, kind: SeatKind::Counted });
         }
         if is_seeded(Seed::InsertLater) {
             drop(flights);
@@ -167,7 +167,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     /// A follower's seat on this very flight, for the request that leads it through a detached task.
     #[must_use]
     pub fn follow(&self) -> Follower<V> {
-        Follower { flight: Arc::clone(&self.flight), place: Place::Leaders }
+        Follower { flight: Arc::clone(&self.flight), kind: SeatKind::Leaders }
     }
 
     /// Whether requests can still join (no invalidation took the flight out of the table).
@@ -226,12 +226,12 @@ impl<K: Eq + Hash + Clone, V: Clone> Drop for Leader<K, V> {
 /// anybody.
 pub struct Follower<V> {
     flight: Arc<Flight<V>>,
-    place: Place,
+    kind: SeatKind,
 }
 
 /// Whether a seat counts against the flight's bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SeatKind {
     /// It was joined.
     Counted,
     /// It came with the leader's.
@@ -240,7 +240,7 @@ enum Place {
 
 impl<V> Drop for Follower<V> {
     fn drop(&mut self) {
-        if self.place == Place::Counted && !is_seeded(Seed::KeepPlace) {
+        if self.kind == SeatKind::Counted && !is_seeded(Seed::KeepPlace) {
             self.flight.followers.fetch_sub(1, Ordering::Relaxed);
         }
     }

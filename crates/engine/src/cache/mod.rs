@@ -299,7 +299,7 @@ impl Cache {
     /// How long a request waits beside a fallback: as long as runs of its pattern usually take (a lease is measured the
     /// same way), within a bound.
     pub(crate) fn fallback_wait_ms(&self, query: &Query) -> Millis {
-        self.pace.lease_ms(query).min(Millis(limits::SPARE_PATIENCE_MS_MAX))
+        self.pace.lease_ms(query).min(Millis(limits::STALE_FALLBACK_WAIT_MS_MAX))
     }
 
     /// The fallback that memory has for the waiters of a flight that begins; `held` is what was found there.

@@ -11,7 +11,7 @@
 
 use std::num::NonZeroUsize;
 
-use hopcache_core::backoff::{BackOff, Setback};
+use hopcache_core::backoff::{BackOff, RunFailure};
 use hopcache_core::key::QueryKey;
 use hopcache_core::lease::StoredEntry;
 use hopcache_core::limits::{BACKOFF_KEYS_MAX, PREFETCH_BACKOFF_KEYS_MAX};
@@ -52,7 +52,7 @@ enum RunEnd {
     /// The origin answered: whatever was before is over.
     Answer,
     /// It did not.
-    Setback(Setback),
+    Failed(RunFailure),
     /// Nothing: it was never asked, or the trouble is not this key's.
     Nothing,
 }
@@ -60,8 +60,8 @@ enum RunEnd {
 fn run_end(fault: Option<&OriginFault>) -> RunEnd {
     match fault {
         None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,
-        Some(OriginFault::TimedOut) => RunEnd::Setback(Setback::TimedOut),
-        Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Setback(Setback::BadLuck),
+        Some(OriginFault::TimedOut) => RunEnd::Failed(RunFailure::TimedOut),
+        Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Failed(RunFailure::Cut),
         // An origin that cannot be reached is every key's trouble: its breaker paces that.
         Some(
             OriginFault::Unreachable(_)
@@ -85,21 +85,21 @@ impl Fetch {
 
     /// Whether a prefetch of this key is held back: by what clients' runs came to, or earlier prefetches.
     pub(crate) fn is_held_back_ahead(&self, key: &QueryKey) -> bool {
-        let is_held = |setback: &BackOff| setback.left(self.context.now()).is_some();
+        let is_held = |failure: &BackOff| failure.left(self.context.now()).is_some();
         self.held_back(key).is_some() || self.backoff.ahead.lock().get(key).is_some_and(is_held)
     }
 
     /// Whether a run of this key has brought no answer since then, as far as is remembered here. Another node
     /// may have had an answer before it, which is what the time is for.
     pub(crate) fn has_failed_since(&self, key: &QueryKey, then: MonoTime) -> bool {
-        self.backoff.by_key.lock().peek(key).is_some_and(|setback| setback.noted_at() >= then)
+        self.backoff.by_key.lock().peek(key).is_some_and(|failure| failure.noted_at() >= then)
     }
 
-    /// Somebody's run that began then has brought an answer: setbacks of before are over here too. Without this a node
+    /// Somebody's run that began then has brought an answer: failures of before are over here too. Without this a node
     /// that fails, loses the key to another and gets it back holds back what that one has read since.
     pub(crate) fn note_answer(&self, key: &QueryKey, began: MonoTime) {
         let mut by_key = self.backoff.by_key.lock();
-        if by_key.peek(key).is_some_and(|setback| setback.noted_at() < began) {
+        if by_key.peek(key).is_some_and(|failure| failure.noted_at() < began) {
             by_key.pop(key);
         }
     }
@@ -112,20 +112,20 @@ impl Fetch {
         began: MonoTime,
         fault: Option<&OriginFault>,
     ) {
-        let setback = match run_end(fault) {
+        let failure = match run_end(fault) {
             RunEnd::Nothing => return,
             RunEnd::Answer => {
                 self.backoff.by_key.lock().pop(key);
                 self.backoff.ahead.lock().pop(key);
                 return;
             }
-            RunEnd::Setback(setback) => setback,
+            RunEnd::Failed(failure) => failure,
         };
         let (now, unit) = (self.context.now(), self.context.unit());
         let table = if cause == Cause::Prefetch { &self.backoff.ahead } else { &self.backoff.by_key };
         let mut by_key = table.lock();
         let before = by_key.get(key).copied();
-        by_key.put(*key, BackOff::after(before, setback, began, now, unit));
+        by_key.put(*key, BackOff::after(before, failure, began, now, unit));
     }
 
     /// What there is without a run, and so without a lease: what the store has, else word of the pause.

@@ -41,7 +41,7 @@ pub struct Purged {
 
 /// What the other nodes said.
 #[derive(Debug, Default)]
-struct Told {
+struct PurgeReach {
     copies: u64,
     nodes: u32,
     unreached: u32,
@@ -98,9 +98,9 @@ impl Invalidate {
     }
 
     /// Tells the others beside each other, so that one that is silent keeps nobody waiting but for itself.
-    async fn tell_others(&self, scope: &Scope) -> Told {
+    async fn tell_others(&self, scope: &Scope) -> PurgeReach {
         let mut others = self.in_order_to_tell(scope);
-        let (mut told, mut owner) = (Told::default(), Vec::new());
+        let (mut told, mut owner) = (PurgeReach::default(), Vec::new());
         if let Scope::Key(key) = scope
             && others.first() == self.routing.view().owner(key)
         {
@@ -115,7 +115,7 @@ impl Invalidate {
             Scope::Key(_) => Vec::new(),
             Scope::Tag(_) | Scope::All => reached,
         };
-        let mut told_again = Told::default();
+        let mut told_again = PurgeReach::default();
         self.tell_all(again, scope, &mut told_again).await;
         told.copies += told_again.copies;
         if told.nodes > 0 {
@@ -125,7 +125,7 @@ impl Invalidate {
     }
 
     /// Returns those who were reached.
-    async fn tell_all(&self, nodes: Vec<NodeName>, scope: &Scope, told: &mut Told) -> Vec<NodeName> {
+    async fn tell_all(&self, nodes: Vec<NodeName>, scope: &Scope, told: &mut PurgeReach) -> Vec<NodeName> {
         let asked = nodes.into_iter().map(async |node| (self.tell(&node, scope).await, node));
         let answers: Vec<_> = stream::iter(asked).buffered(PEERS_TOLD_AT_A_TIME).collect().await;
         let mut reached = Vec::new();

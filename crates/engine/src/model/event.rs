@@ -170,7 +170,7 @@ pub enum HandoverWord {
     /// A former owner gave a value from its memory.
     Given,
     /// A node told new owners what it knew of the cost and rate of so many keys.
-    Told(u32),
+    Notified(u32),
     /// A new owner took note of what it was told of so many keys.
     Learned(u32),
     /// A request that waited for a flight of a leaving node was sent to the key's new owner.

@@ -48,7 +48,7 @@ impl Path {
                 return 0;
             }
             let count = u32::try_from(plans.len()).unwrap_or(u32::MAX);
-            self.context.note(Event::Handover(HandoverWord::Told(count)));
+            self.context.note(Event::Handover(HandoverWord::Notified(count)));
             plans.len()
         });
         stream::iter(told)

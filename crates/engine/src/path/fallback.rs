@@ -2,7 +2,7 @@
 //! `cache::stale_fallback`; here it is found and served.
 
 use hopcache_core::lease::SlotView;
-use hopcache_core::limits::SPARE_LATE_MS_MAX;
+use hopcache_core::limits::STALE_FALLBACK_LATE_MS_MAX;
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::{MemoryCopy, SharedCopy};
@@ -95,7 +95,7 @@ impl Path {
         }
         let (purges, asked) = (self.cache.purges(), self.context.now());
         // A store that is silent would keep a request that has no time left for as long as a command may take.
-        let within = ask.deadline.since(asked).max(Millis(SPARE_LATE_MS_MAX));
+        let within = ask.deadline.since(asked).max(Millis(STALE_FALLBACK_LATE_MS_MAX));
         let seen = tokio::select! {
             biased;
             seen = self.store.peek(key) => seen,

@@ -38,8 +38,8 @@ impl Outbox {
     /// When the client is gone, or takes nothing for too long.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         while self.sent < self.waiting.len() {
-            let patience = Duration::from_millis(READER_TIMEOUT_MS);
-            match timeout(patience, self.writer.write(&self.waiting[self.sent..])).await {
+            let write_timeout = Duration::from_millis(READER_TIMEOUT_MS);
+            match timeout(write_timeout, self.writer.write(&self.waiting[self.sent..])).await {
                 Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(Ok(taken)) => self.sent += taken,
                 Ok(Err(error)) => return Err(error),

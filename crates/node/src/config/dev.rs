@@ -69,6 +69,8 @@ pub fn dev_report(report: &Report, settings: &Settings) -> Report {
         ("node.peer_addr", json!(node.peer_addr)),
         ("node.peer_advertise", json!(node.peer_advertise)),
         ("node.admin_addr", json!(node.admin_addr)),
+        ("node.bolt_addr", json!(node.bolt_addr)),
+        ("node.bolt_advertise", json!(node.bolt_advertise)),
         ("cluster.seeds", json!(cluster.seeds)),
         ("cluster.key", json!(cluster.key)),
         ("cluster.key_file", Value::Null),

@@ -32,20 +32,20 @@ pub enum Word {
 
 /// A message about credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum CredentialMessage {
     /// What does the asked node know?
-    WordWanted(Fingerprint),
+    Asked(Fingerprint),
     /// Neo4j refused these to the sender, so long ago.
     Refused(Vec<(Fingerprint, Millis)>),
 }
 
-impl Told {
+impl CredentialMessage {
     /// Its bytes.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut bytes = vec![VERSION];
         match self {
-            Self::WordWanted(whose) => {
+            Self::Asked(whose) => {
                 bytes.push(KIND_WORD_WANTED);
                 bytes.extend_from_slice(whose);
             }
@@ -65,7 +65,7 @@ impl Told {
     pub fn decode(message: &[u8]) -> Option<Self> {
         let rest = message.strip_prefix(&[VERSION])?;
         if let Some(whose) = rest.strip_prefix(&[KIND_WORD_WANTED]) {
-            return Some(Self::WordWanted(whose.try_into().ok()?));
+            return Some(Self::Asked(whose.try_into().ok()?));
         }
         let (refused, left_over) = rest.strip_prefix(&[KIND_REFUSED])?.as_chunks::<40>();
         if !left_over.is_empty() || refused.len() > REFUSALS_TOLD_AT_ONCE {
@@ -113,8 +113,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(whose in any::<[u8; 32]>(), age in any::<u64>(), count in 0..=REFUSALS_TOLD_AT_ONCE) {
-            for told in [Told::WordWanted(whose), Told::Refused(vec![(whose, Millis(age)); count])] {
-                prop_assert_eq!(Told::decode(&told.encode()), Some(told));
+            for told in [CredentialMessage::Asked(whose), CredentialMessage::Refused(vec![(whose, Millis(age)); count])] {
+                prop_assert_eq!(CredentialMessage::decode(&told.encode()), Some(told));
             }
             for word in [Word::Unknown, Word::Accepted(Millis(age)), Word::Refused(Millis(age))] {
                 prop_assert_eq!(Word::decode(&word.encode()), word);
@@ -126,7 +126,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..4_000), kind in 0_u8..3) {
             let message = [&[VERSION, KIND_OF_FRONTS_MIN + kind][..], &bytes].concat();
             for message in [&bytes, &message] {
-                if let Some(Told::Refused(refused)) = Told::decode(message) {
+                if let Some(CredentialMessage::Refused(refused)) = CredentialMessage::decode(message) {
                     prop_assert!(refused.len() <= REFUSALS_TOLD_AT_ONCE);
                 }
             }

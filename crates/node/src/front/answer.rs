@@ -13,7 +13,7 @@ use hopcache_queryapi::failure;
 use hopcache_queryapi::headers::authorization::CHALLENGE;
 use hopcache_queryapi::headers::cache_status::{self, Collapsed, Forward, Member, Stored};
 use hopcache_queryapi::headers::media;
-use hopcache_queryapi::render::{Counters, Encoding, Form, RenderError, ResultView, render_within};
+use hopcache_queryapi::render::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, AGE, ALLOW, CONTENT_TYPE, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
@@ -304,7 +304,7 @@ fn with_records(
 ) -> Result<Vec<u8>, RenderError> {
     let summary = &Value::Map(Vec::new());
     let view = ResultView { fields, records, summary, bookmarks: &[], errors };
-    render_within(&view, Form { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
+    render_within(&view, ResponseForm { encoding, counters: Counters::Omit }, PASS_THROUGH_BYTES_MAX)
 }
 
 /// Seconds after which a client should try again: by then the origin's breaker has probed again.

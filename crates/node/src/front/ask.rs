@@ -19,7 +19,7 @@ use hopcache_queryapi::headers::authorization::{self, AuthorizationError};
 use hopcache_queryapi::headers::cache_control::CacheControlError;
 use hopcache_queryapi::headers::hint::HintError;
 use hopcache_queryapi::headers::{cache_control, hint, media};
-use hopcache_queryapi::render::{Counters, Form};
+use hopcache_queryapi::render::{Counters, ResponseForm};
 use hopcache_queryapi::request::{self, QueryRequest};
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::request::Parts;
@@ -145,7 +145,7 @@ impl AskReader {
         };
         Ok(Ask {
             query: Arc::new(self.engine.path().read(parts)),
-            rendering: rendering_of(Form { encoding, counters }),
+            rendering: rendering_of(ResponseForm { encoding, counters }),
             freshness: control.freshness,
             hints,
             mode,

@@ -6,25 +6,25 @@ use bytes::Bytes;
 use hopcache_core::limits::PASS_THROUGH_BYTES_MAX;
 use hopcache_core::result::ResultSet;
 use hopcache_engine::rendering::{RenderError, Renderer, RenderingId};
-use hopcache_queryapi::render::{self, Encoding, Form, ResultView};
+use hopcache_queryapi::render::{self, Encoding, ResponseForm, ResultView};
 
 /// Renders results as Neo4j's Query API does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryApiRenderer;
 
 /// The rendering of a form.
-pub(super) fn rendering_of(form: Form) -> RenderingId {
+pub(super) fn rendering_of(form: ResponseForm) -> RenderingId {
     RenderingId(form.to_byte())
 }
 
 /// How values are written in a rendering; plain where it is not one of this front.
 pub(super) fn encoding_of(id: RenderingId) -> Encoding {
-    Form::from_byte(id.0).map_or(Encoding::Plain, |form| form.encoding)
+    ResponseForm::from_byte(id.0).map_or(Encoding::Plain, |form| form.encoding)
 }
 
 impl Renderer for QueryApiRenderer {
     fn knows(&self, id: RenderingId) -> bool {
-        Form::from_byte(id.0).is_some()
+        ResponseForm::from_byte(id.0).is_some()
     }
 
     fn render(
@@ -33,7 +33,7 @@ impl Renderer for QueryApiRenderer {
         result: &ResultSet,
         bookmark: Option<&str>,
     ) -> Result<Vec<u8>, RenderError> {
-        let form = Form::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
+        let form = ResponseForm::from_byte(id.0).ok_or(RenderError::Unknown(id))?;
         let view = ResultView {
             fields: &result.fields,
             records: &result.records,

@@ -2,15 +2,15 @@
 //! run waits, and knows nothing of what a slot is for.
 //!
 //! The race that dropping a waiting future has to survive:
-//!   a run ends and calls ticket 7 · ticket 7 has the slot · the future of 7 is dropped before it is polled again.
+//!   a run ends and calls waiter 7 · waiter 7 has the slot · the future of 7 is dropped before it is polled again.
 //! Nothing else knows of that slot. So a waiting run holds a guard. Its drop gives the place up under the lock and learns
-//! whether the ticket had been called. If so, the slot goes to the next run.
+//! whether the waiter had been called. If so, the slot goes to the next run.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use hopcache_core::time::{Millis, MonoTime};
-use hopcache_core::turns::{Asked, Left, RunClass, Ticket, TurnBounds, Turns};
+use hopcache_core::turns::{Asked, Left, RunClass, TurnBounds, Turns, WaiterId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -24,7 +24,7 @@ pub(crate) struct Slots<P: Ord + Clone> {
 struct State<P> {
     turns: Turns<P>,
     /// How each waiting run is called.
-    callers: HashMap<Ticket, oneshot::Sender<()>>,
+    callers: HashMap<WaiterId, oneshot::Sender<()>>,
 }
 
 /// Why a run gets no slot.
@@ -92,10 +92,10 @@ impl<P: Ord + Clone> Slots<P> {
                 Asked::PrincipalFull => return Err(NoSlot::PrincipalFull),
                 Asked::Full => return Err(NoSlot::Full),
                 Asked::WouldBeLate => return Err(NoSlot::Late),
-                Asked::Waits(ticket) => {
+                Asked::Waits(waiter) => {
                     let (caller, called) = oneshot::channel();
-                    state.callers.insert(ticket, caller);
-                    QueuePlace { slots: self, principal, ticket, called, has_ended: false }
+                    state.callers.insert(waiter, caller);
+                    QueuePlace { slots: self, principal, waiter, called, has_ended: false }
                 }
             }
         };
@@ -126,8 +126,8 @@ impl<P: Ord + Clone> Slots<P> {
 
 impl<P> State<P> {
     /// Calls the next run. When its future is gone already, dropping its guard passes the slot on.
-    fn call(&mut self, next: Option<Ticket>) {
-        if let Some(caller) = next.and_then(|ticket| self.callers.remove(&ticket)) {
+    fn call(&mut self, next: Option<WaiterId>) {
+        if let Some(caller) = next.and_then(|waiter| self.callers.remove(&waiter)) {
             let _ = caller.send(());
         }
     }
@@ -145,7 +145,7 @@ impl<P: Ord + Clone> Drop for Slot<'_, P> {
 struct QueuePlace<'a, 'p, P: Ord + Clone> {
     slots: &'a Slots<P>,
     principal: &'p P,
-    ticket: Ticket,
+    waiter: WaiterId,
     called: oneshot::Receiver<()>,
     has_ended: bool,
 }
@@ -163,8 +163,8 @@ impl<P: Ord + Clone> Drop for QueuePlace<'_, '_, P> {
             return;
         }
         let mut state = self.slots.state.lock();
-        state.callers.remove(&self.ticket);
-        if let Left::Slot(next) = state.turns.leave(self.principal, self.ticket) {
+        state.callers.remove(&self.waiter);
+        if let Left::Slot(next) = state.turns.leave(self.principal, self.waiter) {
             state.call(next);
         }
     }

@@ -1,12 +1,12 @@
 //! Whole answers of the Query API: a result with its bookmarks member, and a form's number between nodes.
 
-use super::{Counters, Encoding, Form, RenderError, ResultView, render_within};
+use super::{Counters, Encoding, RenderError, ResponseForm, ResultView, render_within};
 
 /// The bookmarks member of an answer that has none to give: it is always there, as in the server's own answers.
 const NO_BOOKMARKS: &[u8] = b",\"bookmarks\":[]}";
 
-impl Form {
-    /// Its number between nodes of a cluster: below [`Form::COUNT`], and never changed.
+impl ResponseForm {
+    /// Its number between nodes of a cluster: below [`ResponseForm::COUNT`], and never changed.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         let typed = u8::from(self.encoding == Encoding::Typed);
@@ -32,7 +32,7 @@ impl Form {
 /// As [`render_within`].
 pub fn answer(
     view: &ResultView<'_>,
-    form: Form,
+    form: ResponseForm,
     bookmark: Option<&str>,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, RenderError> {
@@ -60,15 +60,15 @@ mod tests {
 
     #[test]
     fn a_form_has_the_same_number_on_every_node() {
-        for byte in 0..Form::COUNT {
-            assert_eq!(Form::from_byte(byte).map(Form::to_byte), Some(byte));
+        for byte in 0..ResponseForm::COUNT {
+            assert_eq!(ResponseForm::from_byte(byte).map(ResponseForm::to_byte), Some(byte));
         }
-        assert_eq!(Form::from_byte(Form::COUNT), None);
+        assert_eq!(ResponseForm::from_byte(ResponseForm::COUNT), None);
     }
 
     #[test]
     fn a_bookmark_can_be_added_later() {
-        let form = Form { encoding: Encoding::Plain, counters: Counters::Omit };
+        let form = ResponseForm { encoding: Encoding::Plain, counters: Counters::Omit };
         let view = ResultView {
             fields: &["n".to_owned()],
             records: &[0x91, 0x01],

@@ -36,7 +36,7 @@ pub enum Counters {
 
 /// Which of the possible bodies the client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Form {
+pub struct ResponseForm {
     /// How values are written.
     pub encoding: Encoding,
     /// Whether counters are shown.
@@ -89,7 +89,7 @@ pub enum RenderError {
 ///
 /// # Errors
 /// [`RenderError`] when the bytes are not a result of Bolt 5.
-pub fn render(view: &ResultView<'_>, form: Form) -> Result<Vec<u8>, RenderError> {
+pub fn render(view: &ResultView<'_>, form: ResponseForm) -> Result<Vec<u8>, RenderError> {
     render_within(view, form, usize::MAX)
 }
 
@@ -98,7 +98,11 @@ pub fn render(view: &ResultView<'_>, form: Form) -> Result<Vec<u8>, RenderError>
 ///
 /// # Errors
 /// As [`render`], and [`RenderError::TooLarge`].
-pub fn render_within(view: &ResultView<'_>, form: Form, limit_bytes: usize) -> Result<Vec<u8>, RenderError> {
+pub fn render_within(
+    view: &ResultView<'_>,
+    form: ResponseForm,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, RenderError> {
     // A typed value is about four times its packed form, a plain one about one and a half.
     let growth = if form.encoding == Encoding::Typed { 5 } else { 2 };
     let expected_bytes = view.records.len().saturating_mul(growth).saturating_add(256);

@@ -3,7 +3,7 @@
 use hopcache_packstream::{Reader, Token, Value, encode};
 
 use super::value::Renderer;
-use super::{Counters, Form, RenderError};
+use super::{Counters, RenderError, ResponseForm};
 use crate::json;
 
 /// Counters in the server's order: their JSON name, and Bolt's.
@@ -22,7 +22,7 @@ const COUNTERS: [(&str, &str); 11] = [
 ];
 
 /// Appends what applies, each part with its leading comma.
-pub(super) fn append(out: &mut Vec<u8>, summary: &Value, form: Form) -> Result<(), RenderError> {
+pub(super) fn append(out: &mut Vec<u8>, summary: &Value, form: ResponseForm) -> Result<(), RenderError> {
     if let Some(notes) = summary.get("notifications").and_then(Value::as_list).filter(|all| !all.is_empty()) {
         out.extend_from_slice(b",\"notifications\":[");
         for (index, note) in notes.iter().enumerate() {
@@ -115,7 +115,7 @@ fn operator(
     out: &mut Vec<u8>,
     plan: &Value,
     kind: Kind,
-    form: Form,
+    form: ResponseForm,
     depth: usize,
 ) -> Result<(), RenderError> {
     if depth > hopcache_packstream::DEPTH_MAX || !matches!(plan, Value::Map(_)) {
@@ -173,7 +173,7 @@ fn profile(out: &mut Vec<u8>, plan: &Value) {
 }
 
 /// Arguments are values like those of a record, so they take the same road.
-fn arguments(out: &mut Vec<u8>, args: Option<&Value>, form: Form) -> Result<(), RenderError> {
+fn arguments(out: &mut Vec<u8>, args: Option<&Value>, form: ResponseForm) -> Result<(), RenderError> {
     let Some(args @ Value::Map(_)) = args else {
         out.extend_from_slice(b"{}");
         return Ok(());

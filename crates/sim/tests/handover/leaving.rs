@@ -111,7 +111,7 @@ async fn the_refresh_plan_of_a_hot_key_moves_with_it() {
     scene.join();
     let view = scene.node(scene.new).engine.view();
     assert_eq!(scene.node(scene.former).engine.path().tell_plans(&view).await, 1);
-    assert_eq!(scene.handed_over(scene.former, HandoverWord::Told(1)), 1);
+    assert_eq!(scene.handed_over(scene.former, HandoverWord::Notified(1)), 1);
     assert_eq!(scene.handed_over(scene.new, HandoverWord::Learned(1)), 1);
     scene.answered(scene.new).await;
     let seen = scene.node(scene.new).engine.path().explain(&scene.ask.query, Hints::default()).await;

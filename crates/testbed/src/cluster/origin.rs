@@ -52,7 +52,7 @@ pub struct RunTime {
 
 /// What runs meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OriginBehavior {
+pub enum OriginMode {
     /// Nothing.
     Pass,
     /// No answer until this ends.
@@ -76,7 +76,7 @@ struct Shared {
     to_hold: Mutex<BTreeSet<i64>>,
     /// Numbers of held runs that go on.
     released: watch::Sender<BTreeSet<u64>>,
-    behavior: watch::Sender<OriginBehavior>,
+    behavior: watch::Sender<OriginMode>,
     cuts: watch::Sender<u64>,
     runs: AtomicU64,
     /// Runs that met a stall, an error or a cut.
@@ -99,7 +99,7 @@ impl Origin {
             registers: Mutex::default(),
             to_hold: Mutex::default(),
             released: watch::Sender::new(BTreeSet::new()),
-            behavior: watch::Sender::new(OriginBehavior::Pass),
+            behavior: watch::Sender::new(OriginMode::Pass),
             cuts: watch::Sender::new(0),
             runs: AtomicU64::new(0),
             troubled: AtomicU64::new(0),
@@ -128,7 +128,7 @@ impl Origin {
     }
 
     /// From now on, for runs under way too.
-    pub fn set_behavior(&self, behavior: OriginBehavior) {
+    pub fn set_behavior(&self, behavior: OriginMode) {
         self.shared.behavior.send_replace(behavior);
     }
 
@@ -298,15 +298,15 @@ impl UnderWay<'_> {
         let share = locked(&self.shared.dice).unit();
         tokio::time::sleep(least + (most - least).mul_f64(share)).await;
         let mut behavior = self.shared.behavior.subscribe();
-        if *behavior.borrow_and_update() != OriginBehavior::Pass {
+        if *behavior.borrow_and_update() != OriginMode::Pass {
             self.shared.troubled.fetch_add(1, Ordering::Relaxed);
         }
-        let _ = behavior.wait_for(|behavior| *behavior != OriginBehavior::Stall).await;
+        let _ = behavior.wait_for(|behavior| *behavior != OriginMode::Stall).await;
         if self.is_held {
             let mut released = self.shared.released.subscribe();
             let _ = released.wait_for(|released| released.contains(&self.number)).await;
         }
-        *behavior.borrow() == OriginBehavior::Fail
+        *behavior.borrow() == OriginMode::Fail
     }
 }
 

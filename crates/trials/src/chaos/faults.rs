@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use hopcache_testbed::cluster::TestCluster;
 use hopcache_testbed::cluster::fault::{Fault, Part};
 use hopcache_testbed::cluster::history::{FaultRecord, History};
-use hopcache_testbed::cluster::origin::OriginBehavior;
+use hopcache_testbed::cluster::origin::OriginMode;
 use hopcache_testbed::cluster::packet_filter::Dropped;
 use hopcache_testbed::dice::Dice;
 use hopcache_testbed::report::progress;
@@ -229,12 +229,12 @@ async fn of_origin(cluster: &TestCluster, fault: Fault, length: Duration) -> any
         }
         fault => {
             cluster.origin.set_behavior(if fault == Fault::OriginStall {
-                OriginBehavior::Stall
+                OriginMode::Stall
             } else {
-                OriginBehavior::Fail
+                OriginMode::Fail
             });
             tokio::time::sleep(length).await;
-            cluster.origin.set_behavior(OriginBehavior::Pass);
+            cluster.origin.set_behavior(OriginMode::Pass);
         }
     }
     let met = cluster.origin.troubled() - before;

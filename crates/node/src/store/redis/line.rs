@@ -102,6 +102,19 @@ impl Line {
         connecting.await
     }
 
+    /// Waits until another attempt to connect is allowed. False, at once, where that is not before `deadline`.
+    pub(super) async fn may_connect_before(&self, deadline: Instant) -> bool {
+        let until = match &self.state.lock().phase {
+            Phase::Failed(_, until) => *until,
+            Phase::Idle | Phase::Connecting(_) | Phase::Live(_) => Instant::now(),
+        };
+        if until >= deadline {
+            return false;
+        }
+        tokio::time::sleep_until(until).await;
+        true
+    }
+
     /// Gives a connection up, unless it was given up already.
     pub(super) fn give_up(&self, dead: &Live) {
         let mut state = self.state.lock();

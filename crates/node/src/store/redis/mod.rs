@@ -10,7 +10,8 @@
 //! separate connections, so that a body never delays a renewal.
 //!
 //! What may be carried out twice is repeated once, on a new connection, when its connection turns out to be closed: after a
-//! restart of Redis, or of an idle connection, the first call finds out (F46). That is everything but three operations.
+//! restart of Redis, or of an idle connection, the first call finds out (F46). An invalidation also outlasts a failed attempt
+//! to connect: it is tried until its deadline. May be repeated: everything but three operations.
 //! Redis may have carried out a command whose answer was lost: a second `get_or_lease` would find the lease of the first
 //! (F21), a second `commit` would be fenced by the first, and a second `release` would say that there was no lease. Such a
 //! loss is reported as a timeout, and the engine knows what to ask then.
@@ -138,15 +139,28 @@ enum Repeat {
     Never,
     /// On a new connection.
     Once,
+    /// The same, and once more each time an attempt to connect has failed, until the deadline. For invalidations: whoever
+    /// purges rather waits than reads that the store has just restarted.
+    UntilDeadline,
 }
 
 /// A small command that may be repeated.
 const SMALL_ONCE: (Load, Repeat) = (Load::Small, Repeat::Once);
 
+/// A command of an invalidation.
+const INVALIDATION: (Load, Repeat) = (Load::Body, Repeat::UntilDeadline);
+
 /// Why an exchange has no answer, and whether its connection turned out to be closed, or to lead to no master.
 struct Failed {
     missed: Missed,
     is_closed: bool,
+}
+
+impl Failed {
+    /// Whether the call was not sent because the server could not be reached.
+    const fn was_not_sent(&self) -> bool {
+        matches!(self.missed, Missed::Connection(StoreError::Unreachable(_)))
+    }
 }
 
 /// One exchange on the line's connection.
@@ -236,16 +250,20 @@ impl RedisStore {
             Load::Body => (&self.bodies, self.settings.body_ms),
         };
         let deadline = Instant::now() + limit.duration();
-        self.gate
-            .pass(async {
-                match exchange_on(line, deadline, &exchange).await {
-                    Err(Failed { is_closed: true, .. }) if repeat == Repeat::Once => {
-                        exchange_on(line, deadline, &exchange).await.map_err(|failed| failed.missed)
-                    }
-                    outcome => outcome.map_err(|failed| failed.missed),
+        let call = async {
+            let mut outcome = exchange_on(line, deadline, &exchange).await;
+            if repeat != Repeat::Never && outcome.as_ref().is_err_and(|failed| failed.is_closed) {
+                outcome = exchange_on(line, deadline, &exchange).await;
+            }
+            while repeat == Repeat::UntilDeadline && outcome.as_ref().is_err_and(Failed::was_not_sent) {
+                if !line.may_connect_before(deadline).await {
+                    break;
                 }
-            })
-            .await
+                outcome = exchange_on(line, deadline, &exchange).await;
+            }
+            outcome.map_err(|failed| failed.missed)
+        };
+        self.gate.pass(call).await
     }
 
     /// Calls a script by its digest, or by its text if the server does not know it.
