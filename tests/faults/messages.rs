@@ -107,8 +107,8 @@ async fn a_query_at_another_listener_says_why_it_failed() {
 /// Nobody serves a sample graph to everybody without having asked for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serve_asks_which_neo4j_it_is_for() {
-    let ports = free_ports(3);
-    let addrs = ["client", "peer", "admin"].iter().zip(&ports);
+    let ports = free_ports(4);
+    let addrs = ["client", "peer", "admin", "bolt"].iter().zip(&ports);
     let sets: Vec<String> =
         addrs.map(|(name, port)| format!("--set=node.{name}_addr=127.0.0.1:{port}")).collect();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
@@ -134,8 +134,8 @@ async fn serve_asks_which_neo4j_it_is_for() {
 /// What orchestrators inject beside a Service of a node's name, and a name that misses its second underscore.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn variables_that_set_nothing_are_warned_about() {
-    let ports = free_ports(3);
-    let addrs = ["client", "peer", "admin"].iter().zip(&ports);
+    let ports = free_ports(4);
+    let addrs = ["client", "peer", "admin", "bolt"].iter().zip(&ports);
     let sets: Vec<String> =
         addrs.map(|(name, port)| format!("--set=node.{name}_addr=127.0.0.1:{port}")).collect();
     let dir = tempfile::tempdir().unwrap();
