@@ -34,12 +34,18 @@ pub fn raise_open_files() {
 /// Ports that are free now, and that nobody is given by chance before they are used: below those that the kernel
 /// picks for outgoing connections (32,768 and up), each once in this process, from a place of its own. A port of
 /// the kernel's choice was taken by one of thousands of connections between its choice and the start of its node.
+/// Test programs of the gate's two lanes (`HOPCACHE_TEST_LANE`) have a half of the range each.
 pub fn free_ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(977);
+    let (lane, ports) =
+        match std::env::var("HOPCACHE_TEST_LANE").ok().and_then(|lane| lane.parse::<u32>().ok()) {
+            Some(lane) => (lane % LANES, PORTS / LANES),
+            None => (0, PORTS),
+        };
     let next = || {
-        let place = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % PORTS;
-        u16::try_from(PORT_FIRST + place).unwrap()
+        let place = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % ports;
+        u16::try_from(PORT_FIRST + lane * ports + place).unwrap()
     };
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(next).filter(is_free).take(count).collect()
@@ -47,6 +53,7 @@ pub fn free_ports(count: usize) -> Vec<u16> {
 
 const PORT_FIRST: u32 = 10_000;
 const PORTS: u32 = 22_000;
+const LANES: u32 = 2;
 
 /// Addresses of one node.
 #[derive(Debug, Clone, Copy)]

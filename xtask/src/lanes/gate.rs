@@ -15,9 +15,15 @@ use crate::{chaos, images, services, tidy};
 
 /// How libtest is told how many tests of a program run at a time, where no argument says so.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// As many as that, also where there are fewer processors, of which it would else take the number: the longest tests wait for
-/// processes, deadlines and lapses, and use a quarter of one.
-const TESTS_AT_A_TIME_MIN: usize = 6;
+/// Tests of the faults run beside all others, since both mostly wait: for processes, deadlines and lapses. So many tests of
+/// the faults run at a time, and so many others, also where there are fewer processors.
+const FAULTS_AT_A_TIME: usize = 3;
+const OTHERS_AT_A_TIME_MIN: usize = 4;
+/// The test program with the longest waits.
+const FAULTS: &str = "node faults";
+/// Tells test programs that run at the same time apart: each draws its ports from a range of its own
+/// (`tests/support/process.rs`).
+const TEST_LANE: &str = "HOPCACHE_TEST_LANE";
 
 /// Everything that tests, chaos and the simulator start: programs and test programs, in one build with one set of features.
 const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
@@ -88,14 +94,16 @@ pub(super) fn programs_that_hurt() -> Result<()> {
 fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {
     // They run already: this says where. Without services every test that needs one would fail with the same words.
     let environment = services::up(root)?;
-    let threads = test_threads().to_string();
-    let mut variables = environment.variables();
-    variables.push((TEST_THREADS, &threads));
-    programs::run(built, args, &variables).map(|_| ())
-}
-
-fn test_threads() -> usize {
-    let told = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
+    let (faults, others): (Vec<_>, Vec<_>) = built.iter().partition(|program| program.name() == FAULTS);
+    let lane = |number: usize, programs, tests_at_a_time: usize| {
+        let variables = environment.variables().into_iter().map(|(name, value)| (name, value.to_owned()));
+        let own = [(TEST_THREADS, tests_at_a_time.to_string()), (TEST_LANE, number.to_string())];
+        programs::Lane { programs, variables: variables.chain(own).collect() }
+    };
+    let asked = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    told.unwrap_or_else(|| processors().max(TESTS_AT_A_TIME_MIN))
+    let others_at_a_time = asked.unwrap_or_else(|| processors().max(OTHERS_AT_A_TIME_MIN));
+    let faults_at_a_time = asked.unwrap_or(FAULTS_AT_A_TIME);
+    let lanes = [lane(0, faults, faults_at_a_time), lane(1, others, others_at_a_time)];
+    programs::run_lanes(&lanes, args).map(|_| ())
 }

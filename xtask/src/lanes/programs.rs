@@ -1,4 +1,4 @@
-//! Test programs: built by cargo once, then run one after another, and their tests counted.
+//! Test programs: built by cargo once, then run one after another or in lanes, and their tests counted.
 //!
 //! `cargo test` would take the build's lock again before it runs them, and would wait for whatever else is built then.
 
@@ -111,32 +111,92 @@ fn program(line: &str) -> Option<Program> {
     Some(Program { name, path: message["executable"].as_str()?.into(), folder })
 }
 
-/// Runs every program, also after one that failed.
+/// Programs that run one after another, with these variables, while other lanes run theirs.
+pub(super) struct Lane<'a> {
+    pub(super) programs: Vec<&'a Program>,
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+/// Runs every program, also after one that failed. Prints its output as it comes.
 pub(super) fn run(programs: &[Program], args: &[String], variables: &[(&str, &str)]) -> Result<Count> {
-    let mut count = Count::default();
-    let mut failed = Vec::new();
+    let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    let mut outcome = Outcome::default();
     for program in programs {
-        let start = Instant::now();
         println!("\n-- {}", program.name);
-        let ran = program.run(args, variables)?;
-        println!(
-            "-- {}: {} tests, {:.1} s",
-            program.name,
-            ran.count.passed + ran.count.failed,
-            start.elapsed().as_secs_f64()
-        );
-        count.passed += ran.count.passed;
-        count.failed += ran.count.failed;
-        count.programs += 1;
-        if !ran.is_success {
-            failed.push(program.name.as_str());
+        outcome.run(program, args, &variables.clone().collect::<Vec<_>>(), &mut |line| println!("{line}"))?;
+    }
+    outcome.told()
+}
+
+/// Runs the lanes beside each other. Prints the output of a program when it has ended, in one piece.
+pub(super) fn run_lanes(lanes: &[Lane<'_>], args: &[String]) -> Result<Count> {
+    let run_lane = |lane: &Lane<'_>| -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        for program in &lane.programs {
+            let mut output = format!("\n-- {}\n", program.name);
+            let ran = outcome.run(program, args, &lane.variables, &mut |line| {
+                output.push_str(line);
+                output.push('\n');
+            });
+            print!("{output}");
+            ran?;
         }
+        Ok(outcome)
+    };
+    let outcomes = std::thread::scope(|scope| {
+        let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| run_lane(lane))).collect();
+        let joined = running
+            .into_iter()
+            .map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+    outcomes.into_iter().fold(Outcome::default(), Outcome::with).told()
+}
+
+/// What came of programs.
+#[derive(Debug, Default)]
+struct Outcome {
+    count: Count,
+    failed: Vec<String>,
+}
+
+impl Outcome {
+    fn run(
+        &mut self,
+        program: &Program,
+        args: &[String],
+        variables: &[(&str, String)],
+        print: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let start = Instant::now();
+        let ran = program.run(args, variables, print)?;
+        let tests = ran.count.passed + ran.count.failed;
+        print(&format!("-- {}: {tests} tests, {:.1} s", program.name, start.elapsed().as_secs_f64()));
+        self.count.passed += ran.count.passed;
+        self.count.failed += ran.count.failed;
+        self.count.programs += 1;
+        if !ran.is_success {
+            self.failed.push(program.name.clone());
+        }
+        Ok(())
     }
-    println!("\n{} tests passed, {} failed, in {} programs", count.passed, count.failed, count.programs);
-    if !failed.is_empty() {
-        bail!("tests failed in: {}", failed.join(", "));
+
+    fn with(mut self, other: Self) -> Self {
+        self.count.passed += other.count.passed;
+        self.count.failed += other.count.failed;
+        self.count.programs += other.count.programs;
+        self.failed.extend(other.failed);
+        self
     }
-    Ok(count)
+
+    fn told(self) -> Result<Count> {
+        let Count { passed, failed, programs } = self.count;
+        println!("\n{passed} tests passed, {failed} failed, in {programs} programs");
+        if !self.failed.is_empty() {
+            bail!("tests failed in: {}", self.failed.join(", "));
+        }
+        Ok(self.count)
+    }
 }
 
 struct Ran {
@@ -145,10 +205,16 @@ struct Ran {
 }
 
 impl Program {
-    fn run(&self, args: &[String], variables: &[(&str, &str)]) -> Result<Ran> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn run(&self, args: &[String], variables: &[(&str, String)], print: &mut dyn FnMut(&str)) -> Result<Ran> {
         let mut command = Command::new(&self.path);
-        command.current_dir(&self.folder).args(args).envs(variables.iter().copied());
+        command.current_dir(&self.folder).args(args);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null()).stdout(Stdio::piped());
+        // libtest writes its results to the standard output, and a failed test's there as well.
         let mut child =
             command.spawn().with_context(|| format!("could not start {}", self.path.display()))?;
         let output = child.stdout.take().context("a test program has no output")?;
@@ -156,7 +222,7 @@ impl Program {
         for line in BufReader::new(output).split(b'\n') {
             let line = line.context("a test's output cannot be read")?;
             let line = String::from_utf8_lossy(&line);
-            println!("{line}");
+            print(&line);
             if let Some((passed, failed)) = result(&line) {
                 count.passed += passed;
                 count.failed += failed;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use hopcache::store::redis::{RedisSettings, RedisStore};
@@ -128,8 +129,13 @@ impl Drop for RedisServer {
     }
 }
 
+/// A port below those that the kernel picks for outgoing connections: one of another test's thousands took a port of the
+/// kernel's choice before its server had started.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let next = || 32_000 + NEXT.fetch_add(1, Ordering::Relaxed) % 700;
+    std::iter::repeat_with(next).find(is_free).unwrap()
 }
 
 fn spawn(port: u16, dir: &tempfile::TempDir, conf: &str, args: &[String]) -> Child {
