@@ -71,11 +71,13 @@ pub const GOSSIP_REFUSALS: [&str; 11] = [
 /// Labels of `hopcache_gossip_bytes_total`.
 pub const GOSSIP_DIRECTIONS: [&str; 2] = ["received", "sent"];
 /// Labels `listener` of `hopcache_connections_refused_total`.
-pub const LISTENERS: [&str; 3] = ["client", "peer", "admin"];
+pub const LISTENERS: [&str; 4] = ["client", "peer", "admin", "bolt"];
 /// Place of the client listener in [`LISTENERS`].
 pub const CLIENT_PLACE: usize = 0;
 /// Place of the admin listener in [`LISTENERS`].
 pub const ADMIN_PLACE: usize = 2;
+/// Place of the Bolt listener in [`LISTENERS`].
+pub const BOLT_PLACE: usize = 3;
 /// Labels `reason` of `hopcache_connections_refused_total`.
 pub const UNSERVED: [&str; 9] = [
     "crowded",

@@ -10,17 +10,17 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::{Address, Settings};
-use crate::labels::{ADMIN_PLACE, CLIENT_PLACE};
+use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE};
 use crate::listener::Listening;
 use crate::meters::Meters;
-use crate::tls::{ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
+use crate::tls::{ALPN_BOLT, ALPN_HTTP, Acceptor, Handshakes, TlsFiles, Watched};
 
 /// The bound listeners of a node.
 pub(crate) struct Listeners {
     pub(crate) client: Listening,
     pub(crate) peer: TcpListener,
     pub(crate) admin: Listening,
-    pub(crate) bolt: Option<TcpListener>,
+    pub(crate) bolt: Option<Listening>,
     /// The certificates of those with TLS, and the listener's place in [`LISTENERS`](crate::labels::LISTENERS).
     pub(crate) watched: Vec<(usize, Watched)>,
 }
@@ -30,12 +30,19 @@ impl Listeners {
     pub(crate) async fn bind(settings: &Settings, meters: &Arc<Meters>) -> anyhow::Result<(Self, UdpSocket)> {
         let node = &settings.node;
         let mut tls = Tls { handshakes: None, meters, watched: Vec::new() };
-        let client_tls = tls.acceptor("node.client_tls", (CLIENT_PLACE, &node.client_tls)).await?;
-        let admin_tls = tls.acceptor("node.admin_tls", (ADMIN_PLACE, &node.admin_tls)).await?;
+        let client_tls = tls.acceptor(("node.client_tls", &node.client_tls), CLIENT_PLACE, ALPN_HTTP).await?;
+        let admin_tls = tls.acceptor(("node.admin_tls", &node.admin_tls), ADMIN_PLACE, ALPN_HTTP).await?;
         let client = bind("node.client_addr", &node.client_addr).await?;
         let admin = bind("node.admin_addr", &node.admin_addr).await?;
         let bolt = match &node.bolt_addr {
-            Some(address) => Some(bind("node.bolt_addr", address).await?),
+            Some(address) => {
+                // The same certificate as HTTP: to its clients the node is one host.
+                let acceptor = tls.acceptor(("node.client_tls", &node.client_tls), BOLT_PLACE, ALPN_BOLT);
+                Some(Listening {
+                    acceptor: acceptor.await?,
+                    listener: bind("node.bolt_addr", address).await?,
+                })
+            }
             None => None,
         };
         let (peer, gossip) = bind_peer(&node.peer_addr).await?;
@@ -55,8 +62,9 @@ struct Tls<'a> {
 impl Tls<'_> {
     async fn acceptor(
         &mut self,
-        key: &str,
-        (place, files): (usize, &Option<TlsFiles>),
+        (key, files): (&str, &Option<TlsFiles>),
+        place: usize,
+        alpn: &'static [&'static [u8]],
     ) -> anyhow::Result<Acceptor> {
         let Some(files) = files else { return Ok(Acceptor::plain()) };
         let handshakes = match &self.handshakes {
@@ -65,7 +73,7 @@ impl Tls<'_> {
         };
         let meters = Arc::clone(self.meters);
         let completed = Arc::new(move || meters.shook_hands(place));
-        let opened = Acceptor::open(files.clone(), ALPN_HTTP, handshakes, completed);
+        let opened = Acceptor::open(files.clone(), alpn, handshakes, completed);
         let (acceptor, watched) = opened.with_context(|| key.to_owned())?;
         self.watched.push((place, watched));
         Ok(acceptor)

@@ -27,13 +27,13 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::service::service_fn;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::Admin;
 use crate::bolt_front::advertised::bolt_addrs;
+use crate::bolt_front::listener::BoltBounds;
 use crate::bolt_front::{self, BoltFront};
 use crate::clock::{SystemClock, SystemDice};
 use crate::cluster_keys::keyring;
@@ -44,8 +44,8 @@ use crate::front::QueryApiRenderer;
 use crate::front::{Front, FrontBody, FrontShared};
 use crate::gossip::{GossipHandle, gossip};
 use crate::joining::Joining;
-use crate::labels::{ADMIN_PLACE, CLIENT_PLACE, LISTENERS};
-use crate::listener::{Answers, ListenerBounds, Refusals, serve};
+use crate::labels::{ADMIN_PLACE, BOLT_PLACE, CLIENT_PLACE, LISTENERS};
+use crate::listener::{Answers, ListenerBounds, Listening, Refusals, serve};
 use crate::listeners::{Listeners, advertised};
 use crate::membership::Prober;
 use crate::memory::MokaMemory;
@@ -298,16 +298,21 @@ impl Node {
 
     fn start_bolt(
         &self,
-        listener: TcpListener,
+        listening: Listening,
         (shared, relays): (FrontShared, Option<Arc<Relays>>),
         (settings, advertised): (&Settings, String),
         clock: Arc<SystemClock>,
     ) {
         let times = (clock, Arc::clone(&self.is_leaving));
         let front = BoltFront::new(Arc::clone(&self.state), shared, (relays, advertised), settings, times);
-        let bounds = (clients_max(settings), says_addresses(settings));
+        let meters = Arc::clone(&self.state.meters);
+        let bounds = BoltBounds {
+            connections_max: clients_max(settings),
+            says_addresses: says_addresses(settings),
+            unserved: Arc::new(move |why| meters.refused_connection(BOLT_PLACE, why)),
+        };
         let stop = self.stop_clients.clone();
-        let served = bolt_front::listener::serve(listener, front, bounds, self.clients.clone(), stop);
+        let served = bolt_front::listener::serve(listening, front, bounds, self.clients.clone(), stop);
         self.clients.spawn(self.guarded("the Bolt listener", served));
     }
 

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustls::version::{TLS12, TLS13};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Served, VERSIONS, request};
-use crate::support::authority::Authority;
+use crate::support::authority::{Authority, in_file, shown};
 use crate::support::http::{self, exchange};
 use crate::support::until;
 
@@ -27,6 +28,40 @@ fn curl(arguments: &[&str]) -> (String, i32) {
     (String::from_utf8(done.stdout).unwrap(), done.status.code().unwrap())
 }
 
+/// Bolt's handshake: the preamble, 5.4, and three times nothing.
+const BOLT_HANDSHAKE: [u8; 20] = [0x60, 0x60, 0xB0, 0x17, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The Bolt listener has the certificate of HTTP, and speaks no Bolt without TLS.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f52_the_bolt_listener_speaks_over_tls_and_not_without() {
+    let served = Served::plainly().await;
+    let bolt = served.node.addrs.bolt;
+    for version in [&TLS12, &TLS13] {
+        let mut stream = served.authority.tls_client(&[version], &[]).connect(bolt).await.unwrap();
+        assert_eq!(shown(&stream), in_file(&served.pair));
+        stream.write_all(&BOLT_HANDSHAKE).await.unwrap();
+        let mut agreed = [0; 4];
+        stream.read_exact(&mut agreed).await.unwrap();
+        assert_eq!(agreed, [0, 0, 4, 5]);
+    }
+    let mut plain = http::connect(bolt).await.unwrap();
+    plain.write_all(&BOLT_HANDSHAKE).await.unwrap();
+    let mut answer = Vec::new();
+    // A reset is as good as an end: the node closes a socket with bytes that it has not read.
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(answer.is_empty(), "{answer:?}");
+    let stranger = Authority::new(served.dir.path(), "stranger");
+    assert!(stranger.tls_client(VERSIONS, &[]).connect(bolt).await.is_err());
+    until("both are counted", Duration::from_secs(20), async || {
+        let refused = async |reason: &str| {
+            let labels = format!("listener=\"bolt\",reason=\"{reason}\"");
+            served.node.count("hopcache_connections_refused_total", &labels).await
+        };
+        refused("not_tls").await == 1.0 && refused("handshake_failed").await == 1.0
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f52_both_listeners_serve_over_tls_and_nothing_without() {
     let served = Served::plainly().await;
@@ -39,6 +74,7 @@ async fn f52_both_listeners_serve_over_tls_and_nothing_without() {
         }
         let found = exchange(&mut stream, &http::get("/")).await.unwrap().json();
         assert_eq!(found["query"], "https://t/db/{databaseName}/query/v2");
+        assert_eq!(found["bolt_routing"], format!("neo4j+s://{}", served.node.addrs.bolt));
         let mut stream = tls.connect(admin).await.unwrap();
         assert_eq!(exchange(&mut stream, &http::get("/readyz")).await.unwrap().status, 200);
     }

@@ -104,7 +104,7 @@ async fn f53_a_certificate_changes_under_load_without_an_error() {
     let used = served.node.count(refused, "listener=\"client\",outcome=\"used\"").await;
     assert!((1.0..=rounds() as f64).contains(&used), "{used}");
     let told = "the new certificate cannot be used";
-    assert_eq!(served.node.said(told), 2, "once for each listener: {}", served.node.log());
+    assert_eq!(served.node.said(told), 3, "once for each of client, admin and Bolt listener: {}", served.node.log());
     say(&format!(
         "{} requests on {} connections, {} certificates, 0 errors",
         tally.answered.load(Ordering::Relaxed),

@@ -6,16 +6,16 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use hopcache_core::membership::BoltAddr;
-use tokio::net::TcpListener;
 
 use crate::config::Settings;
+use crate::listener::Listening;
 
 /// Where the Bolt listener is bound, and where Bolt clients reach it.
 pub(crate) fn bolt_addrs(
     settings: &Settings,
-    listener: Option<&TcpListener>,
+    listener: Option<&Listening>,
 ) -> anyhow::Result<(Option<SocketAddr>, Option<BoltAddr>)> {
-    let bound = listener.map(TcpListener::local_addr).transpose()?;
+    let bound = listener.map(|listening| listening.listener.local_addr()).transpose()?;
     let advertised = bound.and_then(|bound| bolt_advertised(settings, bound)).transpose()?;
     Ok((bound, advertised))
 }

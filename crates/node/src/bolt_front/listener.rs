@@ -3,36 +3,48 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{BoltFront, connection};
 use crate::client_addr::ClientAddr;
 use crate::connection_slots::ConnectionSlots;
+use crate::listener::Listening;
+use crate::refusal_response::Unserved;
+use crate::tls::HandshakeError;
 
 /// Pause after a failed accept: without it a want of descriptors would use a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// What the listener allows, and who hears of connections that it does not serve.
+pub(crate) struct BoltBounds {
+    pub(crate) connections_max: usize,
+    /// Whether log lines and audit name the address of a client.
+    pub(crate) says_addresses: bool,
+    /// Called for each connection that is ended unserved, for the metrics.
+    pub(crate) unserved: Arc<dyn Fn(Unserved) + Send + Sync>,
+}
 
 /// Serves until `stop`. Connections on which something is open go on until it has ended.
 ///
 /// The caller owns the listener, the tracker and the token.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    Listening { listener, acceptor }: Listening,
     front: Arc<BoltFront>,
-    (connections_max, says_addresses): (usize, bool),
+    bounds: BoltBounds,
     connections: TaskTracker,
     stop: CancellationToken,
 ) {
-    let slots = ConnectionSlots::new(connections_max);
+    let slots = ConnectionSlots::new(bounds.connections_max);
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let socket = match accepted {
+            Ok((socket, _)) => socket,
             Err(error) => {
                 tracing::debug!(%error, "accept failed");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -40,16 +52,41 @@ pub(crate) async fn serve(
             }
         };
         // A driver that is cut off at once takes another node, or tries again later.
-        let Some(place) = slots.enter() else { continue };
-        let client = says_addresses.then(|| address(&stream)).flatten();
-        let (front, stop) = (Arc::clone(&front), stop.clone());
+        let Some(place) = slots.enter() else {
+            (bounds.unserved)(Unserved::Crowded);
+            continue;
+        };
+        let client = bounds.says_addresses.then(|| address(&socket)).flatten();
+        let (front, stop, acceptor) = (Arc::clone(&front), stop.clone(), acceptor.clone());
+        let unserved = Arc::clone(&bounds.unserved);
         let counted = front.state.bolt_clients.token();
         connections.spawn(async move {
             let _held = (place, counted);
             // Without it a small reply waits for the client's delayed ACK (40 ms).
-            let _ = stream.set_nodelay(true);
-            connection::serve(stream, front, client, stop).await;
+            let _ = socket.set_nodelay(true);
+            let accepted = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                accepted = acceptor.accept(socket) => accepted,
+            };
+            match accepted {
+                Ok(stream) => connection::serve(stream, front, client, stop).await,
+                Err(error) => unserved(unserved_by(&error)),
+            }
         });
+    }
+}
+
+/// Why a socket is closed before Bolt begins. A client without TLS sees its connection close, as at Neo4j.
+fn unserved_by(error: &HandshakeError) -> Unserved {
+    match error {
+        HandshakeError::Silent => Unserved::Silent,
+        HandshakeError::NotTls(_) => Unserved::NotTls,
+        HandshakeError::TooSlow => Unserved::HandshakeTooSlow,
+        HandshakeError::Failed(error) => {
+            tracing::debug!(%error, "no TLS with a Bolt client");
+            Unserved::HandshakeFailed
+        }
     }
 }
 

@@ -394,8 +394,10 @@ pub fn discovery(scheme: &str, host: &str, bolt: Option<&str>, me: &NodeName) ->
         "hopcache_node": me.as_str(),
     });
     if let Some(address) = bolt {
-        document["bolt_routing"] = format!("neo4j://{address}").into();
-        document["bolt_direct"] = format!("bolt://{address}").into();
+        // The Bolt listener has TLS exactly where this one has it.
+        let tls = if scheme == "https" { "+s" } else { "" };
+        document["bolt_routing"] = format!("neo4j{tls}://{address}").into();
+        document["bolt_direct"] = format!("bolt{tls}://{address}").into();
     }
     let mut response = plain(StatusCode::OK, JSON, document.to_string().into());
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));

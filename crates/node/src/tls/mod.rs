@@ -19,3 +19,5 @@ pub use reload::{Reload, Watched};
 
 /// What the HTTP listeners offer in ALPN. They speak nothing else, with TLS as without.
 pub const ALPN_HTTP: &[&[u8]] = &[b"http/1.1"];
+/// The Bolt listener offers nothing, since drivers ask for nothing: Bolt has a handshake of its own inside.
+pub const ALPN_BOLT: &[&[u8]] = &[];
