@@ -21,9 +21,10 @@ const SWITCH: &str = "switch";
 const FOLDER: &str = "target/seeded";
 
 /// Files of [`PATCHES`], and where the copy has them.
-const COPIED: [(&str, &str); 3] = [
+const COPIED: [(&str, &str); 4] = [
     ("switch.rs", "crates/packstream/src/seeded/mod.rs"),
     ("caught.rs", "crates/sim/tests/seeded/main.rs"),
+    ("flight_races.rs", "crates/engine/tests/flight_races/seeded.rs"),
     ("learning.rs", "crates/sim/tests/seeded/learning.rs"),
 ];
 
@@ -174,6 +175,7 @@ fn test(root: &Path, tree: &Path) -> Result<()> {
         .env("CARGO_BUILD_BUILD_DIR", target(root))
         .env("CARGO_TARGET_DIR", root.join(FOLDER))
         .args(["test", "--package", "hopcache-sim", "--test", "seeded"])
+        .args(["--package", "hopcache-engine", "--test", "flight_races"])
         .args(SIMULATION);
     finish(command.args(["--", "--nocapture"]), "the simulator with seeded bugs")
 }

@@ -1,25 +1,24 @@
-//! How long a key is left alone after its runs went wrong.
+//! How long a key is held back after its runs failed.
 //!
-//! Without it every client that comes after a failed run begins the next one, in turn, and an origin
-//! that is in trouble with one query gets that query for ever. So runs of such a key are held back for
-//! a time that doubles with each failure in a row, within bounds and with jitter; the first run that is
-//! answered, well or not, ends it.
+//! Without a back-off each client that comes after a failed run begins the next one, and an origin that has trouble
+//! with one query gets that query for ever. So runs of such a key are held back for a time that doubles with each
+//! failure in a row, within bounds and with jitter. The first run that is answered, well or not, ends it.
 //!
-//! A run whose connection broke, or that the server itself calls worth another try, has had bad luck:
-//! its waiters try once more at once, and only if that fails as well is the key held back. A run that
-//! used up its whole time has already cost as much as it may: nobody tries at once.
+//! A run whose connection broke, or that the server itself calls worth another try, had bad luck. Its waiters try once
+//! more at once, and only if that fails too is the key held back. A run that used up its whole time has already cost as
+//! much as it may: there is no immediate retry.
 //!
 //! It reads no clock and draws no number: both come in.
 
 use crate::limits::{BACKOFF_MS_FIRST, BACKOFF_MS_MAX};
 use crate::time::{Millis, MonoTime};
 
-/// What happened to a run that brought no answer.
+/// Why a run brought no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunFailure {
     /// Its connection broke, or the server said that trying again may help.
     Cut,
-    /// Its time was over.
+    /// Its time ended.
     TimedOut,
 }
 
@@ -32,12 +31,11 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// What a failure makes of the ones `before` it. The run began at `began` and ended now; `unit` in
-    /// [0, 1) is the jitter's draw.
+    /// The failures of a key after one more; `before` are the earlier ones. The run began at `began` and ended now;
+    /// `unit` in [0, 1) is the jitter's draw.
     ///
-    /// Runs that were under way together say no more than one of them does: a run that began before the last
-    /// failure was noted adds none. Failures that are long over are forgotten: a row has no gap longer
-    /// than [`BACKOFF_MS_MAX`] after its end.
+    /// Runs that were under way together count as one: a run that began before the last failure was noted adds none.
+    /// Old failures are forgotten: a row has no gap longer than [`BACKOFF_MS_MAX`] after its end.
     #[must_use]
     pub fn after(
         before: Option<Self>,
@@ -74,7 +72,7 @@ impl BackOff {
     }
 }
 
-/// The pause after so many failures, before jitter.
+/// The pause after `failures` failures, before jitter.
 fn pause_ms(failures: u32, last: RunFailure) -> Millis {
     let steps = match last {
         RunFailure::Cut => failures.saturating_sub(1),
@@ -87,7 +85,7 @@ fn pause_ms(failures: u32, last: RunFailure) -> Millis {
 
 /// Between half of it and all of it: keys that failed together do not come back together.
 fn jittered(pause: Millis, unit: f64) -> Millis {
-    // A draw outside [0, 1) (NaN too) is no reason for a pause outside its bounds.
+    // A draw outside [0, 1) (NaN too) must not lead to a pause outside its bounds.
     let unit = if (0.0..1.0).contains(&unit) { unit } else { 0.0 };
     #[expect(
         clippy::cast_precision_loss,

@@ -1,10 +1,10 @@
-//! When to stop calling somebody who does not answer, and when to try again.
+//! Decides when to stop calling a service that does not answer, and when to try again.
 //!
-//! Closed: calls go through; `failures_max` failures in a row open it. Open: calls are refused at
-//! once. After `open_ms` exactly one call is let through as a probe (half-open); its success closes
-//! the breaker, its failure opens it again. A probe that is given up (its caller left) or that never
-//! reports back does not block: another is admitted, the second after `probe_ms_max`. Reports of calls that were
-//! admitted before the breaker opened change nothing. It reads no clock: `now` comes in.
+//! Closed: calls go through; `failures_max` failures in a row open it. Open: calls are refused at once. After `open_ms`
+//! exactly one call is admitted as a probe (half-open). Its success closes the breaker, its failure opens it again. A
+//! probe that is given up (its caller left) or never reports back does not block: another is admitted, in the second
+//! case after `probe_ms_max`. Reports of calls that were admitted before the breaker opened change nothing. It reads no
+//! clock: `now` comes in.
 
 use crate::time::{Millis, MonoTime};
 
@@ -13,8 +13,8 @@ use crate::time::{Millis, MonoTime};
 pub struct BreakerSettings {
     /// Failures in a row that open it; 0 counts as 1.
     pub failures_max: u32,
-    /// Failures closer together than this count as one: calls that are under way at the same time fail
-    /// together, and say no more than one of them does.
+    /// Failures closer together than this count as one: calls that are under way at the same time fail together, and
+    /// are one sign of trouble.
     pub apart_ms: Millis,
     /// From opening to the first probe.
     pub open_ms: Millis,
@@ -22,7 +22,7 @@ pub struct BreakerSettings {
     pub probe_ms_max: Millis,
 }
 
-/// What a breaker's state is called in metrics.
+/// A breaker's state, with its name in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BreakerState {
     /// Calls go through.
@@ -45,17 +45,17 @@ impl BreakerState {
     }
 }
 
-/// Leave to call. To be handed back with what came of it.
+/// Permission to call. The caller returns it with a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admission {
-    /// Counts openings and probes, so that late reports are told apart.
+    /// Counts openings and probes, to detect late reports.
     era: u64,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallReport {
-    /// It answered, were it with a refusal.
+    /// It answered, possibly with a refusal.
     Answered,
     /// It could not be reached or did not answer in time.
     Failed,
@@ -114,7 +114,7 @@ impl Breaker {
         (Some(Admission { era: self.era }), changed)
     }
 
-    /// Takes note of what came of an admitted call; the new state if that changed it.
+    /// Notes the result of an admitted call. Returns the new state if that changed it.
     pub fn report(&mut self, now: MonoTime, call: Admission, report: CallReport) -> Option<BreakerState> {
         if call.era != self.era {
             return None;
@@ -144,7 +144,7 @@ impl Breaker {
             (Phase::HalfOpen { .. }, CallReport::Failed) => {
                 Some(self.open_until(now + self.settings.open_ms))
             }
-            // Nothing was learned, so the next call may probe at once.
+            // The call showed nothing, so the next call may probe at once.
             (Phase::HalfOpen { .. }, CallReport::Abandoned) => Some(self.open_until(now)),
         }
     }

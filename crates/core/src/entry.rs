@@ -20,14 +20,14 @@
 //! | 77 | 16 | keyed BLAKE3 over the query key and everything but these 16 bytes |
 //! | 93 | … | name, then body |
 //!
-//! The age is never stored: all lives count from the *start of the origin read*, and a commit gives
-//! the store `total life − time since that start` to live. So `total life − life left in the
-//! store` is the age on the store's clock alone, and no two clocks are ever compared (promise I4).
-//! A store that does not hold the checksum's key reads the first 77 bytes ([`Head`]) and believes
-//! them only for its own decisions; what is served has passed [`Entry::decode`] (promise I10, F39).
+//! The age is never stored. All lives count from the *start of the origin read*, and a commit gives the entry `total
+//! life − time since that start` to live in the store. So `total life − life left in the store` is the age on the
+//! store's clock alone, and no two clocks are ever compared (promise I4). A store without the checksum's key reads the
+//! first 77 bytes ([`Head`]) and uses them only for its own decisions. Every served entry has passed [`Entry::decode`]
+//! (promise I10, F39).
 //!
-//! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: whoever writes cuts to it, and an entry made elsewhere
-//! that says otherwise is none. Version 1 had no total life; its bytes are a miss.
+//! Soft ≤ physical ≤ total ≤ [`ENTRY_LIFE_MS_MAX`]: a writer cuts to these bounds, and an entry that violates them is
+//! invalid. Version 1 had no total life; its bytes are a miss.
 
 use bytes::Bytes;
 
@@ -61,17 +61,17 @@ impl std::fmt::Debug for ChecksumKey {
 /// A result with its times, cost and origin, as it is stored under a query key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Life from the start of the origin read to the end of stale-if-error: for so long the store keeps it.
+    /// Life from the start of the origin read to the end of stale-if-error: the store keeps it that long.
     pub total: Millis,
     /// Life from the start of the origin read to the end of grace.
     pub physical: Millis,
     /// Life from the start of the origin read to the end of freshness.
     pub soft: Millis,
-    /// δ: what computing it took.
+    /// δ: the time of its computation.
     pub cost: Millis,
     /// Fence token it was committed with.
     pub token: Token,
-    /// What it depends on.
+    /// The tags of the entry.
     pub tags: Tags,
     /// Node that stored it.
     pub stored_by: NodeName,
@@ -79,19 +79,19 @@ pub struct Entry {
     pub body: Bytes,
 }
 
-/// Why bytes are no entry of this key. All of them are misses; the store's copy is to be removed.
+/// Why bytes are no entry of this key. All of them are misses, and the store's copy has to be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum BadEntry {
     /// Shorter or longer than its header says.
     #[error("stored entry: cut or overlong")]
     Length,
-    /// Not an entry, of another format version, or with lives that cannot be.
+    /// Not an entry, of another format version, or with impossible lives.
     #[error("stored entry: another format")]
     Format,
     /// Changed, of another key, or sealed by another cluster.
     #[error("stored entry: checksum does not match")]
     Checksum,
-    /// Sealed by us, and yet not readable: a defect of the writer.
+    /// Sealed with our key and not readable: a defect of the writer.
     #[error("stored entry: sealed, but its fields are not valid")]
     Fields,
 }
@@ -109,16 +109,16 @@ pub struct TooLarge {
 pub struct EntryClock {
     /// Since the start of the origin read.
     pub age_ms: u64,
-    /// Until it is stale; negative since when it is.
+    /// Until it is stale; negative after that.
     pub fresh_left_ms: i64,
-    /// Until it is dead (end of grace); zero when it is.
+    /// Until it is dead (end of grace); zero after that.
     pub physical_left_ms: u64,
     /// Until it is gone.
     pub total_left_ms: u64,
 }
 
-/// The entry's times when the store has `left` of its life to go. A store whose clock jumped may say
-/// more than the whole life: the age is then 0, never negative (F24).
+/// The entry's times when the store has `left` of its life to go. A store whose clock jumped may report more than the
+/// whole life: the age is then 0, never negative (F24).
 #[must_use]
 pub fn clock(entry: &Entry, left: Millis) -> EntryClock {
     clock_of((entry.soft, entry.physical, entry.total), left)
@@ -135,7 +135,7 @@ fn clock_of((soft, physical, total): (Millis, Millis, Millis), left: Millis) -> 
     }
 }
 
-/// What a store needs of an entry, read without the checksum's key.
+/// The part of an entry that a store needs, read without the checksum's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// As in [`Entry`].
@@ -151,7 +151,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads the front of an entry; `None` when it is none of this version, or its lives are not in order.
+    /// Reads the front of an entry; `None` if it is not one of this version, or its lives are not in order.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < HEAD_LEN || bytes[..2] != MAGIC || bytes[2] != VERSION {
@@ -178,8 +178,8 @@ impl Head {
 }
 
 impl Entry {
-    /// The bytes to store under `key`. The body is compressed when it is large enough and at least a
-    /// tenth is saved. Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it, and each to the next longer one.
+    /// The bytes to store under `key`. The body is compressed if it is large enough and that saves at least a tenth.
+    /// Lives over [`ENTRY_LIFE_MS_MAX`] are cut to it, and each to the next longer one.
     ///
     /// # Errors
     /// [`TooLarge`].
@@ -218,8 +218,8 @@ impl Entry {
     /// Reads [`Entry::encode`]'s bytes. An uncompressed body is a slice of `bytes`, not a copy.
     ///
     /// # Errors
-    /// [`BadEntry`]; nothing of the entry is believed before its checksum is checked, so no length that
-    /// somebody else wrote is ever allocated.
+    /// [`BadEntry`]. Nothing of the entry is used before its checksum is checked, so no forged length is ever
+    /// allocated.
     pub fn decode(bytes: &Bytes, checksum_key: &ChecksumKey, key: &QueryKey) -> Result<Self, BadEntry> {
         if bytes.len() < HEADER_LEN {
             return Err(BadEntry::Length);
@@ -248,7 +248,7 @@ impl Entry {
             total: head.total,
             physical: head.physical,
             soft: head.soft,
-            // Whatever a writer measured, a run has not taken longer than an entry lives.
+            // For any measured time, a run has not taken longer than an entry lives.
             cost: Millis(u64_at(bytes, 28).ok_or(BadEntry::Length)?.min(ENTRY_LIFE_MS_MAX)),
             token: head.token,
             tags: head.tags,
@@ -264,11 +264,11 @@ impl Entry {
     }
 }
 
-/// One byte of an LZ4 block stands for 255 at the most (each byte of a length adds no more).
+/// One byte of an LZ4 block stands for at most 255 (each byte of a length adds no more).
 const LZ4_GROWTH_MAX: usize = 255;
 
-/// Bounded three times: by what the header states and, whatever it states, by the limit of a body and by
-/// what so many bytes can become. The last is asked before anything is allocated.
+/// Bounded three times: by the length in the header, by the limit of a body, and by the greatest expansion of this many
+/// bytes. The last is checked before anything is allocated.
 fn decompress(stored: &[u8], raw_len: usize) -> Result<Bytes, BadEntry> {
     if raw_len > ENTRY_BODY_BYTES_MAX || raw_len > stored.len().saturating_mul(LZ4_GROWTH_MAX) {
         return Err(BadEntry::Fields);
@@ -280,7 +280,7 @@ fn decompress(stored: &[u8], raw_len: usize) -> Result<Bytes, BadEntry> {
 fn seal(checksum_key: &ChecksumKey, key: &QueryKey, parts: &[&[u8]]) -> [u8; CHECKSUM_LEN] {
     let mut hasher = blake3::Hasher::new_keyed(&checksum_key.0);
     hasher.update(&key.0);
-    // Where one part ends does not matter: the lengths are in the header, which is sealed too.
+    // The boundaries between parts do not matter: the lengths are in the header, which is sealed too.
     for part in parts {
         hasher.update(part);
     }

@@ -1,4 +1,4 @@
-//! The query key: what decides whether two requests may share an answer (promise I5).
+//! The query key: it decides whether two requests may share an answer (promise I5).
 //!
 //! Everything is hashed with BLAKE3 keyed from the cluster's secret, each part behind its length, so that
 //! no byte can move from one part to the next. The format's version is in every hash. The values are the
@@ -11,34 +11,34 @@ use crate::cypher::anchor::Anchor;
 use crate::cypher::normal::NormalForm;
 use crate::cypher::pattern::PatternId;
 
-/// Version of what is hashed. A change of normal form, parameters or order of parts needs a new one.
+/// Version of the hashed content. A change of normal form, parameters or order of parts needs a new one.
 pub const KEY_FORMAT_VERSION: u8 = 1;
 
 /// Keyed 256-bit digest of database, principal scope, normal form and canonical parameters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryKey(pub [u8; 32]);
 
-/// Keyed 256-bit digest of who asks: scheme, user, impersonated user. Never of a password.
+/// Keyed 256-bit digest of the asking principal: scheme, user, impersonated user. Never of a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrincipalScope(pub [u8; 32]);
 
-/// Keyed 64-bit digest of a database name, inside entries and leases: what a purge of a database goes by.
+/// Keyed 64-bit digest of a database name, inside entries and leases. A purge of a database matches by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseTag(pub u64);
 
-/// Keyed 128-bit digest of an anchor, or of its label and key alone: what a node's own memory of degrees goes by.
-/// It is never stored or sent.
+/// Keyed 128-bit digest of an anchor, or of its label and key alone: the key of a node's memory of degrees. It is never
+/// stored or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnchorTag(pub [u8; 16]);
 
-/// What a query key is made of. There is no default for any of it.
+/// The parts of a query key. None has a default.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyMaterial<'a> {
-    /// The database as the client named it; case does not matter, aliases are names of their own.
+    /// The database as the client named it; case does not matter, and an alias counts as a name of its own.
     pub database: &'a str,
-    /// Who asks.
+    /// The asking principal.
     pub scope: PrincipalScope,
-    /// What is asked.
+    /// The query.
     pub normal: &'a NormalForm,
     /// The parameters as one PackStream map from `hopcache_packstream::encode_canonical`.
     pub params: &'a [u8],
@@ -55,18 +55,18 @@ pub struct KeyHasher {
     reading: [u8; 32],
 }
 
-/// What a node says to another one of a statement that it has read, and which key it came to.
+/// A node's reading of a statement and the key that it computed, for another node.
 #[derive(Debug, Clone, Copy)]
 pub struct SaidReading<'a> {
     /// The key.
     pub key: &'a QueryKey,
     /// The database as the client named it.
     pub database: &'a str,
-    /// Who asks.
+    /// The asking principal.
     pub scope: PrincipalScope,
     /// The statement as the client sent it.
     pub statement: &'a str,
-    /// Its normal form, as far as it is said.
+    /// Its normal form, if it is included.
     pub normal: Option<&'a str>,
     /// Its pattern.
     pub pattern: PatternId,
@@ -98,8 +98,8 @@ impl KeyHasher {
         QueryKey(digest(&self.query, &parts))
     }
 
-    /// Says that whoever has this cluster's secret, and this version of keys, has read this statement and come to this
-    /// key. To check it takes one hash over the text, where reading it again takes a walk over its tokens.
+    /// Proves that a node with this cluster's secret, and this version of keys, has read this statement and computed
+    /// this key. The check takes one hash over the text; reading it again would take a pass over its tokens.
     #[must_use]
     pub fn reading_proof(&self, said: &SaidReading<'_>) -> [u8; 32] {
         let (has_normal, normal): (&[u8], _) = said.normal.map_or((b"", ""), |normal| (b"normal", normal));
@@ -116,7 +116,7 @@ impl KeyHasher {
         digest(&self.reading, &parts)
     }
 
-    /// A 64-bit tag of what learning tells apart: `kind` says of what, so that two kinds never share one.
+    /// A 64-bit tag for learning. `kind` names the kind of thing, so that two kinds never share a tag.
     pub fn learning_tag(&self, kind: &[u8], parts: [&[u8]; 3]) -> u64 {
         let [first, second, third] = parts;
         first_quarter(digest(&self.learning, &[kind, first, second, third]))
@@ -127,7 +127,7 @@ impl KeyHasher {
         self.learning_tag(kind, [database_name(database).as_bytes(), &scope.0, of])
     }
 
-    /// The digest of a session's id in a database, of a principal; 256 bits, since it has a place on the ring.
+    /// The digest of a session's id in a database, of a principal. It has 256 bits, because it has a place on the ring.
     pub fn session_digest(&self, database: &str, scope: PrincipalScope, id: &[u8]) -> [u8; 32] {
         digest(&self.learning, &[b"session", database_name(database).as_bytes(), &scope.0, id])
     }
@@ -141,9 +141,9 @@ impl fmt::Debug for KeyHasher {
 }
 
 impl PrincipalScope {
-    /// The scope of a user who presented themselves by `scheme` (`none`, `basic`, `bearer`) and acts as
-    /// `impersonated`, if as another. Neo4j tells user names apart by case. For `bearer`, `user` is the
-    /// token, since nothing else says who that is.
+    /// The scope of a user who logs on by `scheme` (`none`, `basic`, `bearer`) and acts as `impersonated`, if given.
+    /// Neo4j distinguishes user names by case. For `bearer`, `user` is the token, since nothing else identifies the
+    /// user.
     #[must_use]
     pub fn of(hasher: &KeyHasher, scheme: &str, user: &str, impersonated: Option<&str>) -> Self {
         let (acts, other): (&[u8], _) = impersonated.map_or((b"self", ""), |other| (b"other", other));
@@ -169,7 +169,7 @@ impl AnchorTag {
         Self::first_half(digest(&hasher.anchor, &parts))
     }
 
-    /// The tag of a label and key, whoever asks: whether there is an index for them.
+    /// The tag of a label and key for all principals: whether there is an index for them.
     #[must_use]
     pub fn of_property(hasher: &KeyHasher, database: &str, anchor: &Anchor) -> Self {
         let (label, key) = (anchor.label.as_str(), anchor.key.as_str());

@@ -1,9 +1,8 @@
-//! The lease protocol's words, shared by every store (DESIGN "Lease protocol").
+//! The types of the lease protocol, shared by every store (DESIGN "Lease protocol").
 //!
-//! A lease is the right to run the origin for one key and store the result. It is granted with a
-//! fence token, and a commit succeeds only with the token of the lease that is current *now*: equality
-//! of counter and nonce, never `>=` (after a fail-over to a lagging replica counters repeat), and a
-//! missing lease refuses (promise I3).
+//! A lease is the right to run the origin for one key and store the result. It is granted with a fence token, and a
+//! commit succeeds only with the token of the lease that is current *now*: equality of counter and nonce, never `>=`
+//! (after a fail-over to a lagging replica counters repeat). Without a lease the store refuses (promise I3).
 
 use bytes::Bytes;
 
@@ -15,8 +14,8 @@ pub mod life;
 pub mod log;
 pub mod slot;
 
-/// Fence token of a lease. The counter orders leases where the store's clock is sane; the nonce,
-/// drawn at random by who asks, tells two leases apart even where it is not.
+/// Fence token of a lease. The counter orders leases while the store's clock is sane. The nonce, which the asking node
+/// draws at random, distinguishes two leases even if it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token {
     /// `max(last + 1, store's clock in µs)`.
@@ -25,14 +24,14 @@ pub struct Token {
     pub nonce: u128,
 }
 
-/// What a node says when it asks for a value or the right to compute it.
+/// A node's request for a value or the right to compute it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseAsk {
     /// Nonce of the token that may be granted.
     pub nonce: u128,
-    /// Who asks.
+    /// The asking node.
     pub holder: Holder,
-    /// What the result will depend on: an invalidation of any of it ends the lease.
+    /// The tags of the result: an invalidation of any of them ends the lease.
     pub tags: Tags,
     /// Life of the lease unless renewed.
     pub lease_ms: Millis,
@@ -40,7 +39,7 @@ pub struct LeaseAsk {
     pub age_max_ms: Option<Millis>,
 }
 
-/// An entry as the store has it, with the store's word on how much of its life is left.
+/// An entry as the store has it, with the life that it has left there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEntry {
     /// Encoded entry ([`crate::entry`]).
@@ -49,14 +48,14 @@ pub struct StoredEntry {
     pub left_ms: Millis,
 }
 
-/// How a lease came to be free.
+/// Why a lease was free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantKind {
     /// Nobody held one.
     Free,
-    /// The one before lapsed.
+    /// The previous one lapsed.
     Expired,
-    /// The one before was taken from a holder known to be dead.
+    /// The previous one was taken from a holder known to be dead.
     Stolen,
 }
 
@@ -65,23 +64,23 @@ pub enum GrantKind {
 pub enum Grant {
     /// There is a fresh value.
     Value(StoredEntry),
-    /// The asker may run the origin.
+    /// The asking node may run the origin.
     Lease {
-        /// Token to commit with.
+        /// Token for the commit.
         token: Token,
-        /// How it came to be free.
+        /// Why it was free.
         kind: GrantKind,
-        /// A value that is not fresh, or too old for the asker, if one is left: stale, or dead and kept for
-        /// stale-if-error. Which of them, its times say.
+        /// A value that is not fresh, or too old for the asking node, if there is one: stale, or dead and kept for
+        /// stale-if-error. Its times show which.
         stale: Option<StoredEntry>,
     },
-    /// Somebody else may.
+    /// Another holder has the lease.
     Busy {
-        /// Who.
+        /// That holder.
         holder: Holder,
-        /// With which token (what [`steal`](GrantKind::Stolen) has to name).
+        /// Its token, which [`steal`](GrantKind::Stolen) has to name.
         token: Token,
-        /// Until when, from now, unless renewed.
+        /// Its time left, unless renewed.
         left_ms: Millis,
         /// As in [`Grant::Lease`].
         stale: Option<StoredEntry>,
@@ -97,7 +96,7 @@ pub enum Commit {
     Fenced,
 }
 
-/// What a store holds under one key, for `explain`.
+/// A store's content under one key, for `explain`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlotView {
     /// The entry.

@@ -1,4 +1,4 @@
-//! Hopcache's decisions, and nothing else: what a key is, who owns it, who may write it, how old it is.
+//! Hopcache's decisions, and nothing else: the key of a query, its owner, the right to write it, its age.
 //!
 //! Everything here is a function of its arguments. There is no clock (times come in), no dice (random
 //! numbers come in), no socket, no file, no task, no map of random order: `clippy.toml` beside this

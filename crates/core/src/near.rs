@@ -1,35 +1,35 @@
-//! Near copies: for how long a node may answer a hot key that another node owns (DESIGN section 3, step 4).
+//! Near copies: for how long a node may answer for a hot key that another node owns (DESIGN section 3, step 4).
 //!
-//! No hash spreads one hot key (THEORY "Ring"), so its owner lets those who forward to it answer it themselves for a
-//! moment. The owner decides, from numbers alone: it reads no clock and keeps nothing.
+//! No hash spreads one hot key (THEORY "Ring"), so its owner lets forwarding nodes answer for a moment by themselves.
+//! The owner decides, from numbers alone: this reads no clock and keeps nothing.
 
 use crate::limits::{NEAR_BYTES_MAX, NEAR_MS_MAX, NEAR_MS_MIN};
 use crate::refresh::Plan;
 use crate::time::Millis;
 
-/// What the owner knows of a fresh, stored entry when it answers a forwarded request for it.
+/// The owner's facts of a fresh, stored entry when it answers a forwarded request for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearFacts {
-    /// Requests per second in the whole cluster, where that is known.
+    /// Requests per second in the whole cluster, if known.
     pub rate_per_s: Option<f64>,
-    /// What is left of its soft life.
+    /// The rest of its soft life.
     pub left_ms: Millis,
-    /// When it is refreshed early; the default where it is not.
+    /// The plan of its early refresh; the default if it has none.
     pub plan: Plan,
     /// Length of the rendered answer.
     pub body_bytes: usize,
 }
 
-/// Expected number of refreshes that would have begun while near copies kept their hits from the owner's draw.
+/// Accepted number of refreshes that would have begun if near copies had not kept their hits from the owner's draw.
 const REFRESHES_MISSED_MAX: f64 = 0.01;
 
-/// For how long the asker may answer by itself, from when it asked; zero for not at all.
+/// For how long the asking node may answer by itself, from when it asked; zero for not at all.
 ///
-/// Never beyond the soft life, and over before the early refresh is decided: then the owner has to see every hit as
-/// it comes. A key at or above `rate_per_s_min` is hot.
+/// Never past the soft life. It ends before hits decide the early refresh, because from then on the owner must see
+/// every hit as it comes. A key at or above `rate_per_s_min` is hot.
 #[must_use]
 pub fn near_ms(facts: &NearFacts, rate_per_s_min: f64) -> Millis {
-    // A rate that is no number is not hot either.
+    // A NaN rate is not hot.
     let is_hot = |rate_per_s: &f64| *rate_per_s >= rate_per_s_min;
     let Some(rate_per_s) = facts.rate_per_s.filter(is_hot) else { return Millis::ZERO };
     if facts.body_bytes > NEAR_BYTES_MAX {
@@ -41,14 +41,14 @@ pub fn near_ms(facts: &NearFacts, rate_per_s_min: f64) -> Millis {
 
 /// How long before the end of the soft life hits begin to decide an early refresh.
 ///
-/// One hit with x ms left refreshes with probability e^(−x/s). Of λ hits per ms, λ·s·e^(−L/s) are expected to do so
-/// with more than L left; that is a hundredth at L = s·ln(100·λ·s). [`Plan::window_ms`] is where no draw at all can
-/// succeed, 37·s: a bound on this, and several times as long (λ = 1 per ms, s = 100 ms: 0.9 s and 3.7 s), in which a
-/// hot key would go without near copies for nothing.
+/// One hit with x ms left refreshes with probability e^(−x/s). With λ hits per ms, an expected λ·s·e^(−L/s) of them do
+/// so with more than L left; that is a hundredth at L = s·ln(100·λ·s). [`Plan::window_ms`], 37·s, is the span in which
+/// any draw can succeed. It bounds this value and is several times as long (λ = 1 per ms, s = 100 ms: 0.9 s and 3.7 s),
+/// so with it a hot key would lose near copies for nothing.
 fn deciding_ms(plan: &Plan, rate_per_s: f64) -> Millis {
     let refreshes = rate_per_s / 1_000.0 * plan.scale_ms;
     let drawn_ms = plan.scale_ms * (refreshes / REFRESHES_MISSED_MAX).ln().max(0.0);
-    // A plan of bad numbers has no beginning: it is always deciding.
+    // A plan with invalid numbers has no beginning: it is always deciding.
     let window_ms = plan.window_ms();
     let deciding_ms = if drawn_ms.is_finite() && window_ms.is_finite() {
         drawn_ms.min(window_ms).max(plan.ahead_ms)
@@ -117,7 +117,7 @@ mod tests {
         );
     }
 
-    /// F41: whatever the plan says, a near copy ends with the entry.
+    /// F41: for any plan, a near copy ends with the entry.
     #[test]
     fn bad_numbers_give_none_and_nothing_outlives_its_entry() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, f64::MIN_POSITIVE, f64::MAX];
@@ -141,8 +141,8 @@ mod tests {
         assert_eq!(life(NearFacts { plan, ..hot() }), 0);
     }
 
-    /// The chance that is left to near copies, counted: hits at 2,000 a second in front of the deciding span would
-    /// have begun a hundredth of a refresh.
+    /// The chance left to near copies, counted: hits at 2,000 a second before the deciding span would have begun a
+    /// hundredth of a refresh.
     #[test]
     fn hardly_any_refresh_is_missed() {
         for (rate_per_s, scale_ms) in [(50.0, 800.0), (2_000.0, 50.0), (10_000.0, 300.0)] {

@@ -1,4 +1,4 @@
-//! Who a node is: a name that stays over restarts, and an incarnation that does not.
+//! The identity of a node: a name that survives restarts, and an incarnation that does not.
 
 use std::fmt;
 
@@ -37,12 +37,12 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// One life of a node's process: drawn at random at its start, so that a holder that was killed and
-/// came back under the same name is known to have lost what it held.
+/// One life of a node's process, drawn at random at its start. So a holder that was killed and came back under the same
+/// name is known to have lost its leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Incarnation(pub u64);
 
-/// Who holds a lease: a node in one of its lives. Written `name#incarnation` in hexadecimal.
+/// The holder of a lease: a node in one of its lives. Written `name#incarnation` in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holder {
     /// The node.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hopcache_packstream::{DecodeError, Reader, Value, Writer};
 
-/// What the server says a statement is (Bolt's `type` in the summary of a run, and of `EXPLAIN`).
+/// The server's classification of a statement (Bolt's `type` in the summary of a run, and of `EXPLAIN`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatementKind {
     /// `r`: reads.
@@ -17,7 +17,7 @@ pub enum StatementKind {
 }
 
 impl StatementKind {
-    /// Reads Bolt's letter; none of them is `None`.
+    /// Reads Bolt's letter; `None` for any other text.
     #[must_use]
     pub fn from_bolt(letter: &str) -> Option<Self> {
         match letter {
@@ -49,9 +49,9 @@ pub struct ResultSet {
     /// The records one behind the other, each a PackStream list with one value for each field, byte
     /// for byte as the server sent them.
     pub records: Bytes,
-    /// How many records these are.
+    /// The number of records.
     pub rows: u64,
-    /// What kind of statement the server ran, where it said so.
+    /// The kind of statement that the server ran, if it said so.
     pub kind: Option<StatementKind>,
     /// The rest of the summary as Bolt sent it (`stats`, `notifications`, `plan`, …), a map; without the bookmark.
     pub summary: Value,
@@ -94,7 +94,7 @@ impl ResultSet {
     /// Reads [`ResultSet::to_bytes`]; the records stay a slice of `bytes`.
     ///
     /// # Errors
-    /// [`BadResult`] when the bytes are not of that form.
+    /// [`BadResult`] if the bytes do not have that form.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, BadResult> {
         let mut reader = Reader::new(bytes);
         let Value::List(names) = reader.value()? else { return Err(BadResult::Form) };

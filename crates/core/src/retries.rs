@@ -1,27 +1,27 @@
-//! How many second tries there may be: a share of the requests of the last seconds, and a small floor.
+//! The budget of retries: a share of the requests of the last seconds, and a small floor.
 //!
-//! When part of a cluster is sick, each request that fails there and is sent elsewhere is one more for the rest.
-//! Retries that are a share of requests can add that share and no more, however much fails; a bound for each request
+//! When part of a cluster is sick, each request that fails there and goes to another node is additional load there. If
+//! retries are a share of requests, they add that share and no more, however much fails; a bound for each request
 //! (`FORWARDS_MAX`) multiplies instead. This is the retry budget of Finagle (`RetryBudget`: `percentCanRetry` 0.2,
 //! `minRetriesPerSec` 10, `ttl` 10 s) and of linkerd's service profiles (`retryRatio`, `minRetriesPerSecond`, `ttl`),
 //! which have the same three numbers.
 //!
-//! Requests put in, retries take out; what was put in is worth something for [`RETRY_WINDOW_S`] seconds. So a quiet
-//! night saves up nothing for the morning. Knows no clock: `now` comes in. Never decides what is done instead.
+//! Requests pay in, retries take out. A payment is valid for [`RETRY_WINDOW_S`] seconds, so a quiet night saves up
+//! nothing for the morning. It knows no clock: `now` comes in. It never decides what happens instead of a retry.
 
 use crate::limits::{RETRIES_PER_S_MIN, RETRY_PERCENT, RETRY_WINDOW_S};
 use crate::time::MonoTime;
 
-/// What one retry costs; a request pays in [`RETRY_PERCENT`] of it.
+/// The price of one retry; a request pays in [`RETRY_PERCENT`] of it.
 const RETRY_COST: i64 = 100;
 const US_PER_S: u64 = 1_000_000;
 
 /// The budget of one node.
 #[derive(Debug, Clone)]
 pub struct RetryBudget {
-    /// What was put in less what was taken out, for each of the last seconds.
+    /// Payments less withdrawals, for each of the last seconds.
     seconds: [i64; RETRY_WINDOW_S],
-    /// The second that is filled now.
+    /// The current second.
     now_s: u64,
 }
 
@@ -38,7 +38,7 @@ impl RetryBudget {
         self.seconds[place] = self.seconds[place].saturating_add(RETRY_PERCENT);
     }
 
-    /// Whether one more retry is within the budget; it is spent then.
+    /// Whether the budget allows one more retry. If so, it is spent.
     pub fn take(&mut self, now: MonoTime) -> bool {
         let place = self.turn_to(now);
         let floor = RETRIES_PER_S_MIN * RETRY_COST * i64::try_from(RETRY_WINDOW_S).unwrap_or(i64::MAX);
@@ -50,7 +50,7 @@ impl RetryBudget {
         is_within
     }
 
-    /// The place of this second, after forgetting what is older than the window.
+    /// The place of this second, after forgetting seconds older than the window.
     fn turn_to(&mut self, now: MonoTime) -> usize {
         let window = RETRY_WINDOW_S as u64;
         let now_s = (now.0 / US_PER_S).max(self.now_s);

@@ -1,15 +1,14 @@
-//! Which node owns a key, and who comes next when it is gone.
+//! The owner of a key, and the next nodes when the owner is gone.
 //!
-//! A [`Ring`] is an immutable snapshot of one membership view: it is built once, swapped whole and
-//! never changed. It decides from member names, their weights and query keys only; it never knows who is alive.
+//! A [`Ring`] is an immutable snapshot of one membership view: it is built once, swapped whole and never changed. It
+//! decides from member names, their weights and query keys only; it never knows which nodes are alive.
 //!
-//! Crate `hashring` holds the circle. It is used with care (DESIGN "Ring"): each member is added as
-//! many virtual nodes in one `batch_add`; what is hashed is one `u64` that a pinned pass-through
-//! hasher hands on untouched, so no placement depends on Rust's `Hash` encoding of strings, on the
-//! platform or on the compiler; `get_with_replicas` (which clones the circle and repeats nodes) is
-//! never called. Placement: a virtual node stands at `xxh3_64(name ++ 0x00 ++ index as u32, little
-//! endian)`, a key at its first 8 bytes, big endian (a query key is a keyed digest, so these are
-//! uniform). Both are format: a change moves every key (`tests/golden/ring_owners.json`).
+//! Crate `hashring` holds the circle, with these restrictions (DESIGN "Ring"). Each member is added as many virtual
+//! nodes in one `batch_add`. Only one `u64` is hashed, which a pinned pass-through hasher returns untouched, so no
+//! placement depends on Rust's `Hash` encoding of strings, on the platform or on the compiler. `get_with_replicas`
+//! (which clones the circle and repeats nodes) is never called. Placement: a virtual node is at `xxh3_64(name ++ 0x00
+//! ++ index as u32, little endian)`, a key at its first 8 bytes, big endian (a query key is a keyed digest, so these
+//! are uniform). Both are format: a change moves every key (`tests/golden/ring_owners.json`).
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -22,20 +21,20 @@ use crate::limits::{RING_PLACES_MAX, WEIGHT_DEFAULT};
 use crate::membership::Weight;
 use crate::node::NodeName;
 
-/// Names a membership view: equal on all nodes that see the same members. It tells views apart and
-/// does not order them.
+/// Names a membership view: equal on all nodes that see the same members. It distinguishes views and does not order
+/// them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct RingEpoch(pub u64);
 
 impl RingEpoch {
-    /// Digest of the member set and the virtual node count, whatever the order of `members`; all weights
-    /// are the default. 53 bits, so that a reader of JSON that knows doubles only keeps it.
+    /// Digest of the member set and the virtual node count, for any order of `members`; all weights are the default. 53
+    /// bits, so that a JSON reader with doubles only keeps it.
     #[must_use]
     pub fn of(members: &[NodeName], virtual_nodes: u32) -> Self {
         Self::weighted(&evenly(members), virtual_nodes)
     }
 
-    /// Digest of the members, their weights and the virtual node count, whatever the order of `members`.
+    /// Digest of the members, their weights and the virtual node count, for any order of `members`.
     #[must_use]
     pub fn weighted(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Self {
         let mut text = virtual_nodes.to_le_bytes().to_vec();
@@ -45,8 +44,8 @@ impl RingEpoch {
                 text.push(1);
                 text.extend_from_slice(&weight.hundredths().to_le_bytes());
             }
-            // No name contains 0 or 1, and what follows a 1 has a fixed length, so no two lists give one
-            // text; nor does a list of default weights give another than before there were weights.
+            // No name contains 0 or 1, and the part after a 1 has a fixed length, so no two lists give one text. A list
+            // of default weights gives the same text as before weights existed.
             text.push(0);
         }
         Self(xxh3_64(&text) >> 11)
@@ -57,7 +56,7 @@ fn evenly(members: &[NodeName]) -> Vec<(NodeName, Weight)> {
     members.iter().map(|name| (name.clone(), Weight::default())).collect()
 }
 
-/// By name; of a name that is given twice the smaller weight, whatever the order.
+/// Sorted by name. If a name occurs twice, the smaller weight counts, in any order.
 fn in_order(members: &[(NodeName, Weight)]) -> Vec<(NodeName, Weight)> {
     let mut members = members.to_vec();
     members.sort_unstable();
@@ -82,9 +81,9 @@ impl Ring {
         Self::build(evenly(members), virtual_nodes, epoch)
     }
 
-    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` × weight each, or
-    /// where that is more than [`RING_PLACES_MAX`] for all, with as much less. A heavier node's virtual nodes include all that it has when lighter, so a weight that grows only
-    /// draws keys to that node.
+    /// Builds the ring of `members` (in any order, repetitions ignored) with `virtual_nodes` × weight each. If that is
+    /// more than [`RING_PLACES_MAX`] in total, each gets proportionally fewer. A heavier node's virtual nodes include
+    /// all that it has when lighter, so a growing weight only draws keys to that node.
     #[must_use]
     pub fn weighted(members: &[(NodeName, Weight)], virtual_nodes: u32) -> Self {
         Self::build(members.to_vec(), virtual_nodes, RingEpoch::weighted(members, virtual_nodes))
@@ -92,7 +91,7 @@ impl Ring {
 
     fn build(members: Vec<(NodeName, Weight)>, virtual_nodes: u32, epoch: RingEpoch) -> Self {
         let members = in_order(&members);
-        // By position, so that of two virtual nodes at one place the first name's stays, always.
+        // By position, so that of two virtual nodes at one place the first name's always stays.
         let mut places = BTreeMap::new();
         let wanted: Vec<u32> = members.iter().map(|(_, weight)| places_of(virtual_nodes, *weight)).collect();
         let all = wanted.iter().map(|wanted| u64::from(*wanted)).sum();
@@ -110,14 +109,14 @@ impl Ring {
         Self { circle, members, shares, epoch }
     }
 
-    /// The node that runs this key; none in an empty ring. One binary search, no allocation.
+    /// The owner of this key; `None` in an empty ring. One binary search, no allocation.
     #[must_use]
     pub fn owner(&self, key: &QueryKey) -> Option<&NodeName> {
         let found = self.circle.get(&Position(position_of_key(key)))?;
         self.members.get(found.member)
     }
 
-    /// Distinct nodes in failover order, the owner first, found as they are asked for.
+    /// Distinct nodes in failover order, the owner first, computed on demand.
     pub fn order(&self, key: &QueryKey) -> impl Iterator<Item = &NodeName> {
         let mut at = position_of_key(key);
         let mut seen = vec![false; self.members.len()];
@@ -136,7 +135,7 @@ impl Ring {
         })
     }
 
-    /// The part of all keys that `node` owns, 0 to 1; 0 for a stranger.
+    /// The fraction of all keys that `node` owns, 0 to 1; 0 for an unknown node.
     #[must_use]
     pub fn share(&self, node: &NodeName) -> f64 {
         let found = self.members.binary_search(node).ok();
@@ -149,28 +148,29 @@ impl Ring {
         &self.members
     }
 
-    /// How many places it has, of all members together: at most [`RING_PLACES_MAX`], and one for each member.
+    /// The number of places of all members together: at most [`RING_PLACES_MAX`], and one for each member.
     #[must_use]
     pub fn places(&self) -> usize {
         self.circle.len()
     }
 
-    /// Which view this is.
+    /// The view of this ring.
     #[must_use]
     pub const fn epoch(&self) -> RingEpoch {
         self.epoch
     }
 }
 
-/// Virtual nodes of one member: at least one, so that nobody who is ready owns nothing by rounding.
+/// Virtual nodes of one member: at least one, so that rounding leaves no ready node without keys.
 fn places_of(virtual_nodes: u32, weight: Weight) -> u32 {
     let places = u64::from(virtual_nodes) * u64::from(weight.hundredths()) / u64::from(WEIGHT_DEFAULT);
     u32::try_from(places).unwrap_or(u32::MAX).max(u32::from(virtual_nodes > 0))
 }
 
-/// What a member gets of the places it wants, where all want so many: as much less as all are over the bound. It follows from
-/// the members, their weights and the virtual node count alone, as the epoch does, so all nodes place alike; and a member keeps the
-/// first of its places, so that one who comes or goes moves little more than its own share.
+/// A member's share of the places that it wants, if all members together want `all`: reduced by the factor by which
+/// `all` exceeds the bound. It follows from the members, their weights and the virtual node count alone, as the epoch
+/// does, so all nodes place alike. A member keeps the first of its places, so that a joining or leaving member moves
+/// little more than its own share.
 fn within_bound(wanted: u32, all: u64) -> u32 {
     if all <= u64::from(RING_PLACES_MAX) {
         return wanted;
@@ -192,13 +192,13 @@ fn position_of_key(key: &QueryKey) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// A virtual node owns what lies between the one before it (exclusive) and itself (inclusive).
+/// A virtual node owns the arc between the one before it (exclusive) and itself (inclusive).
 fn shares_of(places: &BTreeMap<u64, usize>, members: usize) -> Vec<f64> {
     let mut arcs = vec![0_u128; members];
     let Some((&last, _)) = places.last_key_value() else { return vec![0.0; members] };
     let mut before = last;
     for (&position, &member) in places {
-        // One place alone owns the whole circle, not an empty arc.
+        // A single place owns the whole circle, not an empty arc.
         let arc = if places.len() == 1 { 1 << 64 } else { u128::from(position.wrapping_sub(before)) };
         if let Some(sum) = arcs.get_mut(member) {
             *sum += arc;
@@ -221,7 +221,7 @@ impl Hash for VirtualNode {
     }
 }
 
-/// A place that is looked up.
+/// A place to look up.
 struct Position(u64);
 
 impl Hash for Position {
@@ -230,7 +230,7 @@ impl Hash for Position {
     }
 }
 
-/// Hands one `u64` through, so that `hashring` sorts by exactly our positions.
+/// Returns one `u64` unchanged, so that `hashring` sorts by exactly our positions.
 #[derive(Debug, Clone, Copy)]
 struct PassThrough;
 

@@ -1,7 +1,7 @@
-//! Tags: what an entry depends on, and what an invalidation names.
+//! Tags: the things that an entry depends on, and that an invalidation names.
 //!
-//! An invalidation of a tag ends every entry that has it. Today an entry has one tag, its database. Whoever adds a kind
-//! of tag adds it here; entries, leases, the invalidation log and purges pass tags on without looking inside.
+//! An invalidation of a tag ends every entry that has it. Today an entry has one tag, its database. A new kind of tag
+//! is added here; entries, leases, the invalidation log and purges pass tags on without looking inside.
 
 use crate::key::DatabaseTag;
 
@@ -19,7 +19,7 @@ pub struct Tags {
 }
 
 impl Tags {
-    /// The tags of an entry of which only its database is known.
+    /// The tags of an entry for which only its database is known.
     #[must_use]
     pub const fn of_database(database: DatabaseTag) -> Self {
         Self { database }

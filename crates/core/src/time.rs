@@ -8,10 +8,10 @@ use std::ops::{Add, Sub};
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Self = Self(0);
 
-    /// What is left of this span after `spent`; zero when more was spent.
+    /// The rest of this span after `spent`; zero if `spent` is longer.
     #[must_use]
     pub const fn saturating_sub(self, spent: Self) -> Self {
         Self(self.0.saturating_sub(spent.0))
@@ -30,8 +30,8 @@ impl From<std::time::Duration> for Millis {
     }
 }
 
-/// A reading of one node's monotonic clock, in microseconds since that node's own start. Two nodes'
-/// readings have nothing to do with each other and are never compared.
+/// A reading of one node's monotonic clock, in microseconds since that node's own start. Readings of two nodes are
+/// unrelated and never compared.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoTime(pub u64);
 

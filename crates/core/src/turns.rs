@@ -1,21 +1,22 @@
-//! Whose run is next: a fixed number of slots, shared by principals in turn and by classes in order.
+//! Decides which run is next: a fixed number of slots, shared by principals in turn and by classes in order.
 //!
-//! A free slot is taken at once, whoever asks, so one principal alone has all of them (work-conserving).
-//! Once runs wait, each slot that becomes free goes to the next principal in a circle, to the run of it
-//! that has waited longest. So with P principals waiting, the first run of any of them starts after at
-//! most P − 1 others have started, however many runs the others queue (F37).
+//! A free slot is taken at once by any principal, so one principal alone has all of them (work-conserving). Once runs
+//! wait, each slot that becomes free goes to the next principal in a circle, to its run that has waited longest. So
+//! with P principals waiting, the first run of any of them starts after at most P − 1 others have started, however many
+//! runs the others queue (F37).
 //!
-//! Misses and bypasses have a line each and take turns, so that neither is shed for the other's queue. Refreshes
-//! come after both: somebody has an answer already where a refresh waits, and nobody where a miss does (F42). Prefetches
-//! have no line: what nobody has asked for takes a slot that nobody wants, and does not wait (F40).
+//! Misses and bypasses have a line each and take turns, so that neither is shed because of the other's queue. Refreshes
+//! come after both: a client that meets a waiting refresh has an answer already, and a client of a waiting miss has
+//! none (F42). Prefetches have no line: no client has asked, so a prefetch takes only a slot that nobody wants, and
+//! does not wait (F40).
 //!
-//! **What is shed before it waits.** A run that would wait for longer than it may, by what the runs before it
-//! have taken, is told so at once ([`Asked::WouldBeLate`]): queued it would cost a place and come to the same.
-//! Where others use the origin as well, a principal over its equal part of the line is told that it is its own
-//! ([`Asked::PrincipalFull`]): that is a budget of misses for each principal, reckoned in slot time instead of in requests per
-//! second, so there is no rate to configure, and a principal that is alone has every slot and the whole line.
+//! **Shedding before waiting.** A run that would wait longer than it may, judged by the runs before it, is refused at
+//! once ([`Asked::WouldBeLate`]): in the queue it would cost a place and end the same way. If others use the origin as
+//! well, a principal over its equal part of the line is refused for its own load ([`Asked::PrincipalFull`]). That is a
+//! budget of misses for each principal, in slot time and not in requests per second. So there is no rate to configure,
+//! and a principal that is alone has every slot and the whole line.
 //!
-//! Never decides how long anybody may wait, runs nothing, wakes nobody and reads no clock: waiters go in and out.
+//! This never decides how long a run may wait, runs nothing, wakes nobody and reads no clock: waiters go in and out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,11 +30,11 @@ pub struct TurnBounds {
     pub slots: usize,
     /// Runs of one principal that may wait in one line.
     pub waiting_per_principal: usize,
-    /// Runs that may wait in one line altogether.
+    /// Runs that may wait in one line, in total.
     pub waiting: usize,
 }
 
-/// What a run is for, as far as its place matters.
+/// The purpose of a run, which decides its place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunClass {
     /// Clients wait for it, and others may share it.
@@ -41,9 +42,9 @@ pub enum RunClass {
     Miss,
     /// One client waits for it; writes among them.
     Bypass,
-    /// Nobody waits: a value is there already. What is asked in the background counts as one.
+    /// Nobody waits: a value exists already. Background questions count as one.
     Refresh,
-    /// Nobody has asked. It runs in a slot that is free at once, or not at all, so it is shed before all others.
+    /// No client has asked. It runs at once in a free slot or not at all, so it is shed before all others.
     Prefetch,
 }
 
@@ -51,22 +52,22 @@ pub enum RunClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaiterId(u64);
 
-/// What became of a wish to run.
+/// The answer to a wish to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// It runs now, and has to be [`Turns::done`].
     Runs,
     /// It waits: until [`Turns::done`] or [`Turns::leave`] names its waiter.
     Waits(WaiterId),
-    /// As many runs of this principal wait as may, or as can begin in time in its turns.
+    /// This principal already has the greatest number of waiting runs, or of runs that can begin in time in its turns.
     PrincipalFull,
-    /// As many runs wait altogether as may.
+    /// The line has the greatest number of waiting runs.
     Full,
     /// It would wait for longer than it may.
     WouldBeLate,
 }
 
-/// What became of a waiting run that was given up.
+/// The state of a waiting run that was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Left {
     /// It had not been called: it is out of the queue and held nothing.
@@ -75,7 +76,7 @@ pub enum Left {
     Slot(Option<WaiterId>),
 }
 
-/// Those of one class who wait.
+/// The waiting runs of one class.
 #[derive(Debug, Clone)]
 struct Line<P> {
     queues: BTreeMap<P, VecDeque<WaiterId>>,
@@ -84,9 +85,9 @@ struct Line<P> {
     waiting: usize,
 }
 
-/// The slots and who waits for one.
+/// The slots and the runs that wait for one.
 ///
-/// Held between calls: somebody waits only while every slot is taken.
+/// Invariant between calls: a run waits only while every slot is taken.
 #[derive(Debug, Clone)]
 pub struct Turns<P> {
     bounds: TurnBounds,
@@ -94,15 +95,15 @@ pub struct Turns<P> {
     misses: Line<P>,
     bypasses: Line<P>,
     refreshes: Line<P>,
-    /// Whether the next slot is the bypasses', if one waits.
+    /// Whether the next slot belongs to the bypasses, if one waits.
     is_bypasses_turn: bool,
     waiters: u64,
-    /// How long a run holds its slot, smoothed, in milliseconds; nothing before the first has ended.
+    /// How long a run holds its slot, smoothed, in milliseconds; `None` before the first has ended.
     held_ms: Option<f64>,
     seen: Seen<P>,
 }
 
-/// The last principal that asked, and the last other one.
+/// The principal that asked last, and the last other one.
 #[derive(Debug, Clone)]
 struct Seen<P> {
     last: Option<(P, MonoTime)>,
@@ -110,7 +111,7 @@ struct Seen<P> {
 }
 
 impl<P: Ord + Clone> Turns<P> {
-    /// Nobody runs.
+    /// A queue without runs.
     #[must_use]
     pub fn new(bounds: TurnBounds) -> Self {
         Self {
@@ -126,7 +127,7 @@ impl<P: Ord + Clone> Turns<P> {
         }
     }
 
-    /// A run of `principal` wants a slot, and waits however long it takes.
+    /// A run of `principal` wants a slot, and waits for any time.
     pub fn ask(&mut self, principal: &P) -> Asked {
         if self.takes_free_slot() {
             return Asked::Runs;
@@ -146,8 +147,8 @@ impl<P: Ord + Clone> Turns<P> {
         }
     }
 
-    /// What [`Turns::ask_within`] would refuse such a run for now, before anybody has spent anything on it. It counts as
-    /// asking, where others are told whose line it is; it takes no place.
+    /// The refusal that [`Turns::ask_within`] would give to such a run now; `None` if it would run or wait. It counts
+    /// as asking, so that others' parts of the line shrink; it takes no place.
     pub fn would_refuse(
         &mut self,
         principal: &P,
@@ -162,7 +163,7 @@ impl<P: Ord + Clone> Turns<P> {
         self.judge(principal, class, now, wait_max).or_else(|| self.lacks_room(principal, class))
     }
 
-    /// A run has ended. Its slot belongs to the run that is named, or to nobody.
+    /// A run has ended. Its slot goes to the returned run, or to none.
     pub fn done(&mut self) -> Option<WaiterId> {
         let called = self.next();
         if called.is_none() {
@@ -171,7 +172,7 @@ impl<P: Ord + Clone> Turns<P> {
         called
     }
 
-    /// The same of a run that held its slot for so long, by which the next waits are foreseen.
+    /// The same for a run that held its slot for `held`, which predicts the next waits.
     pub fn done_after(&mut self, held: Millis) -> Option<WaiterId> {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run are far below 2^53")]
         let held_ms = held.0 as f64;
@@ -180,7 +181,7 @@ impl<P: Ord + Clone> Turns<P> {
         self.done()
     }
 
-    /// A waiting run is given up, whether it has been called or not.
+    /// A waiting run is given up, whether or not it has been called.
     pub fn leave(&mut self, principal: &P, waiter: WaiterId) -> Left {
         let was_waiting = [&mut self.misses, &mut self.bypasses, &mut self.refreshes]
             .into_iter()
@@ -223,16 +224,16 @@ impl<P: Ord + Clone> Turns<P> {
         }
     }
 
-    /// Why this run had better not wait. Behind fewer runs than there are slots it always may: what the last runs took
-    /// says too little of the next one.
+    /// The reason for not letting this run wait, if any. Behind fewer runs than there are slots it may always wait: the
+    /// last runs predict the next one too badly.
     fn judge(&self, principal: &P, class: RunClass, now: MonoTime, wait_max: Millis) -> Option<Asked> {
         if class == RunClass::Prefetch {
             return Some(Asked::WouldBeLate);
         }
         let is_shared = self.seen.has_other(principal, now);
         let (held_ms, slots) = (self.held_ms?, self.bounds.slots);
-        // Runs that are called before it: those of its own line, of the other clients' line every second one, and of both
-        // all before a refresh. Refreshes give way, however many wait.
+        // The runs that are called before it: those of its own line, of the other clients' line every second one, and
+        // before a refresh all of both. Refreshes give way, however many wait.
         let before = |in_line: usize| match class {
             RunClass::Miss => in_line + self.bypasses.waiting.min(in_line + 1),
             RunClass::Bypass => in_line + self.misses.waiting.min(in_line + 1),
@@ -243,13 +244,13 @@ impl<P: Ord + Clone> Turns<P> {
             before >= slots && held_ms * (before + 1) as f64 / slots as f64 > wait_max.0 as f64
         };
         let line = self.line(class);
-        // Nobody is counted one by one where the whole line would be through in time.
+        // Counts other principals' runs one by one only if the whole line would not be done in time.
         if !is_late(before(line.waiting)) || !is_late(before(line.called_before(principal))) {
             return None;
         }
         let own = line.queue(principal);
         let in_circle = line.circle.len() + usize::from(own == 0);
-        // Who has asked lately and does not wait just now counts here: it is whom the line would keep waiting.
+        // A principal that asked lately counts here even if it is not waiting: the line would delay it.
         let principals = in_circle.max(1 + usize::from(is_shared));
         let is_over_its_part = principals > 1 && (own + 1) * principals > line.waiting + 1;
         Some(if is_over_its_part { Asked::PrincipalFull } else { Asked::WouldBeLate })
@@ -265,7 +266,7 @@ impl<P: Ord + Clone> Turns<P> {
         Asked::Waits(waiter)
     }
 
-    /// Which bound of the line is reached.
+    /// The exceeded bound of the line, if any.
     fn lacks_room(&self, principal: &P, class: RunClass) -> Option<Asked> {
         let bounds = self.bounds;
         let line = self.line(class);
@@ -291,13 +292,13 @@ impl<P: Ord + Clone> Line<P> {
         Self { queues: BTreeMap::new(), circle: VecDeque::new(), waiting: 0 }
     }
 
-    /// How many runs of this principal wait.
+    /// The number of this principal's waiting runs.
     fn queue(&self, principal: &P) -> usize {
         self.queues.get(principal).map_or(0, VecDeque::len)
     }
 
-    /// Runs that wait and would be called before the principal's next one: its own, and of each other principal what
-    /// waits, up to one for each turn of this one's.
+    /// Waiting runs that would be called before the principal's next one: its own, and of each other principal the
+    /// waiting ones, up to one for each turn of this one's.
     fn called_before(&self, principal: &P) -> usize {
         let own = self.queue(principal);
         let of_others = self.queues.iter().filter(|(each, _)| *each != principal);
@@ -347,7 +348,7 @@ impl<P: Ord + Clone> Seen<P> {
         }
     }
 
-    /// Whether somebody else has asked lately.
+    /// Whether another principal has asked lately.
     fn has_other(&self, principal: &P, now: MonoTime) -> bool {
         let is_other = |seen: &Option<(P, MonoTime)>| {
             seen.as_ref()

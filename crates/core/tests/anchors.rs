@@ -1,5 +1,5 @@
-//! The anchor of a query (issue 5, "Degree"): which statements have one, and that a wrong one is never found.
-//! I13: any text whatever gives an anchor or none.
+//! The anchor of a query (issue 5, "Degree"): which statements have one, and that a wrong one is never found. I13: any
+//! text gives an anchor or none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use hopcache_core::cypher::anchor::Anchor;
@@ -145,7 +145,7 @@ const UNSURE: &[&str] = &[
     "MATCH shortestPath((p:Person {id: 1})-[*]-(q:Person {id: 2})) RETURN 1",
     "MATCH p = shortestPath((a:Person {id: 1})-[*]-(b)) RETURN p",
     "MATCH ANY SHORTEST (a:Person {id: 1})-[:X]->+(b) RETURN b",
-    // Values that are no scalar, or not known here.
+    // Values that are not scalar, or not known here.
     "MATCH (p:Person {id: $missing}) RETURN p",
     "MATCH (p:Person {id: $half}) RETURN p",
     "MATCH (p:Person {id: $nothing}) RETURN p",
@@ -162,7 +162,7 @@ const UNSURE: &[&str] = &[
     "MATCH (p:Person {id: 9223372036854775808}) RETURN p",
     "MATCH (p:Person {id: toInteger('1')}) RETURN p",
     "MATCH (p:Person {id: 'a' + 'b'}) RETURN p",
-    // Conditions that demand no equality of the node.
+    // Conditions that require no equality of the node.
     "MATCH (p:Person) WHERE p.id = 1 OR p.id = 2 RETURN p",
     "MATCH (p:Person) WHERE p.x AND p.id = 1 XOR p.y RETURN p",
     "MATCH (p:Person) WHERE p.id = 1 AND p.name STARTS WITH 'x' OR p.y RETURN p",
@@ -211,7 +211,7 @@ fn what_is_not_sure_has_none() {
     assert_eq!(anchor(&long), None, "over its bound");
 }
 
-/// Names go into a statement of ours: nothing in them may end their backticks.
+/// Names go into our own statement: nothing in them may end their backticks.
 #[test]
 fn the_question_has_the_names_as_they_were_written() {
     let plain = Anchor::of("MATCH (p:Person {id: $id}) RETURN p", &params()).unwrap();
@@ -233,7 +233,7 @@ fn the_question_has_the_names_as_they_were_written() {
     );
 }
 
-/// I5: what one principal may see says nothing of what another may.
+/// I5: the rights of one principal show nothing of those of another.
 #[test]
 fn a_tag_is_of_database_principal_label_key_and_value() {
     let hasher = KeyHasher::new(b"anchors");
@@ -255,7 +255,7 @@ fn a_tag_is_of_database_principal_label_key_and_value() {
     }
 }
 
-/// F35: a text made to be read slowly.
+/// F35: a text made for slow reading.
 #[test]
 fn hostile_texts_are_read_in_linear_time() {
     for piece in ["(", "{a:", "(a:B {c: [", "AND ", "(a)--", "(a:B), ", "-[", "(a:B {c: d, "] {
@@ -323,7 +323,7 @@ fn has_token(text: &str, name: &str) -> bool {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
-    /// I13, and no anchor out of thin air.
+    /// I13, and no anchor that the text does not have.
     #[test]
     fn any_text_is_read(text in prop_oneof![fragments(), "(\\PC|['\"`(){}:=$]){0,60}"], prefix in any::<bool>()) {
         let text = if prefix { format!("MATCH (p:Person) WHERE {text}") } else { text };

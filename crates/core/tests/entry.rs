@@ -1,4 +1,4 @@
-//! The stored form: whatever is not exactly what we sealed for this key is refused (I10, I13, F39).
+//! The stored form: bytes that are not exactly what we sealed for this key are refused (I10, I13, F39).
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use bytes::Bytes;
@@ -76,7 +76,7 @@ fn a_body_is_compressed_only_when_it_pays() {
     assert_eq!(entry(small.clone()).encode(&SECRET, &KEY).unwrap().len(), overhead + small.len());
     let large = vec![b'x'; COMPRESS_BYTES_MIN];
     assert!(entry(large).encode(&SECRET, &KEY).unwrap().len() < overhead + COMPRESS_BYTES_MIN / 10);
-    // 5 % of it can be saved: less than a tenth, so it stays as it is.
+    // Compression would save 5 %: less than a tenth, so it stays as it is.
     let mut stubborn = noise(20_000);
     stubborn.extend([0; 1_000]);
     assert_eq!(entry(stubborn.clone()).encode(&SECRET, &KEY).unwrap().len(), overhead + stubborn.len());
@@ -117,7 +117,7 @@ fn times_follow_from_what_is_left_in_the_store() {
     assert_eq!(jumped.total_left_ms, 690_000);
 }
 
-/// As a writer elsewhere with our secret would seal it.
+/// Sealed as by another writer with our secret.
 fn sealed_anew(mut bytes: Vec<u8>) -> Bytes {
     let mut hasher = blake3::Hasher::new_keyed(&SECRET.0);
     hasher.update(&KEY.0).update(&bytes[..77]).update(&bytes[93..]);
@@ -146,7 +146,7 @@ fn lives_and_costs_made_elsewhere_are_refused_or_cut() {
         with(&[(total, ENTRY_LIFE_MS_MAX + 1)]),
         with(&[(total, 0)]),
         with(&[(soft, u64::MAX), (physical, u64::MAX), (total, u64::MAX)]),
-        // As negative or not-a-number in another writer's eyes.
+        // Values that another writer may mean as negative or not-a-number.
         with(&[(soft, (-1_i64).cast_unsigned())]),
         with(&[(total, f64::NAN.to_bits()), (soft, f64::NAN.to_bits()), (physical, f64::NAN.to_bits())]),
     ];
@@ -174,7 +174,7 @@ fn lives_beyond_the_longest_are_cut_in_order() {
     assert_eq!((read.soft, read.physical, read.total), (Millis(10), Millis(10), Millis(10)));
 }
 
-/// What version 1 stored is a miss: it says nothing of the end of stale-if-error.
+/// An entry of version 1 is a miss: it has no end of stale-if-error.
 #[test]
 fn an_entry_of_version_1_is_a_miss() {
     let mut old = entry("rows").encode(&SECRET, &KEY).unwrap().to_vec();
@@ -204,7 +204,7 @@ proptest! {
         prop_assert_eq!(Entry::decode(&sealed, &SECRET, &QueryKey(key)).unwrap(), entry);
     }
 
-    /// I13: nothing from outside panics, with or without a right beginning.
+    /// I13: no bytes from outside cause a panic, with or without a right beginning.
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ours in any::<bool>()) {
         let mut bytes = bytes;

@@ -1,6 +1,6 @@
-//! The members' state machine: who is routed to, after whatever was seen in whatever order.
+//! The members' state machine: the routed nodes after any observations in any order.
 
-// Clippy allows these in test functions only, not in what they share.
+// Clippy allows these in test functions only, not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn at(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Ready; the address it gives is not where it answers.
+/// Ready; it states another address than the one at which it answers.
 fn card(node: &str, life: u64) -> Card {
     Card::new(name(node), at(7_000), Incarnation(life), Phase::Ready)
 }
@@ -135,8 +135,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// After every step: oneself is routed to; names are unique and in order; the epoch moves exactly
-    /// when the routed set does, and what `Change` says is what happened.
+    /// After every step: this node itself is routed to; names are unique and in order; the epoch changes exactly when
+    /// the routed set does, and `Change` reports the real change.
     #[test]
     fn whatever_is_seen_the_view_is_consistent(events in proptest::collection::vec(event(), 0..200)) {
         let mut members = Membership::new(card("node-0", 0));

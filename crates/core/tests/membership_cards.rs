@@ -1,6 +1,6 @@
-//! Cards: what gossip may change, what only a probe may, and that the order of hearing does not matter (F12, F13, I9).
+//! Cards: what gossip may change, what only a probe may, and that the order of arrival does not matter (F12, F13, I9).
 
-// Clippy allows these in test functions only, not in what they share.
+// Clippy allows these in test functions only, not in their helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn what_was_only_heard_is_probed_and_not_routed_to() {
     assert_eq!(members.answered(at(2), &card("node-b", 2, 2)), Ok(Change::Routing));
     assert_eq!(names(&members), "node-a node-b");
     assert_eq!(members.introductions().count(), 0, "it has answered");
-    // Down: heard of again, but only a probe brings it back.
+    // Down: gossip names it again, but only a probe brings it back.
     members.report(&name("node-b"), Report::Gone(Incarnation(2)));
     assert_eq!(members.heard(&card("node-b", 2, 2)), Ok(Heard::Probe(at(2))));
     assert_eq!(names(&members), "node-a");
@@ -81,7 +81,7 @@ fn a_draining_member_owns_nothing_and_is_still_known() {
     assert_eq!(members.answered(at(2), &draining), Ok(Change::Routing));
     let info = members.get(&name("node-b")).unwrap();
     assert_eq!((info.state, info.phase, info.is_routable()), (MemberState::Up, Phase::Draining, false));
-    // That it then goes away changes nobody's ring a second time.
+    // Its later end changes nobody's ring a second time.
     assert_eq!(members.report(&name("node-b"), Report::Gone(Incarnation(2))), Change::Member);
 }
 
@@ -108,14 +108,15 @@ fn a_death_or_goodbye_of_another_life_changes_nothing() {
     assert_eq!(members.report(&name("node-b"), Report::GossipDown(Incarnation(2))), Change::Routing);
     assert_eq!(members.answered(at(2), &card("node-b", 2, 3)), Ok(Change::Routing), "restarted");
     for report in of(Incarnation(2)) {
-        assert_eq!(members.report(&name("node-b"), report), Change::None, "told late: {report:?}");
+        assert_eq!(members.report(&name("node-b"), report), Change::None, "a late report: {report:?}");
     }
     let present = members.get(&name("node-b")).unwrap();
     assert_eq!((names(&members).as_str(), present.is_gone), ("node-a node-b", false));
     assert_eq!(members.report(&name("node-b"), Report::Left(Incarnation(3))), Change::Routing);
 }
 
-/// F9: new requests go elsewhere at gossip's word; those under way are given up at that of connections only, or a goodbye.
+/// F9: after gossip's report new requests go elsewhere. Those under way are given up only after a connection's failure
+/// or a farewell.
 #[test]
 fn only_connections_and_a_goodbye_say_that_a_member_is_lost() {
     let is_lost = |members: &Membership| members.get(&name("node-b")).unwrap().is_lost;
@@ -169,7 +170,8 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
         "an earlier life at this node's own address is not looked for"
     );
     assert_eq!(members.heard(&card("node-a", 9, 1)), Ok(Heard::Known(Change::None)), "oneself");
-    // Who answers under this node's name is none of its earlier lives; what was only heard may be.
+    // A node that answers under this node's name is not an earlier life of this node; one that only came by gossip may
+    // be.
     assert!(members.has_met_namesake(Incarnation(7)));
     assert_eq!(members.heard(&card("node-a", 9, 8)).unwrap_err(), mine);
     assert!(!members.has_met_namesake(Incarnation(8)));
@@ -178,7 +180,7 @@ fn two_nodes_of_one_name_are_told_apart_by_probes() {
         assert!(members.has_met_namesake(Incarnation(life)));
     }
     assert!(!members.has_met_namesake(Incarnation(7)), "the oldest is forgotten");
-    // Another life elsewhere: to be probed, and refused while the first lives.
+    // Another life at another address: to be probed, and refused while the first lives.
     assert_eq!(members.heard(&card("node-b", 9, 7)), Ok(Heard::Probe(at(9))));
     assert!(members.answered(at(9), &card("node-b", 9, 7)).is_err());
     assert_eq!(members.introductions().count(), 0);
@@ -225,7 +227,7 @@ fn who_was_down_for_long_is_forgotten_unless_a_seed_names_it() {
     let seed = |addr| addr == at(3);
     assert_eq!(members.forget(Millis(1_000), seed), Change::None);
     assert_eq!(members.forget(Millis(1_000 + MEMBER_FORGET_LEFT_MS), seed), Change::Member);
-    assert!(members.get(&name("node-d")).is_none(), "it had said goodbye");
+    assert!(members.get(&name("node-d")).is_none(), "it had left");
     assert_eq!(members.forget(Millis(999 + MEMBER_FORGET_DOWN_MS), seed), Change::None);
     // Back for a moment: the time starts again.
     members.answered(at(2), &card("node-b", 2, 2)).unwrap();
@@ -237,7 +239,7 @@ fn who_was_down_for_long_is_forgotten_unless_a_seed_names_it() {
     assert_eq!(names(&members), "node-a");
 }
 
-/// A fleet that is rolled to ever new names within an hour: who lives takes the place of who does not.
+/// A fleet that is rolled to ever new names within an hour: living nodes take the places of dead ones.
 #[test]
 fn new_names_take_the_places_of_the_dead() {
     let mut members = Membership::new(card("node-a", 1, 1));
@@ -263,7 +265,7 @@ fn a_card_is_written_and_read_and_the_longest_one_fits() {
     let mut bytes = Vec::new();
     longest.encode(&mut bytes);
     assert_eq!(bytes.len(), CARD_BYTES_MAX);
-    // A node of an earlier version says nothing of Bolt, and reads past what another one says.
+    // A node of an earlier version has no Bolt address in its card, and skips another's.
     let silent = Card { bolt: None, ..longest.clone() };
     let mut earlier = Vec::new();
     silent.encode(&mut earlier);
@@ -294,7 +296,7 @@ fn any_card() -> impl Strategy<Value = Card> {
         })
 }
 
-/// One thing that happens to a node: a card that a probe of its own address answered, or one heard.
+/// One event of a node: a card that a probe of its own address answered, or one from gossip.
 fn saying() -> impl Strategy<Value = (u8, u32, Phase, u16)> {
     let phase = prop_oneof![Just(Phase::Joining), Just(Phase::Ready), Just(Phase::Draining)];
     (0..6_u8, 0..8_u32, phase, prop_oneof![Just(100_u16), Just(50), Just(300)])
@@ -321,15 +323,15 @@ proptest! {
         }
     }
 
-    /// F13: two nodes that heard the same cards and got the same answers, each in its own order and some of
-    /// them twice, have the same ring.
+    /// F13: two nodes that got the same cards and answers, each in its own order and some of them twice, have the same
+    /// ring.
     #[test]
     fn the_order_of_hearing_does_not_matter(
         said in proptest::collection::vec(saying(), 1..40),
         probed in proptest::collection::vec(any::<bool>(), 40),
         swaps in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..60),
     ) {
-        // What a node says in one revision is one thing.
+        // A node has one card for each revision.
         let mut spoken = BTreeMap::new();
         let events: Vec<(Card, bool)> = said
             .into_iter()
@@ -349,14 +351,14 @@ proptest! {
         }
         let view = |events: &[(Card, bool)]| {
             let mut members = Membership::new(card("me", 1, 99));
-            // An introduction is probed; the probe is answered with what the node says by then or later.
+            // An introduction is probed; the answer is the node's card by then or a later one.
             for (card, probed) in events {
                 let _ = members.heard(card);
                 if *probed {
                     members.answered(card.peer_addr, card).unwrap();
                 }
             }
-            // Everybody that answered once is probed again, as it goes on; and heard of again.
+            // Every node that answered once is probed again, and named by gossip again.
             for (card, _) in events {
                 let _ = members.heard(card);
             }

@@ -1,4 +1,4 @@
-//! I5: query keys are injective in everything that may change an answer, and stay what they are
+//! I5: query keys are injective in everything that may change an answer, and they never change
 //! (`tests/golden/query_keys.json`; the recipe is in the README beside it).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
@@ -28,8 +28,8 @@ impl Asked {
         hasher.query_key(&KeyMaterial { database: &self.database, scope, normal: &normal, params: &params })
     }
 
-    /// What two requests must have in common to share an answer, by other means than the hash: rendered,
-    /// with maps ordered and floats as bits.
+    /// The meaning of a request, computed without the hash: requests that may share an answer have equal ones.
+    /// Rendered, with maps ordered and floats as bits.
     fn meaning(&self) -> String {
         let normal = NormalForm::of(&self.text);
         let database = self.database.to_ascii_lowercase();
@@ -120,7 +120,7 @@ proptest! {
     #[test]
     fn keys_are_injective(left in asked(), right in asked(), donate in 0..7_u8) {
         let hasher = KeyHasher::new(b"secret");
-        // Most draws differ in everything; take all but one part from the other.
+        // Most draws differ in everything, so take all parts but one from the other.
         let mut near = left.clone();
         match donate {
             0 => near.database.clone_from(&right.database),
@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(of(pairs.to_vec()), of(reversed));
     }
 
-    /// Canonical parameters are PackStream that reads back as what they mean.
+    /// Canonical parameters are PackStream that decodes to the original values.
     #[test]
     fn canonical_parameters_read_back(value in values()) {
         prop_assert_eq!(describe(&decode(&encode_canonical(&value)).unwrap()), describe(&value));

@@ -1,4 +1,4 @@
-//! A result's stored form: loss-free, without the bookmark, and refused when it is not one (I10, I13).
+//! A result's stored form: loss-free, without the bookmark, and refused when it is invalid (I10, I13).
 
 use bytes::Bytes;
 use hopcache_core::result::{ResultSet, StatementKind};
@@ -35,7 +35,7 @@ proptest! {
     }
 }
 
-/// I6: whatever the summary counts that is not nothing is an update.
+/// I6: any counter in the summary that is not zero or false is an update.
 #[test]
 fn updates_are_seen_in_the_summary() {
     let nothing = [Value::Int(0), Value::Bool(false)];

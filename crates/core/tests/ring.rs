@@ -27,7 +27,7 @@ fn key(index: u64) -> QueryKey {
     QueryKey(*blake3::hash(&index.to_le_bytes()).as_bytes())
 }
 
-/// Busiest node ÷ mean, by what keys really meet and by the arcs.
+/// The busiest node ÷ mean, by keys and by arcs.
 #[test]
 fn the_busiest_node_has_at_most_a_tenth_more_than_the_mean() {
     println!("nodes  max/mean by arcs  max/mean by {KEYS} keys");
@@ -50,7 +50,7 @@ fn the_busiest_node_has_at_most_a_tenth_more_than_the_mean() {
     }
 }
 
-/// A join takes 1/n ± 20 % of the keys, all for the new node; a leave is the same backwards.
+/// A join takes 1/n ± 20 % of the keys, all for the new node; a leave is the reverse.
 #[test]
 fn a_join_or_leave_moves_its_share_and_nothing_else() {
     println!("nodes after  moved  due");
@@ -94,7 +94,7 @@ fn an_epoch_names_a_view_and_survives_json() {
     assert!(epoch.0 < 1 << 53);
     assert_ne!(epoch, RingEpoch::of(&some[..3], 1_000));
     assert_ne!(epoch, RingEpoch::of(&some, 999));
-    // Names that would run together without a separator.
+    // Names that would be ambiguous without a separator.
     let pair = |one: &str, two: &str| [NodeName::new(one).unwrap(), NodeName::new(two).unwrap()];
     assert_ne!(RingEpoch::of(&pair("ab", "c"), 1), RingEpoch::of(&pair("a", "bc"), 1));
 }
@@ -126,8 +126,8 @@ fn small_rings_are_right() {
     assert!(alone.share(&name(7)).abs() < f64::EPSILON);
 }
 
-/// Placement is format: another platform or version that disagrees empties every cache. To make the
-/// file again on purpose: `HOPCACHE_GOLDEN=write cargo test -p hopcache-core --test ring golden`.
+/// Placement is format: a platform or version that disagrees empties every cache. To write the file anew on purpose:
+/// `HOPCACHE_GOLDEN=write cargo test -p hopcache-core --test ring golden`.
 #[test]
 fn golden_owners_are_the_same_everywhere() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/ring_owners.json");

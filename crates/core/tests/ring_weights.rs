@@ -1,4 +1,4 @@
-//! Weighted members: shares follow weights, changes move their share only, equal weights are as if there were none.
+//! Weighted members: shares follow weights, a change moves its share only, and equal weights give the unweighted ring.
 #![allow(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use hopcache_core::key::QueryKey;
@@ -28,9 +28,9 @@ fn key(index: u64) -> QueryKey {
     QueryKey(*blake3::hash(&index.to_le_bytes()).as_bytes())
 }
 
-/// A member's part of the circle is a sum of as many random arcs as it has virtual nodes: its relative
-/// deviation is 1/√(virtual nodes), so a tenth is asked of members with 700 of them or more (2.6 σ; the
-/// names are fixed, so this is no matter of luck) and 3.5 σ of the smaller ones.
+/// A member's part of the circle is a sum of as many random arcs as it has virtual nodes, so its relative deviation is
+/// 1/√(virtual nodes). The test requires a tenth for members with 700 or more of them (2.6 σ; the names are fixed, so
+/// this is no matter of luck) and 3.5 σ for smaller ones.
 #[test]
 fn a_share_follows_the_weight() {
     println!("weights  share ÷ due, the worst");
@@ -95,8 +95,8 @@ fn a_weight_that_grows_draws_keys_to_its_node_only() {
     }
 }
 
-/// I9: whatever is configured and said by cards, a ring has a bound; under it every member has what it asks for, over it
-/// as much less as the others, placed alike by all nodes.
+/// I9: for any configuration and cards a ring is bounded. Under the bound every member has all the places that it asks
+/// for; over it all are reduced alike, and all nodes place them alike.
 #[test]
 fn a_ring_is_bounded_and_keeps_the_proportions() {
     let mut heavy = members(&[WEIGHT_MAX; MEMBERS_MAX]);
@@ -110,7 +110,7 @@ fn a_ring_is_bounded_and_keeps_the_proportions() {
     heavy.reverse();
     let other = Ring::weighted(&heavy, VIRTUAL_NODES_MAX);
     assert!(ring.epoch() == other.epoch() && (0..1_000).all(|k| ring.owner(&key(k)) == other.owner(&key(k))));
-    // A member that goes leaves its share to the others, and little else moves.
+    // A leaving member leaves its share to the others, and little else moves.
     let fewer = Ring::weighted(&heavy[1..], VIRTUAL_NODES_MAX);
     let gone = &heavy[0].0.clone();
     let stays = |k: &u64| ring.owner(&key(*k)) != Some(gone);
@@ -132,7 +132,7 @@ fn default_weights_are_as_if_there_were_none() {
     let (plain, ring) = (Ring::new(&names, VIRTUAL_NODES_DEFAULT, epoch), ring_of(&weighted));
     assert_eq!(plain.epoch(), ring.epoch());
     assert!((0..2_000).all(|index| plain.order(&key(index)).eq(ring.order(&key(index)))));
-    // The smallest weight of a small ring is a place still.
+    // The smallest weight of a small ring still has a place.
     let tiny = Ring::weighted(&members(&[WEIGHT_MIN, WEIGHT_MAX]), 1);
     assert!(tiny.share(&member(0, 100).0) > 0.0);
 }

@@ -1,6 +1,6 @@
 //! F37: turns at the origin are work-conserving, nobody starves, and each principal's own runs keep their order.
 
-// Clippy allows these in test functions only, not in what they share.
+// Clippy allows these in test functions only, not in their helpers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ fn flood(turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
     flood_of('f', turns, class, ms)
 }
 
-/// How many runs of a principal come to wait, and what the next one is told.
+/// How many runs of a principal wait, and the answer to the next one.
 fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (usize, Asked) {
     (0..1_000)
         .map(|count| (count, turns.ask_within(&who, class, at(ms), WAIT_MAX)))
@@ -81,7 +81,7 @@ fn flood_of(who: char, turns: &mut Turns<char>, class: RunClass, ms: u64) -> (us
         .unwrap()
 }
 
-/// F42: two slots and 100 ms a run are 20 runs in a second; who would come later is told now.
+/// F42: two slots and 100 ms a run are 20 runs in a second; a later run is refused now.
 #[test]
 fn a_run_that_would_come_too_late_is_not_queued() {
     let mut turns = taken();
@@ -89,7 +89,7 @@ fn a_run_that_would_come_too_late_is_not_queued() {
     assert_eq!(flood(&mut turns, RunClass::Bypass, 0).0, 10, "a line of its own, every second turn");
 }
 
-/// What the last runs took says little of the next ones, so a short line is never refused.
+/// The last runs predict the next one badly, so a short line never refuses.
 #[test]
 fn behind_fewer_runs_than_slots_everybody_may_wait() {
     let mut turns = taken();
@@ -100,7 +100,7 @@ fn behind_fewer_runs_than_slots_everybody_may_wait() {
     assert_eq!(flood(&mut turns, RunClass::Miss, 0).0, 2);
 }
 
-/// F37: the budget binds where others use the origin too, and whoever is within it is not refused.
+/// F37: the budget applies where others use the origin too, and a principal within it is not refused.
 #[test]
 fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     let mut turns = taken();
@@ -109,7 +109,7 @@ fn a_principal_has_its_equal_part_of_the_line_where_others_are_seen() {
     assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2), (0, Asked::PrincipalFull), "its own doing");
 }
 
-/// F37: what a flood has queued before another comes takes nothing from the other's part.
+/// F37: a flood's earlier queue takes nothing from another principal's part.
 #[test]
 fn a_long_queue_of_one_leaves_the_others_part_alone() {
     let mut turns = taken();
@@ -118,14 +118,14 @@ fn a_long_queue_of_one_leaves_the_others_part_alone() {
     assert_eq!(
         flood(&mut turns, RunClass::Miss, 1),
         flooded,
-        "what is left of 20, and told that it is its own doing"
+        "the rest of 20, then refused for its own load"
     );
     assert_eq!(flood_of('c', &mut turns, RunClass::Miss, 2).0, 9, "ten with the first");
     assert_eq!(turns.done(), Some(calm));
     waits(turns.ask_within(&'d', RunClass::Miss, at(3), WAIT_MAX));
 }
 
-/// A crowd of principals with one miss each is one turn, not one for each run of whoever has more.
+/// A crowd of principals with one miss each costs one turn, not one turn for each run of a principal with more.
 #[test]
 fn a_wait_is_reckoned_by_what_really_waits() {
     let mut turns = Turns::new(TurnBounds { slots: 32, ..WIDE });
@@ -155,7 +155,7 @@ fn no_miss_is_refused_for_refreshes_that_wait() {
     assert!(matches!(turns.ask_within(&'f', RunClass::Refresh, at(0), WAIT_MAX), Asked::WouldBeLate));
 }
 
-/// What is foretold is what asking would get, and takes no place.
+/// The predicted refusal equals the real one, and takes no place.
 #[test]
 fn a_refusal_is_foretold_without_a_place() {
     let mut turns = taken();
@@ -175,7 +175,7 @@ fn nobody_is_limited_for_others_that_are_gone() {
     assert_eq!(flood(&mut turns, RunClass::Miss, 70_000), (20, Asked::WouldBeLate));
 }
 
-/// F42: a refresh has a slot that is free, and none that a miss or a write waits for.
+/// F42: a refresh gets a free slot, and none that a miss or a write waits for.
 #[test]
 fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
     let mut turns = taken();
@@ -192,7 +192,7 @@ fn refreshes_give_way_and_misses_and_bypasses_take_turns() {
     assert_eq!(turns.ask_within(&'r', RunClass::Refresh, at(0), WAIT_MAX), Asked::Runs);
 }
 
-/// F40: a prefetch has a slot that is free now, or none: it never waits, so it takes no place in any line.
+/// F40: a prefetch gets a slot that is free now, or none: it never waits, so it takes no place in any line.
 #[test]
 fn prefetches_run_at_once_or_not_at_all() {
     let mut turns = taken();
@@ -222,8 +222,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an observer notes of who waits: waiters in the order in which they came, and how many other
-/// runs were called since a principal's first run has been the first.
+/// An observer's notes of waiting runs: waiters in the order of arrival, and how many other runs were called since a
+/// principal's first run became the first.
 #[derive(Default)]
 struct Notes {
     waiting: Vec<(u8, WaiterId)>,
@@ -265,7 +265,7 @@ proptest! {
                         prop_assert_eq!(own, per_principal);
                     }
                     Asked::Full => prop_assert_eq!(notes.waiting.len(), waiting),
-                    Asked::WouldBeLate => prop_assert!(false, "who waits for ever is never late"),
+                    Asked::WouldBeLate => prop_assert!(false, "a run that may wait for ever is never late"),
                 },
                 Step::Done if running > 0 => match turns.done() {
                     Some(waiter) => notes.called(waiter, 6),
@@ -275,7 +275,7 @@ proptest! {
                     let place = place % notes.waiting.len();
                     let (whose, waiter) = notes.waiting.remove(place);
                     prop_assert_eq!(turns.leave(&whose, waiter), Left::Queue);
-                    // Who leaves gives up its place in the circle with its last run.
+                    // A run that leaves gives up its principal's place in the circle, if it was the last.
                     notes.passed_over.remove(&whose);
                 }
                 Step::Done | Step::Leave(_) => {}
@@ -283,7 +283,7 @@ proptest! {
             prop_assert_eq!(turns.running(), running);
             prop_assert_eq!(turns.waiting(), notes.waiting.len());
             prop_assert!(running <= slots);
-            prop_assert!(running == slots || notes.waiting.is_empty(), "a slot idles while somebody waits");
+            prop_assert!(running == slots || notes.waiting.is_empty(), "a slot idles while a run waits");
         }
         while running > 0 {
             match turns.done() {

@@ -1,5 +1,5 @@
-//! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and what no text may do to the lexer.
-//! That the server agrees is shown by the node's `verdicts_real`.
+//! I6: the golden table of verdicts (`tests/golden/verdicts.json`), and the lexer's bounds for any text. The node's
+//! `verdicts_real` shows that the server agrees.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
 use hopcache_core::cypher::verdict::{BypassReason, Lexed};
@@ -49,8 +49,8 @@ fn a_clock_in_the_parameters_is_seen() {
     assert_eq!(Lexed::of("RETURN $d AS d", &[]).with_params(&params("timezone")), Lexed::PerhapsRead);
 }
 
-/// `date($d)` with the string by which Neo4j says "no argument", and with names of the key that Java folds to `timezone`
-/// (a dotless ı, a dotted İ), is today as well (tried on 5.26.12).
+/// `date($d)` with the string by which Neo4j marks "no argument", and with names of the key that Java folds to
+/// `timezone` (a dotless ı, a dotted İ), is today as well (tried on 5.26.12).
 #[test]
 fn a_clock_in_disguise_is_seen_in_the_parameters() {
     let packed = |inner: Value| encode_canonical(&Value::Map(vec![("d".to_owned(), inner)]));
@@ -71,7 +71,7 @@ fn a_clock_in_disguise_is_seen_in_the_parameters() {
     }
 }
 
-/// A temporal function is a read only of what certainly is no clock.
+/// A temporal function is a read only if its argument certainly is no clock.
 #[test]
 fn a_temporal_function_of_what_nobody_knows_is_volatile() {
     for argument in [
@@ -99,7 +99,7 @@ fn a_temporal_function_of_what_nobody_knows_is_volatile() {
     }
 }
 
-/// Nested calls must not make the look into arguments quadratic: both take well under a second.
+/// Nested calls must not make reading arguments quadratic: both take well under a second.
 #[test]
 fn deep_texts_are_read_in_linear_time() {
     for text in [
@@ -135,7 +135,7 @@ fn hiding_places() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// I13, and: wherever a volatile call stands, the text is no cacheable read.
+    /// I13, and: a volatile call anywhere makes the text no cacheable read.
     #[test]
     fn no_context_hides_a_volatile_call(
         before in prop::collection::vec(prop::sample::select(CONTEXT.to_vec()), 0..12),

@@ -21,7 +21,7 @@ use crate::peers::PeerCalls;
 use crate::prefetch::Prefetch;
 use crate::refresh::Refresh;
 
-/// Plain data: everything outside that the engine acts through.
+/// Plain data: the engine's ports to the outside.
 #[derive(Clone)]
 pub struct Ports {
     /// Time.
@@ -34,19 +34,19 @@ pub struct Ports {
     pub origin: Arc<dyn Origin>,
     /// The other nodes.
     pub peers: Arc<dyn Peers>,
-    /// What this node tells all nodes at once.
+    /// Spreads lessons from this node to all others.
     pub spread: Arc<dyn Spread>,
-    /// Who owns what.
+    /// The owners of keys.
     pub routing: Arc<dyn Routing>,
     /// Copies in this node's memory.
     pub memory: Arc<dyn Memory>,
     /// The renderings of this node's fronts.
     pub renderer: Arc<dyn Renderer>,
-    /// Where events are counted.
+    /// Counts events.
     pub observer: Arc<dyn Observer>,
 }
 
-/// Plain data: what nodes of one cluster derive from its key.
+/// Plain data: secrets that the nodes of one cluster derive from its key.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     /// Makes query keys.
@@ -65,7 +65,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that nothing has asked yet.
+    /// A new engine.
     #[must_use]
     pub fn new(me: Holder, secrets: Secrets, policy: Policy, ports: Ports) -> Arc<Self> {
         let Ports { clock, dice, store, origin, peers, spread, routing, memory, renderer, observer } = ports;
@@ -89,7 +89,7 @@ impl Engine {
         Arc::new(Self { rooms, path, routing, hasher, policy })
     }
 
-    /// Who this node is.
+    /// This node and its life.
     #[must_use]
     pub fn me(&self) -> &Holder {
         self.rooms.context.me()
@@ -107,7 +107,7 @@ impl Engine {
         &self.hasher
     }
 
-    /// The operator's decisions.
+    /// The operator's settings.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy

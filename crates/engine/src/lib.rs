@@ -1,25 +1,25 @@
 //! The request path of a hopcache node, over ports.
 //!
-//! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin, peers, routing, memory,
-//! renderer, observer. It opens no socket, reads no clock of its own and draws no random number of its own. So the same
-//! engine runs in production and in a deterministic simulator.
+//! The engine decides with `hopcache-core` and acts through [`ports`]: clock, dice, store, origin, peers, routing,
+//! memory, renderer, observer. It opens no socket, and reads clock and random numbers only through these ports. So the
+//! same engine runs in production and in a deterministic simulator.
 //!
 //! | room, bottom up | holds | never |
 //! |---|---|---|
-//! | `model` | what is asked and answered, ports, policy, lifecycle | decides anything |
+//! | `model` | requests and answers, ports, policy, lifecycle | decides anything |
 //! | `cache` | copies in memory, fallbacks, flights, the pace of keys, the suspend guard | asks the store or a node for a value |
-//! | `peers` | messages, one way to ask a node, breakers | decides whom to ask |
+//! | `peers` | messages, one way to ask a node, breakers | decides which node to ask |
 //! | `invalidate` | purges, the invalidation log, copies whose key has moved | runs anything at the origin |
-//! | `fetch` | the only leader: classify, compete, run, commit; back-off and load shedding | serves anybody |
+//! | `fetch` | the only leader: classify, compete, run, commit; back-off and load shedding | serves requests |
 //! | `refresh` | early and stale refreshes, degrees | makes a request wait |
-//! | `prefetch` | what sessions teach, and what is warmed by it | makes a request wait, or shows itself to one |
-//! | `path` | one request start to end; explain; drain | runs anything that is cached without `fetch` |
+//! | `prefetch` | lessons from sessions, and entries read ahead | makes a request wait, or is visible to one |
+//! | `path` | one request start to end; explain; drain | runs a cacheable statement without `fetch` |
 //!
-//! A room imports the rooms above its own row, and no other; `cargo xtask tidy` checks that. Start reading at `path`: it is
-//! DESIGN section 3 as one file.
+//! A room imports the rooms above its own row, and no other; `cargo xtask tidy` checks that. Start reading at `path`:
+//! it is DESIGN section 3 as one file.
 //!
-//! The engine's tests are where a whole cluster can be simulated: in `crates/sim/tests`. Here are only the tests of one
-//! file each, and `tests/flight_races` (interleavings of the flight table) and `tests/message.rs` (bytes between nodes).
+//! The engine's tests are in `crates/sim/tests`, where a whole cluster can be simulated. This crate has only unit
+//! tests, `tests/flight_races` (interleavings of the flight table) and `tests/message.rs` (bytes between nodes).
 
 mod cache;
 pub mod engine;

@@ -1,5 +1,5 @@
-//! What nodes say to each other: read back as it was written, refused when it was changed, and never a
-//! panic, whatever the bytes (I13, F10, F33).
+//! Messages between nodes: they decode to what was encoded, are refused when changed, and never cause a panic, whatever
+//! the bytes (I13, F10, F33).
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ proptest! {
         changed[at] = with;
         changed.truncate(cut.min(changed.len()));
         if let Ok(Question::Ask(head)) = decode_question(&changed.into()) {
-            // Whatever was changed: what is read is the query of the key that it came with.
+            // Whatever was changed: a query that is read belongs to the key that came with it.
             if let Ok(got) = head.read(&hasher(), &[], MonoTime(0)) {
                 prop_assert_eq!(got.query.key, *head.key());
             }
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// How often the asked node walks over the text of this message's statement, and what it reads.
+/// How often the asked node lexes the statement of this message, and its reading.
 fn lexed(bytes: &Bytes, secret: &[u8]) -> (u32, Result<Ask, BadMessage>) {
     let walks = std::cell::Cell::new(0);
     let hasher = KeyHasher::new(secret);
@@ -135,7 +135,8 @@ fn lexed(bytes: &Bytes, secret: &[u8]) -> (u32, Result<Ask, BadMessage>) {
     (walks.get(), got)
 }
 
-/// F45: the owner believes what the entry node has read, and only a node of its own cluster, of that very statement.
+/// F45: the owner accepts the entry node's reading, but only from a node of its own cluster and for that very
+/// statement.
 #[test]
 fn a_forwarded_statement_is_not_lexed_again() {
     const SECRET: &[u8] = b"a test's cluster key";
@@ -154,7 +155,7 @@ fn a_forwarded_statement_is_not_lexed_again() {
         *forged.last_mut().unwrap() ^= 1;
         let (walks, got) = lexed(&forged.into(), SECRET);
         assert_eq!((walks, got.unwrap().query.normal == sent.query.normal), (1, true));
-        // A node with another key reads it too, and comes to another key.
+        // A node with another cluster key lexes it too, and gets another query key.
         let (walks, got) = lexed(&bytes, b"another cluster's");
         assert_eq!((walks, got.unwrap_err()), (1, BadMessage::Key));
     }
@@ -173,7 +174,7 @@ fn a_statement_of_an_earlier_version_is_read_here() {
     assert_eq!(got.query.normal, sent.query.normal);
 }
 
-/// What a plain question says of near copies stands behind everything else.
+/// A plain question's count of near hits stands after everything else.
 #[test]
 fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     let plain =
@@ -189,8 +190,8 @@ fn hits_of_a_near_copy_are_told_with_a_plain_question() {
     assert_eq!(decode_question(&cut.into()).unwrap_err(), BadMessage::Form("cut"));
 }
 
-/// F10, nodes with and without near copies in one cluster. A node without reads `is_plain` as "this byte is 1", and
-/// the rest up to the identity; a node with them takes any byte that it does not know in the same way.
+/// F10, nodes with and without near copies in one cluster. A node without them reads `is_plain` as "this byte is 1",
+/// and then the rest up to the identity. A node with them reads any unknown byte in the same way.
 #[test]
 fn nodes_without_near_copies_read_the_question_in_full() {
     const PLACE: usize = 2 + 32 + 8 + 8 + 1;
@@ -202,7 +203,7 @@ fn nodes_without_near_copies_read_the_question_in_full() {
     later[PLACE] = 200;
     let head = forwarded(&later.into());
     assert_eq!((head.is_plain(), head.near_hits()), (false, None));
-    // The four bytes behind everything else are not looked at.
+    // The four last bytes are not read.
     let got = head.read(&hasher(), &[], MonoTime(0)).unwrap();
     assert_eq!((got.query.key, got.freshness), (plain.query.key, plain.freshness));
 }
@@ -232,14 +233,14 @@ fn only_a_fresh_hit_brings_a_near_copy() {
         let outcome = Outcome { how, ..fresh.clone() };
         assert!(matches!(read(&outcome), Ok(Reply::Answered(got)) if got.how == how), "{how:?}");
     }
-    // Nor by the word of another node: byte 2 is the class.
+    // A changed byte is refused, too: byte 2 is the class.
     let mut bent = encode_reply(&Reply::Near(fresh, Millis(900))).to_vec();
     bent[2] = 1;
     assert!(matches!(decode_reply(&bent.into()), Err(BadMessage::Form(_))));
 }
 
-/// A key that is not the query's leads to no run: two nodes that derive keys differently would answer
-/// one query under another's key.
+/// A key that does not belong to the query leads to no run: two nodes that derive keys differently would answer one
+/// query under another's key.
 #[test]
 fn a_key_that_is_not_the_querys_is_refused() {
     let sent = ask("MATCH (n) RETURN n", "alice", "secret", 1, None);
@@ -348,7 +349,7 @@ fn sent(bytes: &Bytes) -> Result<SentOrder, BadMessage> {
     }
 }
 
-/// An order of a prefetch is what it was, as the identity that it was for (I5).
+/// A decoded prefetch order equals the sent one, with its identity (I5).
 #[test]
 fn an_order_comes_back_as_it_went() {
     for source in [order().source, SourceId::Pattern(PatternTag(u64::MAX))] {
@@ -366,7 +367,7 @@ fn an_order_comes_back_as_it_went() {
     assert!(matches!(decode_question(&encode_flush_waste()), Ok(Question::FlushWaste)));
 }
 
-/// I13, F33: no cut is an order, nor is one whose key is another query's, or whose probability is none.
+/// I13, F33: refused are a cut order, one whose key belongs to another query, and one with an invalid probability.
 #[test]
 fn a_changed_order_is_refused() {
     let whole = encode_prefetch(&order());

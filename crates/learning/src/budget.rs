@@ -1,20 +1,21 @@
-//! How many prefetches one node may launch: a quarter of the demand misses that there would have been without any.
+//! How many prefetches one node may launch: a quarter of the demand misses that there would be without any.
 //!
-//! DESIGN "Prefetch" says 0.25 × the demand misses. Read as "of the misses that are left" it would allow a prefetch that
-//! saves everything nothing at all: each used launch takes a demand miss away. So a used launch counts as the demand miss
-//! whose place it took: it pays in a quarter as that miss would have, and its own token comes back, since its run was
-//! going to be made anyway. What is extra (launches that are not used) stays below a quarter of the demand misses that there
-//! would have been:
+//! DESIGN "Prefetch" says 0.25 × the demand misses. Counted on the remaining misses, it would allow a prefetch that
+//! saves everything nothing at all, because each used launch removes a demand miss. So a used launch counts as the
+//! demand miss that it replaced: it pays in a quarter as that miss would have, and its own token comes back, since its
+//! run was needed anyway. Extra launches (those not used) stay below a quarter of the demand misses that there would
+//! have been:
 //!
-//!   launches − used ≤ 0.25 × (demand misses + used) + cap, in whatever order they come.
 //!
-//! The bucket begins empty and never goes below zero, so the inequality holds even without the cap; what flows over the cap is
-//! lost, so a quiet night saves up nothing for the morning. Counts quarters of a token: no fraction is lost. Knows no
-//! clock, and never decides what is launched.
+//!   launches − used ≤ 0.25 × (demand misses + used) + cap, in any order of events.
+//!
+//! The bucket begins empty and never goes below zero, so the inequality holds even without the cap. Tokens over the cap
+//! are lost, so a quiet night saves up nothing for the morning. It counts quarters of a token, so no fraction is lost.
+//! It knows no clock, and never decides what is launched.
 
 use hopcache_core::limits::{PREFETCH_QUARTERS_PER_MISS, PREFETCH_TOKENS_MAX};
 
-/// What a launch costs, in quarters.
+/// The price of a launch, in quarters.
 const LAUNCH_QUARTERS: i64 = 4;
 
 /// The tokens of one node.
@@ -29,7 +30,7 @@ impl Budget {
         self.add(PREFETCH_QUARTERS_PER_MISS);
     }
 
-    /// Takes the token of a launch; whether there was one.
+    /// Takes the token of a launch. Returns whether there was one.
     pub fn take(&mut self) -> bool {
         let is_within = self.has_token();
         if is_within {
@@ -44,7 +45,7 @@ impl Budget {
         self.quarters >= LAUNCH_QUARTERS
     }
 
-    /// A launch for which a token was taken came to no run: as if it had not been taken.
+    /// A launch that took a token came to no run: the token comes back.
     pub fn give_back(&mut self) {
         self.add(LAUNCH_QUARTERS);
     }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     proptest! {
-        /// DESIGN "Prefetch": the inequality of this file's head, after every step of every order.
+        /// DESIGN "Prefetch": the inequality at the head of this file, after every step of every order.
         #[test]
         fn what_is_extra_stays_within_a_quarter(order in prop::collection::vec(happens(), 0..2_000)) {
             let (mut budget, mut misses, mut launches, mut used) = (Budget::default(), 0_i64, 0_i64, 0_i64);
@@ -100,7 +101,7 @@ mod tests {
                         budget.demand_miss();
                     }
                     Happens::Launch => launches += i64::from(budget.take()),
-                    // Only what was launched and not settled yet can be used, or come to no run.
+                    // Only a launch that is not settled yet can be used, or come to no run.
                     Happens::Used if used < launches => {
                         used += 1;
                         budget.used();
@@ -116,7 +117,7 @@ mod tests {
             }
         }
 
-        /// The whole quarter can be had, if it is asked for: nothing is lost but what flows over.
+        /// The whole quarter is available on demand: only tokens over the cap are lost.
         #[test]
         fn a_quarter_of_the_misses_is_there_for_the_asking(misses in 0_i64..500) {
             let mut budget = Budget::default();
@@ -129,7 +130,7 @@ mod tests {
         }
     }
 
-    /// A prefetch that is always right is never out of tokens, however few misses are left.
+    /// A prefetch that is always right never runs out of tokens, however few misses are left.
     #[test]
     fn what_is_used_pays_for_the_next() {
         let mut budget = Budget::default();

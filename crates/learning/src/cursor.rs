@@ -1,7 +1,7 @@
-//! Reads and writes the short texts and numbers that learned things are sent as. Decides nothing about them, and
-//! never reads behind the end.
+//! Reads and writes the short texts and numbers of lessons. It decides nothing about them, and never reads past the
+//! end.
 
-/// What is left of some bytes.
+/// The unread rest of some bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
@@ -30,7 +30,7 @@ impl<'a> Cursor<'a> {
         Some(u64::from_be_bytes(*head))
     }
 
-    /// A text behind its length in one byte, no longer than `max`.
+    /// A text after its length in one byte, no longer than `max`.
     pub(super) fn text(&mut self, max: usize) -> Option<&'a str> {
         let len = usize::from(self.byte()?);
         let text = self.slice(len).filter(|_| len <= max)?;
@@ -38,7 +38,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Writes [`Cursor::text`]; false where it is longer than 255 bytes.
+/// Writes [`Cursor::text`]; false if it is longer than 255 bytes.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) -> bool {
     let Ok(len) = u8::try_from(text.len()) else { return false };
     out.push(len);

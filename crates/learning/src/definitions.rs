@@ -1,7 +1,7 @@
-//! What ids stand for: forms' bytes and patterns' texts, as long as something refers to them.
+//! Definitions of ids: forms' bytes and patterns' texts, as long as anything refers to them.
 //!
-//! Decides which definitions are kept within a number of bytes, which are missing and which are to be told. What this
-//! node defined itself goes before what it heard. Never reads a definition.
+//! Decides which definitions are kept within a number of bytes, which are missing and which are to be sent. This node's
+//! own definitions have priority over others'. Never reads a definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use crate::{FormId, PatternTag};
 
-/// What a definition costs beside its bytes: its place in three maps, and the allocator's rounding.
+/// The memory of a definition beside its bytes: its place in three maps, and the allocator's rounding.
 const OVERHEAD_BYTES: usize = 192;
 
-/// What is defined.
+/// The name of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
     Form(FormId),
@@ -25,7 +25,7 @@ struct Entry {
     refs: u32,
     bytes: Option<Bytes>,
     is_own: bool,
-    /// Nothing referred to it when the last sweep came by.
+    /// Whether nothing referred to it at the last sweep.
     was_idle: bool,
 }
 
@@ -35,7 +35,7 @@ impl Entry {
     }
 }
 
-/// What became of a definition.
+/// The result of offering a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Defined {
     New,
@@ -48,9 +48,9 @@ pub(super) enum Defined {
 pub(super) struct Definitions {
     bytes_max: usize,
     bytes: usize,
-    /// Of those that nothing refers to.
+    /// Bytes of definitions that nothing refers to.
     idle_bytes: usize,
-    /// Forms whose bytes are here.
+    /// Forms whose bytes are known.
     forms: usize,
     entries: BTreeMap<Name, Entry>,
     missing: BTreeSet<Name>,
@@ -86,7 +86,7 @@ impl Definitions {
         self.entries.get(&name)?.bytes.as_ref()
     }
 
-    /// Something begins to refer to `name`.
+    /// Counts one more reference to `name`.
     pub(super) fn refer(&mut self, name: Name) {
         let entry = self.entries.entry(name).or_default();
         entry.refs = entry.refs.saturating_add(1);
@@ -97,7 +97,7 @@ impl Definitions {
         }
     }
 
-    /// Something that referred to `name` is gone.
+    /// Counts one reference to `name` less.
     pub(super) fn release(&mut self, name: Name) {
         let Some(entry) = self.entries.get_mut(&name) else { return };
         entry.refs = entry.refs.saturating_sub(1);
@@ -113,7 +113,7 @@ impl Definitions {
         }
     }
 
-    /// This node's own definition. What it only heard gives way.
+    /// This node's own definition. Others' definitions give way.
     pub(super) fn define(&mut self, name: Name, bytes: &[u8]) -> Defined {
         if let Some(entry) = self.entries.get_mut(&name)
             && entry.bytes.is_some()
@@ -134,8 +134,8 @@ impl Definitions {
         Defined::New
     }
 
-    /// Another node's definition, which was checked. One that nothing refers to yet may come before what refers to it,
-    /// so some of those are kept too.
+    /// Another node's definition, already checked. It may come before its first reference, so some unreferenced ones
+    /// are kept too.
     pub(super) fn hear(&mut self, name: Name, bytes: &Bytes) -> Defined {
         let entry = self.entries.get(&name);
         if entry.is_some_and(|entry| entry.bytes.is_some()) {
@@ -146,7 +146,7 @@ impl Definitions {
         if !self.has_room(bytes.len()) || !(is_referred || may_idle) {
             return Defined::Refused;
         }
-        // A copy of its own: what it was read from is a page of 64 KiB.
+        // A copy: it is a slice of a page of 64 KiB.
         self.keep(name, Bytes::copy_from_slice(bytes), false);
         self.heard.insert(name);
         Defined::New
@@ -185,7 +185,7 @@ impl Definitions {
         }
     }
 
-    /// Forgets what nothing has referred to since the last sweep.
+    /// Forgets definitions without a reference since the last sweep.
     pub(super) fn sweep(&mut self) {
         let mut gone = Vec::new();
         for name in &self.idle {
@@ -197,13 +197,13 @@ impl Definitions {
         gone.into_iter().for_each(|name| self.forget(name));
     }
 
-    /// Whether something that is referred to is not known.
+    /// Whether a referenced definition is missing.
     pub(super) fn lacks_some(&self) -> bool {
         !self.missing.is_empty()
     }
 
-    /// What is referred to and not known, at most `max`, beginning somewhere else each time; nothing while there is no
-    /// room for it.
+    /// Referenced and missing definitions, at most `max`, beginning at another place each time; none while there is no
+    /// room for them.
     pub(super) fn missing(&self, max: usize, after: u64) -> Vec<Name> {
         if !self.has_room(hopcache_core::limits::FORM_BYTES_MAX) {
             return Vec::new();
@@ -213,17 +213,17 @@ impl Definitions {
         wrapped.take(max).copied().collect()
     }
 
-    /// Whether the definition is this node's own and has not been told.
+    /// Whether the definition is this node's own and has not been sent.
     pub(super) fn is_untold(&self, name: Name) -> bool {
         self.untold.contains(&name)
     }
 
-    /// It has been told, or is too long to be.
+    /// It has been sent, or is too long for that.
     pub(super) fn told(&mut self, name: Name) {
         self.untold.remove(&name);
     }
 
-    /// Definitions that are to be told, forms first, at most `max`.
+    /// Definitions to send, forms first, at most `max`.
     pub(super) fn untold(&self, max: usize) -> Vec<Name> {
         self.untold.iter().take(max).copied().collect()
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// I9: what gauges show is kept count of, as whoever walks through all entries would find it.
+        /// I9: the counters for gauges equal the result of walking through all entries.
         #[test]
         fn counts_are_what_a_walk_finds(steps in proptest::collection::vec((step(), 0..6_u64, any::<bool>()), 0..120)) {
             // Room for about five of them: they give way, and are refused.

@@ -1,4 +1,4 @@
-//! The wire of what nodes tell each other: pieces of gossip and pages of pulls are one format.
+//! The wire format of lessons: pieces of gossip and pages of pulls are one format.
 //!
 //! ```text
 //! version, kind (0 piece, 1 page), next (0, or 1 + kind of source, tag),
@@ -10,8 +10,8 @@
 //! slot: number of (life × 6 + age) × 8 + which counts follow, counts
 //! ```
 //!
-//! Slots travel by age, not by epoch, so no message can say an absurd epoch but by saying how long a life is up.
-//! Decides what is well formed; a lesson that was read is within bounds, and not believed yet.
+//! Slots travel by age, not by epoch. So a message can only claim an absurd epoch by claiming an absurd uptime. This
+//! module decides which bytes are well formed; a lesson that was read is within bounds, and not accepted yet.
 
 use bytes::Bytes;
 use hopcache_core::limits::{
@@ -25,7 +25,7 @@ use crate::slots::Tally;
 use crate::wire::{Reader, put_number, put_tag};
 use crate::{FormId, OriginTag, PatternTag, QueryTag, SourceId};
 
-/// Version of what is written here.
+/// Version of this format.
 const VERSION: u8 = 1;
 
 const PATTERN: u64 = 1;
@@ -38,17 +38,17 @@ const SEEN: u64 = 1;
 const LAUNCHED: u64 = 2;
 const USED: u64 = 4;
 
-/// What an id stands for.
+/// The definition of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Definition {
     /// A runnable query.
     Form {
         /// Its id: a digest of the bytes, which the caller of `Successors::merge` checks.
         id: FormId,
-        /// What defines it; opaque here.
+        /// Its definition; opaque here.
         bytes: Bytes,
     },
-    /// A pattern's text, for people.
+    /// A pattern's text, for display.
     Pattern {
         /// The pattern.
         tag: PatternTag,
@@ -57,7 +57,7 @@ pub enum Definition {
     },
 }
 
-/// A slot as it was told: of which life (by its place in the lesson), how old, how much.
+/// A slot in a message: its life (by its place in the lesson), its age, its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ToldSlot {
     pub(super) life: usize,
@@ -73,14 +73,14 @@ pub(super) struct ToldRow {
     pub(super) slots: Vec<ToldSlot>,
 }
 
-/// What a piece or a page says, read and within bounds, not yet believed.
+/// The content of a piece or a page, read and within bounds, not accepted yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lesson {
     pub(super) is_page: bool,
-    /// Where the next page goes on.
+    /// Where the next page continues.
     pub(super) next: Option<SourceId>,
     pub(super) lives: Vec<Claim>,
-    /// Rows of one source stand together.
+    /// Rows of one source are adjacent.
     pub(super) rows: Vec<ToldRow>,
     pub(super) definitions: Vec<Definition>,
 }
@@ -91,7 +91,7 @@ pub enum LessonError {
     /// Written by another version of Hopcache.
     #[error("lesson of version {0}")]
     Version(u8),
-    /// More than a page can have, or cut off, or not of this format.
+    /// More than a page can have, or cut, or not of this format.
     #[error("malformed lesson")]
     Malformed,
 }
@@ -189,7 +189,7 @@ fn read_claim(from: &mut Reader<'_>) -> Option<Claim> {
     Some(Claim { origin, life, up_ms })
 }
 
-/// A source or none, as digests and lessons have it.
+/// A source or none, as in digests and lessons.
 pub(super) fn read_source(from: &mut Reader<'_>) -> Option<Option<SourceId>> {
     Some(match u64::from(from.byte()?) {
         0 => None,
@@ -199,7 +199,7 @@ pub(super) fn read_source(from: &mut Reader<'_>) -> Option<Option<SourceId>> {
     })
 }
 
-/// Writes what [`read_source`] reads.
+/// Writes the input of [`read_source`].
 pub(super) fn put_source(out: &mut Vec<u8>, source: Option<SourceId>) {
     let Some(source) = source else { return out.push(0) };
     put_number(out, if source.is_pattern() { PATTERN } else { QUERY });
@@ -233,7 +233,7 @@ impl Writer {
         HEAD_BYTES_MAX + self.claims.len() + self.records.len()
     }
 
-    /// Adds a row; whether it went in.
+    /// Adds a row. Returns whether it fitted.
     pub(super) fn row(
         &mut self,
         source: SourceId,
@@ -279,19 +279,19 @@ impl Writer {
         self.lives.len() - 1
     }
 
-    /// Adds how long a life is up, whether or not slots of it follow. Before anything else.
+    /// Adds the uptime of a life, whether or not its slots follow. Call it before anything else.
     pub(super) fn claim(&mut self, claim: &Claim) {
         if self.lives.len() < LIVES_MAX {
             self.life(claim);
         }
     }
 
-    /// Adds a form's definition; whether it went in.
+    /// Adds a form's definition. Returns whether it fitted.
     pub(super) fn form(&mut self, id: FormId, bytes: &[u8]) -> bool {
         self.define(FORM, id.0, bytes)
     }
 
-    /// Adds a pattern's text; whether it went in.
+    /// Adds a pattern's text. Returns whether it fitted.
     pub(super) fn text(&mut self, tag: PatternTag, text: &[u8]) -> bool {
         self.define(TEXT, tag.0, text)
     }
@@ -309,7 +309,7 @@ impl Writer {
         fits
     }
 
-    /// The bytes; `next` is where the next page goes on.
+    /// The bytes; `next` is where the next page continues.
     pub(super) fn finish(self, next: Option<SourceId>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         out.extend_from_slice(&[VERSION, u8::from(self.is_page)]);

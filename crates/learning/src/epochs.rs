@@ -1,14 +1,14 @@
-//! Lives of nodes and how far each is in its epochs, by this node's own clock.
+//! Lives of nodes and their present epochs, by this node's own clock.
 //!
 //! A life counts epochs from its own start on its own monotonic clock; no clock is ever compared with another. A
-//! message says how long its origin was up when it was sent (`up_ms`). By the time it is read, the origin is up for
-//! longer than that. So each node keeps the largest such lower bound, lets it run on by its own clock, and passes it
-//! on with pulls. Merging is a maximum, so order and repetition do not matter, and a departed node's counts decay on
-//! every node. The bound runs a little slower than the clock ([`CLOCK_SKEW_PER`]), so that it stays a lower bound where
-//! two clocks differ in speed.
+//! message states how long its origin was up when it was sent (`up_ms`). When it is read, the origin has been up for
+//! longer. So each node keeps the largest such lower bound, lets it run on by its own clock, and passes it on with
+//! pulls. Merging is a maximum, so order and repetition do not matter, and a departed node's counts decay on every
+//! node. The bound runs a little slower than the clock ([`CLOCK_SKEW_PER`]), so that it stays a lower bound if two
+//! clocks differ in speed.
 //!
-//! Decides which epoch a life is in, which claims are believable, and which life gives way when there are too many
-//! (F14). Never decides what was counted.
+//! Decides the present epoch of a life, which claims are plausible, and which life gives way when there are too many
+//! (F14). Never decides which events are counted.
 
 use std::collections::BTreeMap;
 
@@ -21,34 +21,34 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::OriginTag;
 
-/// A life in the table of lives. A place that is given to another life gets a new generation, so that what is left
-/// of the old life counts for nothing.
+/// A life in the table of lives. A place that goes to another life gets a new generation, so that remaining slots of
+/// the old life count for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LifeId {
     place: u16,
     generation: u16,
 }
 
-/// What a message says of a life.
+/// A message's claim about a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) origin: OriginTag,
     pub(super) life: Incarnation,
-    /// It is up for at least so long.
+    /// The least uptime.
     pub(super) up_ms: u64,
 }
 
 impl Claim {
-    /// The epoch that the origin was in.
+    /// The epoch of the origin at that uptime.
     pub(super) const fn epoch(&self) -> u32 {
         epoch_of(self.up_ms)
     }
 }
 
-/// Why a life's slots are not taken.
+/// Why a life's slots are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disbelief {
-    /// It cannot be up for that long.
+    /// It cannot have been up for that long.
     Future,
     /// There are too many lives.
     Full,
@@ -62,9 +62,9 @@ struct Life {
     is_taken: bool,
     up_ms: u64,
     at: MonoTime,
-    /// By how much claims ran ahead of what was believed, less what was forgiven since.
+    /// How far claims ran ahead of the estimate, less the decrease since.
     lead_ms: u64,
-    /// When it last said something new.
+    /// When it last sent something new.
     news_at: MonoTime,
     slots: usize,
 }
@@ -76,20 +76,20 @@ impl Life {
     }
 }
 
-/// All lives that anything is known of. The first one is this node's own.
+/// All known lives. The first one is this node's own.
 #[derive(Debug)]
 pub(super) struct Lives {
     lives: Vec<Life>,
     places: BTreeMap<(OriginTag, Incarnation), u16>,
     started: MonoTime,
     members: Vec<OriginTag>,
-    /// Until then no stranger's life gives way to another stranger's: a flood is not to cost a search for each.
+    /// Until then no unknown node's life gives way to another one's: a flood must not cost a search for each.
     full_until: MonoTime,
 }
 
 const fn epoch_of(up_ms: u64) -> u32 {
-    // A hundred years, the most that is believed, have five million epochs, and a node's own years come to that. No
-    // bound here: at one, a life would never get older.
+    // The greatest accepted uptime, a hundred years, has five million epochs, and so may a node's own uptime. There is
+    // no bound here: with one, a life would never get older.
     (up_ms / EPOCH_MS) as u32
 }
 
@@ -130,7 +130,7 @@ impl Lives {
     }
 
     fn up_ms(&self, id: LifeId, now: MonoTime) -> Option<u64> {
-        // This node knows its own start; of the others it knows a lower bound.
+        // This node knows its own start; for the others it knows a lower bound.
         if id == Self::ME {
             Some(now.since(self.started).0)
         } else {
@@ -138,7 +138,7 @@ impl Lives {
         }
     }
 
-    /// What this node would tell of a life; nothing of one that nobody would believe to be up for so long.
+    /// This node's claim about a life; `None` for an uptime that no node would accept.
     pub(super) fn claim(&self, id: LifeId, now: MonoTime) -> Option<Claim> {
         let life = self.get(id)?;
         let up_ms = self.up_ms(id, now).filter(|up_ms| *up_ms <= UPTIME_MS_MAX)?;
@@ -149,22 +149,22 @@ impl Lives {
         self.get(id).map(|life| life.origin)
     }
 
-    /// The epoch that a life is in now.
+    /// The present epoch of a life.
     pub(super) fn epoch(&self, id: LifeId, now: MonoTime) -> u32 {
         self.up_ms(id, now).map_or(0, epoch_of)
     }
 
-    /// How many epochs ago `epoch` was; `None` when it does not count any more.
+    /// How many epochs ago `epoch` was; `None` if it no longer counts.
     pub(super) fn age(&self, id: LifeId, epoch: u32, now: MonoTime) -> Option<u32> {
         let present = epoch_of(self.up_ms(id, now)?);
         Some(present.saturating_sub(epoch)).filter(|age| *age < EPOCHS_KEPT)
     }
 
-    /// The life that a claim is about, after the claim was believed; a new one gets a place.
+    /// The life of a claim, after the claim was accepted; a new one gets a place.
     pub(super) fn believe(&mut self, claim: &Claim, now: MonoTime) -> Result<LifeId, Disbelief> {
         let Some(id) = self.find(claim) else { return self.admit(claim, now) };
         if id == Self::ME {
-            // What others believe of this node is a lower bound; whoever says more did not hear it from this life.
+            // Other nodes' claims about this node are lower bounds. A larger one does not come from this life.
             let is_possible = claim.up_ms <= now.since(self.started).0;
             return if is_possible { Ok(id) } else { Err(Disbelief::Future) };
         }
@@ -196,8 +196,8 @@ impl Lives {
         Ok(LifeId { place: place as u16, generation })
     }
 
-    /// Where a new life of `origin` may be kept. Among too many lives of one node, and when all places are taken, one
-    /// gives way that said nothing new for a while; a member's life takes any stranger's place.
+    /// The place for a new life of `origin`. If that node has too many lives, or all places are taken, one gives way
+    /// that was silent for a while. A member's life takes any unknown node's place.
     fn free_place(&mut self, origin: OriginTag, now: MonoTime) -> Option<usize> {
         let is_member = self.members.contains(&origin);
         let of_origin = (origin, Incarnation(0))..=(origin, Incarnation(u64::MAX));
@@ -220,34 +220,34 @@ impl Lives {
         None
     }
 
-    /// Of the lives of others that may go, the one that has said nothing new for longest, and since when.
+    /// Of the other nodes' lives that may go, the one without news for longest, and since when.
     fn quietest(&self, may_go: impl Fn(&Life) -> bool) -> Option<(usize, MonoTime)> {
         let others = self.lives.iter().enumerate().skip(1).filter(|(_, life)| life.is_taken && may_go(life));
         others.map(|(place, life)| (place, life.news_at)).min_by_key(|(_, news_at)| *news_at)
     }
 
-    /// Something new was heard of a life.
+    /// Notes news of a life.
     pub(super) fn news(&mut self, id: LifeId, now: MonoTime) {
         if let Some(life) = self.get_mut(id) {
             life.news_at = now;
         }
     }
 
-    /// A slot of a life is kept.
+    /// Counts a kept slot of a life.
     pub(super) fn kept(&mut self, id: LifeId) {
         if let Some(life) = self.get_mut(id) {
             life.slots += 1;
         }
     }
 
-    /// A slot of a life is not kept any more.
+    /// Counts a dropped slot of a life.
     pub(super) fn dropped(&mut self, id: LifeId) {
         if let Some(life) = self.get_mut(id) {
             life.slots = life.slots.saturating_sub(1);
         }
     }
 
-    /// Forgets the lives of which no slot is left and nothing new was heard for long.
+    /// Forgets the lives that have no slot left and no news for long.
     pub(super) fn sweep(&mut self, now: MonoTime) {
         let is_over =
             |life: &&mut Life| life.is_taken && life.slots == 0 && now.since(life.news_at).0 >= LIFE_KEPT_MS;
@@ -257,7 +257,7 @@ impl Lives {
         }
     }
 
-    /// What this node would tell of every life.
+    /// This node's claims about every life.
     pub(super) fn claims(&self, now: MonoTime) -> impl Iterator<Item = Claim> {
         let taken = self.lives.iter().enumerate().filter(|(_, life)| life.is_taken);
         taken.filter_map(move |(place, life)| {
@@ -265,13 +265,13 @@ impl Lives {
         })
     }
 
-    /// Believes what is said of lives that are known, and nothing of others: slots that two nodes have alike are not
-    /// sent, but how old they are has to agree too.
+    /// Accepts claims about known lives, and ignores others. Slots that two nodes have alike are not sent, but their
+    /// ages have to agree too.
     pub(super) fn refresh(&mut self, claims: &[Claim], now: MonoTime) {
         for claim in claims {
             let Some(id) = self.find(claim).filter(|id| *id != Self::ME) else { continue };
             if let Some(life) = self.get_mut(id) {
-                // One that is refused stays as it is; its slots are counted as refused.
+                // A refused claim changes nothing; its slots are counted as refused.
                 let _refused = life.advance(claim.up_ms, now);
             }
         }
@@ -293,9 +293,9 @@ impl Life {
         }
     }
 
-    /// Believes a larger lower bound, as long as claims have not run ahead of this node's clock by too much: who forges
-    /// one message moves a life's epochs by less than what is kept. A life that was wrongly believed to be further is
-    /// refused until what was taken of it has decayed; then it is new again.
+    /// Accepts a larger lower bound, unless claims have run too far ahead of this node's clock. So one forged message
+    /// moves a life's epochs by less than the kept span. A life whose uptime was overestimated is refused until its
+    /// accepted slots have decayed; then it is new again.
     fn advance(&mut self, up_ms: u64, now: MonoTime) -> Result<(), Disbelief> {
         let believed = self.up_ms(now);
         if up_ms <= believed {

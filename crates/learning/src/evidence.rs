@@ -1,18 +1,18 @@
-//! What exact counts say of a query that templates foresee as well, and the other way round. Launches nothing.
+//! Combines the exact counts of a query with the templates that predict the same query. Launches nothing.
 //!
-//! Sightings of one exact query are few, and what was seen once is no habit yet: taken by themselves they launch at random
-//! (1 of 1 is certain, 1 of 2 with one unseen alternative is a half). Templates have many sightings, and know
-//! nothing of this query in particular. So the templates' probability is the prior of the exact one (a Dirichlet prior whose
-//! base measure is the coarser model: MacKay, Peto, "A hierarchical Dirichlet language model", Natural Language
-//! Engineering 1995, section 3):
+//! One exact query has few sightings, and a single one is no habit yet: alone they would launch at random (1 of 1 is
+//! certain, 1 of 2 with one unseen alternative is a half). Templates have many sightings, and none specific to this
+//! query. So the templates' probability is the prior of the exact one (a Dirichlet prior whose base measure is the
+//! coarser model: MacKay, Peto, "A hierarchical Dirichlet language model", Natural Language Engineering 1995, section
+//! 3):
 //!
 //!   p = (seen + w · prior) / (sightings + w)
 //!
-//! with w = [`EXACT_PRIOR_WEIGHT`] and a prior of 0 where no template foresees the query.
+//! with w = [`EXACT_PRIOR_WEIGHT`] and a prior of 0 if no template predicts the query.
 
 use hopcache_core::limits::EXACT_PRIOR_WEIGHT;
 
-/// Probability that a query follows which did so `seen` of `sightings` times (both decayed), and which templates foresee
+/// Probability that a query follows. It did so `seen` times in `sightings` (both decayed), and templates predict it
 /// with `prior`.
 #[must_use]
 pub fn posterior(seen: f64, sightings: f64, prior: f64) -> f64 {
@@ -38,7 +38,7 @@ mod tests {
     }
 
     proptest! {
-        /// Between what the one and the other say.
+        /// It lies between the two probabilities.
         #[test]
         fn it_lies_between_the_two(of in (0.0..1e6_f64, 0.0..=1.0_f64), prior in 0.0..=1.0_f64) {
             let (sightings, share) = of;

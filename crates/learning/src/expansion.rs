@@ -1,8 +1,8 @@
 //! Neighbours of a query: the same statement for the graph nodes in its result.
 //!
-//! Sure or nothing: only ids of nodes that carry the label and property the statement is anchored at, or of columns
-//! that the text itself shows to be that property of a variable with that label. Never without a label, and never
-//! any integer. It decides which queries these are, not whether one is worth a run.
+//! Certain or none: it uses only ids of nodes with the label and property of the statement's anchor, or of columns that
+//! the text itself shows to be that property of a variable with that label. Never without a label, and never any
+//! integer. It decides which queries these are, not whether one is worth a run.
 
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::cypher::columns::columns_of;
@@ -15,13 +15,13 @@ use crate::params::{Kind, Params};
 pub struct Neighbour {
     /// One canonical PackStream map.
     pub params: Vec<u8>,
-    /// Row of the result that has its id.
+    /// The row of the result with its id.
     pub row: u8,
 }
 
 /// The same statement for the first `depth` other node ids in its result, row by row, from left to right.
 ///
-/// None where the statement does not start at a labelled node by a parameter that is an integer or a text.
+/// None if the statement does not start at a labelled node by a parameter that is an integer or a text.
 #[must_use]
 pub fn neighbours(statement: &str, params: &[u8], fields: &Fields, depth: usize) -> Vec<Neighbour> {
     let (Some((anchor, param)), Some(params)) = (Anchor::with_param(statement, params), Params::read(params))

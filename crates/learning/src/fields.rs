@@ -1,9 +1,9 @@
-//! The fields of a result that a next query's parameters may come from: the scalars of its first rows, by column and
-//! path, and the labels of its graph nodes.
+//! The fields of a result that may supply a next query's parameters: the scalars of its first rows, by column and path,
+//! and the labels of its graph nodes.
 //!
-//! Bounded in what is read and in what is kept, whatever the result is. A scalar inside a list is no field, for
-//! nothing names its place, and neither is a long text or a float. What does not fit is left out from there on, so a
-//! later row may be missing, and never a part of an earlier one instead. It decides nothing about what is learned.
+//! For any result, both reading and memory are bounded. A scalar inside a list is no field, because its place has no
+//! name. A long text or a float is none either. Fields beyond the bound are left out: a later row may be missing, never
+//! a part of an earlier one. It decides nothing about lessons.
 
 use hopcache_core::limits::{
     FIELD_NAME_BYTES_MAX, FIELD_TEXT_BYTES_MAX, FIELDS_BYTES_MAX, FIELDS_COLUMNS_MAX, FIELDS_DEPTH_MAX,
@@ -14,9 +14,9 @@ use hopcache_packstream::{Reader, Token, Writer, tag};
 
 use crate::cursor::{Cursor, put_text};
 
-/// How fields are written; another way needs another number, and is not read.
+/// Version of the encoding. Another encoding needs another number, and is not read.
 const FIELDS_VERSION: u8 = 1;
-/// Bytes in front of columns, places, scalars and nodes: version, rows, and a count of each.
+/// Bytes before columns, places, scalars and nodes: version, rows, and a count of each.
 const HEAD_BYTES: usize = 1 + 8 + 1 + 1 + 2 + 2;
 
 /// Scalars and nodes of the first rows of a result.
@@ -29,7 +29,7 @@ pub struct Fields {
     nodes: Vec<Node>,
 }
 
-/// Where in a row something stands.
+/// A place in a row.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct FieldPath {
     column: u8,
@@ -50,7 +50,7 @@ struct Node {
     labels: Vec<Box<str>>,
 }
 
-/// A scalar and where it stands.
+/// A scalar and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Its row, from zero.
@@ -74,14 +74,14 @@ pub struct NodeSeen<'a> {
     pub column_at: u8,
     /// Name of its column.
     pub column: &'a str,
-    /// Keys of maps inside the column's value; empty where the value is the node.
+    /// Keys of maps inside the column's value; empty if the value is the node.
     pub path: &'a [Box<str>],
-    /// Its labels; the first few.
+    /// Its first few labels.
     pub labels: &'a [Box<str>],
 }
 
 impl Fields {
-    /// The fields of a result. Any result has some or none; work and memory are bounded.
+    /// The fields of a result. Any result is accepted; work and memory are bounded.
     #[must_use]
     pub fn of(result: &ResultSet) -> Self {
         let mut reading = Reading::new(result);
@@ -95,7 +95,7 @@ impl Fields {
         reading.fields
     }
 
-    /// How many rows the result has, not only those kept here.
+    /// The number of rows of the result, including those not kept here.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
@@ -138,7 +138,7 @@ impl Fields {
         })
     }
 
-    /// Memory that they take, for a cache of them.
+    /// Their memory, for a cache.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         let names: usize = self.columns.iter().map(|name| 16 + name.len()).sum();
@@ -164,10 +164,10 @@ impl Fields {
         u8::try_from(self.places.iter().position(is_it)?).ok()
     }
 
-    /// The canonical bytes, at most [`FIELDS_BYTES_MAX`] of them for all that [`Fields::of`] and
-    /// [`Fields::decode`] give: version, rows in eight; number of columns, and their names, each behind its length;
-    /// number of places, each with its column, number of keys and keys; number of scalars in two, each with row, place and
-    /// PackStream; number of nodes in two, each with row, place, number of labels and labels. Numbers big endian.
+    /// The canonical bytes, at most [`FIELDS_BYTES_MAX`] of them for all that [`Fields::of`] and [`Fields::decode`]
+    /// give: version, rows in eight; number of columns, and their names, each after its length; number of places, each
+    /// with its column, number of keys and keys; number of scalars in two, each with row, place and PackStream; number
+    /// of nodes in two, each with row, place, number of labels and labels. Numbers big endian.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FIELDS_VERSION];
@@ -194,7 +194,7 @@ impl Fields {
         out
     }
 
-    /// Reads [`Fields::encode`]. Total: any bytes are fields, whose bytes they are, or none.
+    /// Reads [`Fields::encode`]. Total: any bytes are the encoding of some fields, or none.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor(bytes);
@@ -229,7 +229,7 @@ impl Fields {
         (cursor.0.is_empty() && is_sorted).then_some(fields)
     }
 
-    /// A row and a place that exist.
+    /// An existing row and place.
     fn spot(&self, cursor: &mut Cursor<'_>) -> Option<(u8, u8)> {
         let (row, place) = (cursor.byte()?, cursor.byte()?);
         let exists =
@@ -278,13 +278,13 @@ fn scalar(token: Token<'_>) -> Option<Vec<u8>> {
     Some(writer.into_bytes())
 }
 
-/// A result that is being read, and what is left of the bytes that its fields may take.
+/// A result during reading, and the remaining bytes for its fields.
 struct Reading {
     fields: Fields,
     room: usize,
-    /// Values that may still be looked at.
+    /// The number of values that may still be read.
     steps: usize,
-    /// For each column of the result its number here; none for one whose name is too long or came before.
+    /// The number here of each column of the result; `None` if its name is too long or occurred before.
     columns: Vec<Option<u8>>,
 }
 
@@ -307,7 +307,7 @@ impl Reading {
         Self { fields, room, steps: FIELDS_STEPS_MAX, columns }
     }
 
-    /// None where the result is read to the end, or as far as it is read.
+    /// `None` at the end of the result, or of the part that is read.
     fn row(&mut self, row: u8, reader: &mut Reader<'_>) -> Option<()> {
         let Token::List(len) = reader.token().ok()? else { return None };
         for at in 0..len {
@@ -327,7 +327,7 @@ impl Reading {
         Some(())
     }
 
-    /// The value at `place`, and what is inside it.
+    /// Reads the value at `place`, with its inner values.
     fn value(&mut self, row: u8, place: FieldPath, reader: &mut Reader<'_>) -> Option<()> {
         let mut ahead = reader.clone();
         match ahead.token().ok()? {
@@ -379,7 +379,7 @@ impl Reading {
             || self.fields.nodes[from.1..].iter().any(|each| is_inside(each.place))
     }
 
-    /// Labels and properties of a node. What a node has inside a map of a map would be too deep.
+    /// Labels and properties of a node. A node inside a map of a map would be too deep.
     fn node(&mut self, row: u8, place: &FieldPath, reader: &mut Reader<'_>) -> Option<()> {
         let Token::List(len) = reader.token().ok()? else { return None };
         let mut labels: Vec<Box<str>> = Vec::new();
@@ -399,7 +399,7 @@ impl Reading {
         self.pairs(row, place, pairs, reader)
     }
 
-    /// The number of a place, with room for `cost` bytes more; none where there is no room.
+    /// The number of a place, with room for `cost` more bytes; `None` without room.
     fn taken(&mut self, place: FieldPath, cost: usize) -> Option<u8> {
         let known = self.fields.places.iter().position(|each| *each == place);
         let place_cost = if known.is_some() { 0 } else { 1 + texts_bytes(&place.path) };

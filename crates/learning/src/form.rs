@@ -1,8 +1,8 @@
-//! What may follow a query, as something that can be run: a statement with its parameters, or a statement and where
-//! each of its parameters comes from. Decides how it is written and what it becomes for a query at hand.
+//! A successor of a query that can be run: a statement with its parameters, or a statement with a source for each of
+//! its parameters. Decides its encoding, and its query after a given query.
 //!
-//! It never decides whether that is worth a run, and never touches a statement's text: an id that stands in the text
-//! itself instead of in a parameter is not bound, so such successors are only ever learned as exact ones.
+//! It never decides whether that is worth a run, and never changes a statement's text. An id in the text itself, not in
+//! a parameter, is not bound, so such successors are only ever learned as exact ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,16 +19,16 @@ use crate::fields::Fields;
 use crate::params::{Kind, Params, written};
 use crate::source::FormId;
 
-/// How a form is written; another way needs another number, and is not read.
+/// Version of the encoding. Another encoding needs another number, and is not read.
 const FORM_VERSION: u8 = 1;
 
-/// Keyed digest of a database and of who asks there. It is part of a form's definition and so of its id: what one
-/// principal is learned from is another form for every other one, in the same words (I5).
+/// Keyed digest of a database and of the asking principal. It is part of a form's definition and so of its id: the same
+/// statement is another form for each principal (I5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RealmTag(pub u64);
 
 impl RealmTag {
-    /// The tag of a database, named in any case, and of who asks.
+    /// The tag of a database, named in any case, and of the asking principal.
     #[must_use]
     pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope) -> Self {
         Self(hasher.scoped_learning_tag(b"realm", database, scope, b""))
@@ -54,14 +54,14 @@ pub enum Form {
     },
 }
 
-/// Where a parameter of the next query comes from.
+/// The source of a parameter of the next query.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Binding {
     /// A parameter of the query before.
     Param {
         /// Its name there.
         name: Box<str>,
-        /// Type that it has to have.
+        /// Its required type.
         kind: Kind,
     },
     /// A scalar of the result before.
@@ -70,9 +70,9 @@ pub enum Binding {
         column: Box<str>,
         /// Keys of maps or properties inside the column's value; empty for the value itself.
         path: Vec<Box<str>>,
-        /// Of which rows.
+        /// The rows that it is taken from.
         rows: Rows,
-        /// Type that it has to have.
+        /// Its required type.
         kind: Kind,
     },
     /// Always the same canonical PackStream value.
@@ -84,16 +84,16 @@ pub enum Binding {
 pub enum Rows {
     /// The first.
     First,
-    /// Any of the first [`FIELDS_ROWS_MAX`]; all such fields of one form are of one row.
+    /// Any of the first [`FIELDS_ROWS_MAX`]; all such fields of one query are of one row.
     Each,
 }
 
-/// A form with the values of a query at hand.
+/// A form with the values of a given query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     /// One canonical PackStream map.
     pub params: Vec<u8>,
-    /// Row that its fields of [`Rows::Each`] came from; zero where it has none.
+    /// The row of its fields of [`Rows::Each`]; zero if it has none.
     pub row: u8,
 }
 
@@ -112,7 +112,7 @@ impl Form {
         form.define(RealmTag(0)).map(|_| form)
     }
 
-    /// The id of this form in a realm; none where it is over a bound.
+    /// The id of this form in a realm; `None` if it exceeds a bound.
     #[must_use]
     pub fn id(&self, hasher: &KeyHasher, realm: RealmTag) -> Option<FormId> {
         self.define(realm).map(|definition| FormId::of(hasher, &definition))
@@ -133,8 +133,8 @@ impl Form {
         bindings.values().any(|binding| matches!(binding, Binding::Field { rows: Rows::Each, .. }))
     }
 
-    /// The same template for the first row only, where it is one for each: what is learned of both tells how likely
-    /// the first row is and how likely another.
+    /// The same template for the first row only, if it is one for each row. Lessons about both show how likely the
+    /// first row is and how likely another.
     #[must_use]
     pub fn of_first_row(&self) -> Option<Self> {
         let Self::Template { statement, bindings } = self else { return None };
@@ -147,9 +147,9 @@ impl Form {
         self.is_each().then(|| Self::Template { statement: statement.clone(), bindings })
     }
 
-    /// What it becomes after a query with these parameters and this result: nothing where a value is missing or of
-    /// another type than the one it was learned with, one query for each row (and each only once) where it has
-    /// fields of [`Rows::Each`], else one. At most [`FIELDS_ROWS_MAX`], nearest row first.
+    /// Its queries after a query with these parameters and this result. None if a value is missing or has another type
+    /// than the learned one. One for each row (each only once) if it has fields of [`Rows::Each`], else one. At most
+    /// [`FIELDS_ROWS_MAX`], nearest row first.
     #[must_use]
     pub fn bind(&self, params: &[u8], fields: Option<&Fields>) -> Vec<Bound> {
         let bindings = match self {
@@ -169,7 +169,7 @@ impl Form {
     }
 }
 
-/// The query at hand.
+/// The query that it follows.
 struct Before<'a> {
     params: Params<'a>,
     fields: Option<&'a Fields>,
@@ -199,13 +199,13 @@ impl Before<'_> {
 }
 
 impl Form {
-    /// The canonical bytes of this form in a realm: what is sent, and what its id is the digest of. None where it is
-    /// over a bound.
+    /// The canonical bytes of this form in a realm, which are sent and whose digest is its id. `None` if it exceeds a
+    /// bound.
     ///
-    /// Realm in eight bytes, version, kind (0 exact, 1 template), length of the statement in two bytes, statement; then, of an exact one,
-    /// the parameters to the end; of a template, the number of bindings in one byte and each binding: its name
-    /// behind its length, 0 with type and name of a parameter, or 1 (first row) or 2 (each) with type, column, number
-    /// of keys and keys, or 3 with the value behind its length in two bytes. Numbers big endian.
+    /// Realm in eight bytes, version, kind (0 exact, 1 template), length of the statement in two bytes, statement.
+    /// Then, for an exact one, the parameters to the end. For a template, the number of bindings in one byte and each
+    /// binding: its name after its length, 0 with type and name of a parameter, or 1 (first row) or 2 (each) with type,
+    /// column, number of keys and keys, or 3 with the value after its length in two bytes. Numbers big endian.
     #[must_use]
     pub fn define(&self, realm: RealmTag) -> Option<Vec<u8>> {
         let statement = self.statement();
@@ -234,8 +234,8 @@ impl Form {
         (out.len() <= FORM_BYTES_MAX).then_some(out)
     }
 
-    /// Reads [`Form::define`]. Total: any bytes are one form of one realm, whose bytes they are, or none. Whoever
-    /// runs it for a query looks first whether the query is of this realm.
+    /// Reads [`Form::define`]. Total: any bytes are the encoding of one form of one realm, or none. Before running it
+    /// for a query, the caller checks that the query is of this realm.
     #[must_use]
     pub fn of_definition(bytes: &[u8]) -> Option<(RealmTag, Self)> {
         let mut cursor = Cursor(bytes);
@@ -251,7 +251,7 @@ impl Form {
             1 => Self::Template { statement, bindings: bindings(&mut cursor)? },
             _ => return None,
         };
-        // One way to write each: a second one would be a second id of the same form.
+        // Only one encoding is valid: a second one would be a second id of the same form.
         (cursor.0.is_empty() && form.define(realm).as_deref() == Some(bytes)).then_some((realm, form))
     }
 }
@@ -265,7 +265,7 @@ fn bindings(cursor: &mut Cursor<'_>) -> Option<BTreeMap<Box<str>, Binding>> {
     Some(bindings)
 }
 
-/// The value, where these are the canonical bytes of one.
+/// The value, if these are its canonical bytes.
 fn canonical(packed: &[u8]) -> Option<Value> {
     decode(packed).ok().filter(|value| encode_canonical(value) == packed)
 }
@@ -318,7 +318,7 @@ impl Binding {
     }
 }
 
-/// For people: `$id`, `friend.id of each row`, `a constant`. Shows no value.
+/// For display: `$id`, `friend.id of each row`, `a constant`. Shows no value.
 impl fmt::Display for Binding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,11 @@
-//! What a prefetch is expected to bring, and whether that is worth its cost. It launches nothing and knows no budget.
+//! The expected gain of a prefetch, and whether that is worth its cost. It launches nothing and knows no budget.
 //!
-//! THEORY.md "Learning and prefetch": launch iff p > C/(B + C), where B is what a used launch saves its client and C what a
-//! wasted one costs everybody. A run of b milliseconds that is used saves b. One that is wasted takes a slot from others
-//! for b, which costs the more the fuller the origin is: C = B/3 × (1 + load), so the threshold is
-//! (1 + load)/(4 + load): 0.25 for an idle origin (at which THEORY.md measured accuracies of 0.73 to 0.87), 0.4 for a full
-//! one.
+//! THEORY.md "Learning and prefetch": launch iff p > C/(B + C), where B is the saving of a used launch for its client
+//! and C the cost of a wasted one for everybody. A used run of b milliseconds saves b. A wasted one takes a slot from
+//! others for b, which costs more the fuller the origin is: C = B/3 × (1 + load). So the threshold is (1 + load)/(4 +
+//! load): 0.25 for an idle origin (at which THEORY.md measured accuracies of 0.73 to 0.87), 0.4 for a full one.
 
-/// How a candidate came about.
+/// The kind of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CandidateKind {
     /// A query that was seen to follow the one asked, with the parameters seen.
@@ -34,7 +33,7 @@ impl CandidateKind {
         }
     }
 
-    /// As operators read it, and write it in `prefetch.kinds`.
+    /// Its name for operators, also in `prefetch.kinds`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,18 +45,19 @@ impl CandidateKind {
     }
 }
 
-/// What a launch may save and cost.
+/// The saving and the cost of a launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
-    /// B: what a used launch saves, in milliseconds.
+    /// B: the saving of a used launch, in milliseconds.
     gain_ms: f64,
-    /// C: what a wasted one costs, in milliseconds.
+    /// C: the cost of a wasted one, in milliseconds.
     waste_ms: f64,
 }
 
 impl Prices {
-    /// For a query whose runs take `run_ms` on average, at an origin of whose slots the share `load` (0 to 1) is in use.
-    /// Runs of unknown length count as a millisecond: the threshold does not depend on it, only the order of candidates.
+    /// For a query with runs of `run_ms` on average, at an origin with the share `load` (0 to 1) of its slots in use.
+    /// Runs of unknown length count as a millisecond: the threshold does not depend on it, only the order of
+    /// candidates.
     #[must_use]
     pub fn of(run_ms: f64, load: f64) -> Self {
         let gain_ms = if run_ms.is_finite() { run_ms.max(1.0) } else { 1.0 };
@@ -65,7 +65,7 @@ impl Prices {
         Self { gain_ms, waste_ms: gain_ms / 3.0 * (1.0 + load) }
     }
 
-    /// The probability from which on a launch pays: C/(B + C).
+    /// The probability from which a launch pays: C/(B + C).
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.waste_ms / (self.gain_ms + self.waste_ms)
@@ -77,7 +77,7 @@ impl Prices {
         p > self.threshold()
     }
 
-    /// What such a launch brings on average, in milliseconds: p·B − (1 − p)·C. Candidates are launched in this order.
+    /// The average gain of such a launch, in milliseconds: p·B − (1 − p)·C. Candidates are launched in this order.
     #[must_use]
     pub fn expected_ms(&self, p: f64) -> f64 {
         p * self.gain_ms - (1.0 - p) * self.waste_ms
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// THEORY.md: threshold 0.25; the figures of this file's head.
+    /// THEORY.md: threshold 0.25; the figures at the head of this file.
     #[test]
     fn the_threshold_is_a_quarter_when_idle_and_rises_with_the_load() {
         for (load, threshold) in [(0.0, 0.25), (0.5, 1.0 / 3.0), (1.0, 0.4)] {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     proptest! {
-        /// p > C/(B + C) is the same as p·B > (1 − p)·C, whatever comes in.
+        /// p > C/(B + C) is the same as p·B > (1 − p)·C, for any input.
         #[test]
         fn what_pays_is_what_brings_something(run_ms in any::<f64>(), load in any::<f64>(), p in 0.0..1.0_f64) {
             let prices = Prices::of(run_ms, load);

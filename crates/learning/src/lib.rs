@@ -1,7 +1,7 @@
-//! What follows what: learned from every session, shared by every node (DESIGN "Prefetch", THEORY "Learning and
+//! Successors of queries: learned from every session, shared by every node (DESIGN "Prefetch", THEORY "Learning and
 //! prefetch").
 //!
-//! This crate decides which sessions' steps count, how counts are kept, merged, aged, bounded and told, what a form
+//! This crate decides which steps of sessions count, how counts are kept, merged, aged, bounded and sent, what a form
 //! means, what a candidate is worth, and what the budget allows. It never launches a prefetch and never sends a
 //! message: the engine does.
 //!
@@ -9,11 +9,11 @@
 //! no file, no task, no map of random order: `clippy.toml` beside this crate's manifest refuses them. The bounds are
 //! in `hopcache_core::limits`.
 //!
-//! Words. A *source* is what was asked before: a pattern, or one exact query. A *form* is a runnable next query: exact,
-//! or a template with bindings. A *slot* holds the absolute counts that one life of one node (an *origin tag* and its
-//! incarnation) has counted of one source and form in one *epoch*. A *row* is all slots of one source and form; the
-//! row of [`FormId::ANY`] counts the source itself. A *piece* is what gossip carries of them, a *page* what an answer
-//! to a pull carries.
+//! Words. A *source* is the earlier query: a pattern, or one exact query. A *form* is a runnable next query: exact, or
+//! a template with bindings. A *slot* holds the absolute counts that one life of one node (an *origin tag* and its
+//! incarnation) has counted of one source and form in one *epoch*. A *row* is all slots of one source and form; the row
+//! of [`FormId::ANY`] counts the source itself. A *lesson* is a message with such rows: a *piece* in gossip, a *page*
+//! in the answer to a pull.
 
 pub mod budget;
 mod cursor;

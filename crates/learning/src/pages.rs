@@ -1,9 +1,10 @@
-//! How many pages a node may pull from others: what pulling costs is bounded whatever is heard. Knows no clock: whoever pulls
-//! says when a round begins.
+//! How many pages a node may pull from others: this bounds the cost of pulling for any news. It knows no clock: the
+//! caller says when a round begins.
 
 use hopcache_core::limits::{PULL_PAGES_MAX, PULL_PAGES_PER_ROUND};
 
-/// A bucket of pages: full at first, for a node that joins has everything to learn, and again after some quiet minutes.
+/// A bucket of pages. It is full at first, because a new node has everything to learn, and again after some quiet
+/// minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PullPages {
     left: usize,
@@ -21,7 +22,7 @@ impl PullPages {
         self.left = (self.left + PULL_PAGES_PER_ROUND).min(PULL_PAGES_MAX);
     }
 
-    /// Takes a page; whether there was one.
+    /// Takes a page. Returns whether there was one.
     pub fn take(&mut self) -> bool {
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -37,7 +38,8 @@ mod tests {
         std::iter::from_fn(|| pages.take().then_some(())).count()
     }
 
-    /// Who joins has all of them at once; from then on so many in a round, and what is not used is kept up to that.
+    /// A new node has all of them at once. After that a fixed number comes with each round, and unused ones are kept up
+    /// to the first number.
     #[test]
     fn pages_are_bounded_by_rounds() {
         let mut pages = PullPages::default();

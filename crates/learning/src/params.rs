@@ -1,10 +1,10 @@
-//! The parameters of a query that something is learned from: a small canonical map, name by name. Large ones, and
-//! those that are not in canonical form, are not read; nothing here decides what follows from them.
+//! The parameters of a query for learning: a small canonical map, name by name. Large ones, and those not in canonical
+//! form, are not read. Nothing here decides which lessons follow.
 
 use hopcache_core::limits::{LEARNED_PARAMS_BYTES_MAX, LEARNED_PARAMS_MAX};
 use hopcache_packstream::{Reader, Token, Writer};
 
-/// Of which type a value is. Two values of different types are never the same: `1`, `1.0` and `"1"` are three.
+/// The type of a value. Two values of different types are never the same: `1`, `1.0` and `"1"` are three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Null.
@@ -40,7 +40,7 @@ impl Kind {
         Self::Struct,
     ];
 
-    /// The type of the value that these bytes begin with.
+    /// The type of the value at the front of these bytes.
     #[must_use]
     pub fn of(packed: &[u8]) -> Option<Self> {
         Some(match Reader::new(packed).token().ok()? {
@@ -70,8 +70,8 @@ impl Kind {
 pub(super) struct Params<'a>(Vec<(&'a str, &'a [u8])>);
 
 impl<'a> Params<'a> {
-    /// Reads one canonical map. None where it is longer than [`LEARNED_PARAMS_BYTES_MAX`], has more than
-    /// [`LEARNED_PARAMS_MAX`] names, or is something else.
+    /// Reads one canonical map. `None` if it is longer than [`LEARNED_PARAMS_BYTES_MAX`], has more than
+    /// [`LEARNED_PARAMS_MAX`] names, or is not a map.
     pub(super) fn read(packed: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(packed);
         let (true, Ok(Token::Map(pairs))) = (packed.len() <= LEARNED_PARAMS_BYTES_MAX, reader.token()) else {

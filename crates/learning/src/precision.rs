@@ -1,9 +1,10 @@
-//! What experience makes of predictions: how far a kind's probabilities are believed, how many candidates of a pattern are
-//! launched, and which refused one is tried all the same. It launches nothing and counts no launches itself: it is told.
+//! Corrects predictions by experience: the factor on a kind's probabilities, the number of a pattern's candidates to
+//! launch, and the refused candidate to try anyway. It launches nothing and counts no launches itself: the caller
+//! reports them.
 //!
-//! The bounds 0.75 and 0.40 on accuracy are those of Srinath, Mutlu, Kim, Patt, "Feedback Directed Prefetching", HPCA 2007,
-//! section 4: above the upper one more aggressive by a step, below the lower one less. One step less here is half, so
-//! that a pattern which has become unpredictable is off after few windows.
+//! The bounds 0.75 and 0.40 on accuracy are those of Srinath, Mutlu, Kim, Patt, "Feedback Directed Prefetching", HPCA
+//! 2007, section 4: above the upper one a step more aggressive, below the lower one a step less. A step less here is
+//! half, so that a pattern that has become unpredictable is off after few windows.
 
 use hopcache_core::limits::{
     PREFETCH_ACCURACY_HIGH_PERCENT, PREFETCH_ACCURACY_LOW_PERCENT, PREFETCH_CALIBRATION_LAUNCHES,
@@ -14,32 +15,32 @@ use crate::gain::CandidateKind;
 
 /// K of one pattern: how many candidates a request of it may launch.
 ///
-/// Launches of a pattern end at the owners of many keys, each of which knows its own share. So it is told sums that all nodes
-/// count in (`Successors::precision`), and thinks over what has come to them since the last time. The sums decay; where
-/// one is less than it was, the count begins anew.
+/// Launches of a pattern end at the owners of many keys, and each owner knows its own share. So this takes sums that
+/// all nodes count in (`Successors::precision`), and judges the increase since the last time. The sums decay; if one
+/// has decreased, the count begins anew.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Width {
     launches_max: u32,
-    /// The sums when K was last thought over.
+    /// The sums when K was last judged.
     ended: f64,
     used: f64,
 }
 
 impl Width {
-    /// Of a pattern that nothing is known of yet: half of what the operator allows, but one where that is not zero.
+    /// For a pattern without history: half of the operator's limit, but at least one unless that is zero.
     #[must_use]
     pub fn new(queries_max: u32) -> Self {
         Self { launches_max: queries_max.div_ceil(2), ended: 0.0, used: 0.0 }
     }
 
-    /// K; zero is off, but for trials.
+    /// K; zero is off, except for trials.
     #[must_use]
     pub fn launches_max(&self) -> u32 {
         self.launches_max
     }
 
-    /// As much of the pattern was launched and has ended, and was used (late counts as used); `queries_max` is the operator's
-    /// bound.
+    /// Judges K by the pattern's launches that have ended and those that were used (late counts as used); `queries_max`
+    /// is the operator's limit.
     pub fn told(&mut self, ended: f64, used: f64, queries_max: u32) {
         if ended < self.ended || used < self.used {
             (self.ended, self.used) = (ended, used);
@@ -61,12 +62,12 @@ impl Width {
     }
 }
 
-/// How far the probabilities of each kind are believed: launches that were used ÷ those that were said to be, with decay and a
-/// prior of right ones. Where it says half of what comes true, nothing is gained: it lowers, and never raises.
+/// The correction of each kind's probabilities: used launches ÷ predicted uses, with decay and a prior of right ones.
+/// An underestimate gains nothing: the factor lowers, and never raises.
 ///
-/// A launch counts as said from its beginning, and as used when it is: one that is wasted is known for it only when its copy
-/// has lived its life, which may be minutes later, and a kind that is never right would launch all that time. So a kind
-/// begins with few launches and gets more as they are used, as a TCP sender does (RFC 5681, slow start).
+/// A launch counts as predicted from its beginning, and as used when it is. A wasted one is known only when its copy
+/// has lived its life, perhaps minutes later; a kind that is never right would launch all that time. So a kind begins
+/// with few launches and gets more as they are used, as a TCP sender does (RFC 5681, slow start).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     by_kind: [Record; CandidateKind::ALL.len()],
@@ -86,14 +87,14 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// A launch of this kind began, of which `p` was foreseen. Without a usable `p` it says nothing, and neither does its use.
+    /// A launch of this kind began, with predicted probability `p`. Without a usable `p` neither it nor its use counts.
     pub fn launched(&mut self, kind: CandidateKind, p: f64) {
         if !is_probability(p) {
             return;
         }
         let record = &mut self.by_kind[kind.place()];
         let kept = 1.0 - 1.0 / PREFETCH_CALIBRATION_LAUNCHES;
-        // The prior is not forgotten: what decays is what is over it.
+        // The prior is not forgotten: only the excess over it decays.
         let decay = |sum: f64| PREFETCH_CALIBRATION_PRIOR + (sum - PREFETCH_CALIBRATION_PRIOR) * kept;
         *record = Record { used: decay(record.used), foreseen: decay(record.foreseen) + p };
     }
@@ -105,13 +106,13 @@ impl Calibration {
         }
     }
 
-    /// What a probability of this kind is worth by experience.
+    /// A probability of this kind, corrected by experience.
     #[must_use]
     pub fn effective(&self, kind: CandidateKind, p: f64) -> f64 {
         p * self.factor(kind)
     }
 
-    /// By how much probabilities of this kind are lowered: 1 where they come true.
+    /// The factor on probabilities of this kind: 1 if they come true.
     #[must_use]
     pub fn factor(&self, kind: CandidateKind) -> f64 {
         let Record { used, foreseen } = self.by_kind[kind.place()];
@@ -123,16 +124,16 @@ fn is_probability(p: f64) -> bool {
     (0.0..=1.0).contains(&p)
 }
 
-/// Which of the requests whose candidates only experience refuses have one of them tried.
+/// Chooses the requests that try a candidate that only experience refuses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trials {
     refused: u32,
 }
 
 impl Trials {
-    /// Of a request's candidates at least one was refused that would have been launched by its own probability alone (its kind's
-    /// calibration, or its pattern's K, stood against it); whether the best of them is tried all the same. Requests without one
-    /// are not to be counted here: what is improbable by its own count is not worth a trial.
+    /// Call it for a request with at least one candidate that its own probability alone would launch, and that its
+    /// kind's calibration or its pattern's K refused. Returns whether the best of these is tried anyway. Other requests
+    /// are not counted: a candidate that is improbable by its own count is not worth a trial.
     pub fn is_tried(&mut self) -> bool {
         self.refused = (self.refused + 1) % PREFETCH_TRIAL_EVERY;
         self.refused == 0
@@ -154,7 +155,7 @@ mod tests {
     }
 
     impl Sums {
-        /// A window's worth more, of which so many were used; told one by one.
+        /// One more window with `used` used launches, reported one by one.
         fn window(&mut self, width: &mut Width, used: u32, queries_max: u32) {
             for each in 0..PREFETCH_WINDOW {
                 self.ended += 1.0;
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(width.launches_max(), 1, "trials that go well turn it on again");
     }
 
-    /// Sums that halve with an epoch are no bad launches, and no good ones.
+    /// Sums that halve with an epoch are neither bad launches nor good ones.
     #[test]
     fn what_decays_says_nothing() {
         let (mut width, mut sums) = (Width::new(4), Sums::default());
@@ -201,8 +202,8 @@ mod tests {
         }
     }
 
-    /// Must show 4 of issue 7: unpredictable traffic turns a kind off after a few launches, whatever it claims, and alone
-    /// that kind.
+    /// Must show 4 of issue 7: unpredictable traffic turns a kind off after a few launches, for any claimed
+    /// probability, and only that kind.
     #[test]
     fn wasted_launches_turn_their_kind_off() {
         let idle = Prices::of(50.0, 0.0);
@@ -238,7 +239,7 @@ mod tests {
         assert!(calibration.effective(CandidateKind::Exact, 0.9) > 0.25);
     }
 
-    /// Slow start: with each round of uses more launches may wait for theirs; the share that is right is reached in the end.
+    /// Slow start: with each round of uses more launches may wait for theirs; in the end the right share is reached.
     #[test]
     fn launches_that_wait_to_be_used_hold_back_the_next() {
         let mut calibration = Calibration::default();
@@ -251,7 +252,7 @@ mod tests {
                 launches += 1;
             }
             rounds.push(launches);
-            // Three of five are used: a little more than was said.
+            // Three of five are used: a little more than predicted.
             (0..launches * 3 / 5).for_each(|_| calibration.used(kind, 0.5));
         }
         assert_eq!(rounds[0], 5, "{rounds:?}");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     proptest! {
-        /// It lowers and never raises, whatever it is told.
+        /// It lowers and never raises, for any reports.
         #[test]
         fn a_factor_is_between_nothing_and_one(told in prop::collection::vec((any::<f64>(), any::<bool>()), 0..300)) {
             let mut calibration = Calibration::default();

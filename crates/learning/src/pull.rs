@@ -1,8 +1,9 @@
-//! Digests: what a node has, summed up, so that another one can answer with what differs.
+//! Digests: a summary of a node's lessons, so that another node can answer with the differences.
 //!
 //! Sources are divided into ranges by the first bits of their tags, patterns and exact queries apart. A digest has the
-//! sum of the slots in each range, from where the last page ended on, and the definitions that are missing. Whoever
-//! answers sends all slots of the ranges whose sums differ. Decides what a digest is; never what is in an answer.
+//! sum of the slots in each range, from the end of the last page on, and the definitions that are missing. The
+//! answering node sends all slots of the ranges whose sums differ. Decides what a digest is; never what is in an
+//! answer.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -14,20 +15,20 @@ use crate::delta::{put_source, read_source};
 use crate::wire::{Reader, put_number, put_tag};
 use crate::{FormId, PatternTag, QueryTag, SourceId};
 
-/// Version of what is written here.
+/// Version of this format.
 const VERSION: u8 = 1;
-/// A range has so many sources on average, until there are too many ranges.
+/// The average number of sources in a range, until there are too many ranges.
 const SOURCES_PER_BUCKET: usize = 4;
-/// Fewest bits that tell ranges apart, so that shifting by the others is always defined.
+/// Fewest bits that distinguish ranges, so that shifting by the others is always defined.
 const BITS_MIN: u32 = 1;
 
-/// Bits that tell the finest ranges apart.
+/// Bits that distinguish the finest ranges.
 const BITS_MAX: u32 = PULL_BUCKETS_MAX.ilog2();
 const _: () = assert!(1 << BITS_MAX == PULL_BUCKETS_MAX);
 
-/// The sums of the finest ranges, kept up to date source by source, and the sources whose slots have changed since: they are
-/// summed up again a bounded number at a time, so that no answer takes long. Until then their ranges are taken to differ
-/// from others', which costs some slots that are sent though they are known.
+/// The sums of the finest ranges, kept up to date source by source, and the sources whose slots have changed since. A
+/// bounded number of those is summed up again at a time, so that no answer takes long. Until then their ranges count as
+/// different from others', and some known slots are sent.
 #[derive(Debug)]
 pub(super) struct Prints {
     /// Patterns', then queries'.
@@ -52,7 +53,7 @@ impl Prints {
         self.sums.get_mut(Self::range_of(source))
     }
 
-    /// A source that is new, or is not in its sum any more.
+    /// Marks a source that is new, or no longer in its sum.
     pub(super) fn is_stale(&mut self, source: SourceId) {
         if self.stale.insert(source)
             && let Some(count) = self.stale_in.get_mut(Self::range_of(source))
@@ -61,7 +62,7 @@ impl Prints {
         }
     }
 
-    /// The next source that is to be summed up.
+    /// The next source to sum up.
     pub(super) fn next_stale(&mut self) -> Option<SourceId> {
         let source = self.stale.first().copied()?;
         self.was_stale(source);
@@ -76,7 +77,7 @@ impl Prints {
         }
     }
 
-    /// A source's slots are about to change, or have; `print` is what is in the sum of it.
+    /// A source's slots are about to change, or have changed; `print` is its part of the sum.
     pub(super) fn changed(&mut self, source: SourceId, print: &mut Option<u64>) {
         if let Some(print) = print.take() {
             self.take(source, print);
@@ -105,13 +106,13 @@ impl Prints {
     }
 }
 
-/// What a node knows, summed up by ranges of sources, and the definitions that it lacks. Opaque to the caller: made by
+/// A node's lessons, summed up by ranges of sources, and the definitions that it lacks. Opaque to the caller: made by
 /// `Successors::digest`, sent as bytes, answered by `Successors::answer_pull`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
-    /// Where the last page ended: what is before was compared.
+    /// The end of the last page: sources before it were compared.
     pub(super) from: Option<SourceId>,
-    /// How many bits of a tag tell ranges apart.
+    /// How many bits of a tag distinguish ranges.
     bits: u32,
     /// Patterns' sums, then queries'.
     sums: Vec<u64>,
@@ -119,7 +120,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// An empty one with ranges for so many sources of a kind.
+    /// An empty one with ranges for `sources` sources of a kind.
     pub(super) fn sized(sources: usize) -> Self {
         let buckets = (sources / SOURCES_PER_BUCKET).next_power_of_two().min(PULL_BUCKETS_MAX);
         Self::with_bits(buckets.trailing_zeros().max(BITS_MIN))
@@ -145,7 +146,7 @@ impl Digest {
         }
     }
 
-    /// The sources of each range in which `other`, with the same ranges, may have something else, in their order.
+    /// The sources of the ranges in which `other`, with the same ranges, may differ, in their order.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Self,
@@ -187,7 +188,7 @@ impl Digest {
         out
     }
 
-    /// Reads [`Self::encode`]; `None` for anything else, another version's as well.
+    /// Reads [`Self::encode`]; `None` for anything else, also for another version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() > PULL_DIGEST_BYTES_MAX {

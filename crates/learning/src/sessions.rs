@@ -1,19 +1,22 @@
-//! The last queries of each session, in the order in which they began, and what followed what.
+//! The last queries of each session, in the order in which they began, and the steps between them.
 //!
-//! Decides which steps there were: `next` follows what had ended when it began, within a time window; of two that ran
-//! at the same time neither follows the other. An observation is held for a moment, since the entry nodes of one session
-//! tell of it at different times, and becomes `next` once. It never decides what a step teaches.
+//! Decides which steps there were: `next` follows the queries that had ended when it began, within a time window. Of
+//! two that ran at the same time neither follows the other. An observation is held for a moment, since the entry nodes
+//! of one session report at different times, and becomes `next` once. It never decides what a step teaches.
 //!
-//! Two requests through one node are told apart exactly, by that node's own clock. Of two nodes the times agree to a
-//! skew of [`SESSION_SKEW_MS`] at the most (`tellers`), and an edge needs both of
+//! For two requests through one node, that node's own clock gives the exact order. Times of two nodes agree within a
+//! skew of [`SESSION_SKEW_MS`] (`tellers`), and an edge needs both of
 //!
-//! - `next.began ≥ before.ended − skew`: what overlaps by more than twice the skew is no step, however late it is told;
-//! - `next.began > before.began + skew`: what was sent at once is no step in either order, however soon it was answered.
+//! - `next.began ≥ before.ended − skew`: requests that overlap by more than twice the skew are no step, however late
+//!   they are reported;
+//! - `next.began > before.began + skew`: requests sent at once are no step in either order, however soon they were
+//!   answered.
 //!
-//! What did follow is a step if it began more than twice the skew after the other began. Requests sent apart that overlap by
-//! less than twice the skew may be counted or not: that is chance, and what comes by chance has no probability to speak of.
+//! A query that did follow is a step if it began more than twice the skew after the other began. Requests sent apart
+//! that overlap by less than twice the skew may or may not count: that is random, and random steps have no notable
+//! probability.
 //!
-//! Bounded: sessions (the least recently heard of gives way), what waits in each and altogether, bytes, idle life.
+//! Bounded: sessions (the longest silent one gives way), waiting observations of each and in total, bytes, idle life.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,42 +34,42 @@ use crate::tellers::Teller;
 pub struct SessionKey(pub [u8; 32]);
 
 impl SessionKey {
-    /// The key of the session that its client calls `id`.
+    /// The key of the session with its client's name `id`.
     #[must_use]
     pub fn of(hasher: &KeyHasher, database: &str, scope: PrincipalScope, id: &[u8]) -> Self {
         Self(hasher.session_digest(database, scope, id))
     }
 
-    /// Where it stands on the ring: the owner of this key is the session's.
+    /// Its place on the ring: the owner of this key owns the session.
     #[must_use]
     pub fn on_ring(&self) -> QueryKey {
         QueryKey(self.0)
     }
 }
 
-/// An observed query, its times by the clock of who keeps the session.
+/// An observed query, with times by the clock of the session's owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen<Q> {
-    /// Which query.
+    /// The query's key.
     pub key: QueryKey,
     /// When its request arrived.
     pub began: MonoTime,
     /// When it was answered.
     pub ended: MonoTime,
-    /// The node that it came to.
+    /// The node that received it.
     pub teller: Teller,
     /// When it came, by that node's clock.
     pub began_there: MonoTime,
     /// Bytes that `query` keeps alive.
     pub weight_bytes: usize,
-    /// What is known of it.
+    /// Further facts of it.
     pub query: Q,
 }
 
-/// A settled observation and what it may follow.
+/// A settled observation and the queries that it may follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step<Q> {
-    /// In which session.
+    /// Its session.
     pub session: SessionKey,
     /// At most [`SESSION_BEFORE_MAX`] that had ended when `next` began, the one that began last first.
     pub before: Vec<Seen<Q>>,
@@ -74,21 +77,21 @@ pub struct Step<Q> {
     pub next: Seen<Q>,
 }
 
-/// What became of an observation.
+/// The fate of an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observed {
     /// It waits to settle.
     Taken,
-    /// The same query of the same session, that came to the same node at the same time, is here already.
+    /// The same query of the same session, received by the same node at the same time, is here already.
     Repeated,
-    /// It began before all that is remembered of its session, which is as much as is kept. What it followed is
-    /// forgotten, and so is whether it was here before.
+    /// It began before all remembered queries of its session, which are as many as are kept. The queries that it
+    /// followed are forgotten, and so is whether it was here before.
     Late,
-    /// Too many wait, in its session or altogether, or it is larger than all that may be kept. Nothing is learned of it.
+    /// Too many wait, in its session or in total, or it is larger than the limit of bytes. Nothing is learned from it.
     Full,
 }
 
-/// How much is kept.
+/// Bounds of the memory of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionBounds {
     /// Sessions.
@@ -110,28 +113,28 @@ impl Default for SessionBounds {
 pub struct Sessions<Q> {
     bounds: SessionBounds,
     sessions: BTreeMap<SessionKey, Session<Q>>,
-    /// By when each was last heard of.
+    /// By the time of each session's last observation.
     by_use: BTreeSet<(MonoTime, SessionKey)>,
-    /// By when something that waits in each is due.
+    /// By the time at which a waiting observation of each is due.
     by_due: BTreeSet<(MonoTime, SessionKey)>,
     waiting: usize,
     bytes: usize,
     dropped: u64,
-    /// The latest time heard: it does not go back.
+    /// The latest time seen: it does not go back.
     now: MonoTime,
 }
 
 #[derive(Debug)]
 struct Session<Q> {
     heard: MonoTime,
-    /// Sorted by when they began; at most [`SESSION_BEFORE_MAX`].
+    /// Sorted by their beginnings; at most [`SESSION_BEFORE_MAX`].
     settled: Vec<Seen<Q>>,
-    /// With when each is due, which is the order in which they came.
+    /// With the time at which each is due, in the order of arrival.
     waiting: Vec<(MonoTime, Seen<Q>)>,
 }
 
 impl<Q> Seen<Q> {
-    /// Of one node and its own clock: the same request, however often it is told of.
+    /// Of one node and its own clock: the same request, however often it is reported.
     fn is_same(&self, other: &Self) -> bool {
         (self.teller, self.began_there, self.key) == (other.teller, other.began_there, other.key)
     }
@@ -145,8 +148,8 @@ impl<Q> Seen<Q> {
         self.ended.max(self.began)
     }
 
-    /// Whether this had ended when `next` began, not too long before. Of two that began in the same instant nobody
-    /// knows which was first, even if they took no time. See the top of this file.
+    /// Whether this had ended when `next` began, not too long before. If two began in the same instant, nobody knows
+    /// which was first, even if they took no time. See the top of this file.
     fn is_before(&self, next: &Self) -> bool {
         let (began, ended, next_began, skew) = if self.teller == next.teller {
             let took_us = self.end().0 - self.began.0;
@@ -187,8 +190,8 @@ impl<Q: Clone> Session<Q> {
         before.into_iter().take(SESSION_BEFORE_MAX).cloned().collect()
     }
 
-    /// The steps to all that is due, in the order in which they began. What settles together sees each other,
-    /// whichever came first, and only then are the oldest forgotten.
+    /// The steps to all that are due, in the order in which they began. Observations that settle together see each
+    /// other, in any order of arrival, and only then are the oldest forgotten.
     fn settle(&mut self, session: SessionKey, now: MonoTime) -> Vec<Step<Q>> {
         let due = self.waiting.iter().filter(|(due, _)| *due <= now);
         let mut steps: Vec<Step<Q>> =
@@ -204,7 +207,7 @@ impl<Q: Clone> Session<Q> {
 }
 
 impl<Q: Clone> Sessions<Q> {
-    /// None yet.
+    /// A memory without sessions.
     #[must_use]
     pub fn new(bounds: SessionBounds) -> Self {
         Self {
@@ -219,8 +222,8 @@ impl<Q: Clone> Sessions<Q> {
         }
     }
 
-    /// Takes in what was observed at `now`. A session that was not heard of for longer than any other gives way to a
-    /// new one, and to bytes that have no room.
+    /// Takes an observation at `now`. The session that was silent for longest gives way to a new one, and to bytes that
+    /// have no room.
     pub fn observe(&mut self, session: SessionKey, seen: Seen<Q>, now: MonoTime) -> Observed {
         self.now = self.now.max(now);
         if let Some(refused) = self.sessions.get(&session).and_then(|known| known.refuses(&seen)) {
@@ -242,7 +245,7 @@ impl<Q: Clone> Sessions<Q> {
         Observed::Taken
     }
 
-    /// Forgets others until there is room for so many bytes of `session`; false where that is not enough.
+    /// Forgets others until there is room for `bytes` more of `session`; false if that is not enough.
     fn has_room(&mut self, session: SessionKey, bytes: usize) -> bool {
         let known = self.sessions.get(&session);
         let own_bytes = known.map_or(0, Session::bytes);
@@ -272,7 +275,7 @@ impl<Q: Clone> Sessions<Q> {
         self.dropped += known.waiting.len() as u64;
     }
 
-    /// The steps to what has waited for long enough, session by session, and forgets sessions that are idle.
+    /// The steps to observations that have waited long enough, session by session. Also forgets idle sessions.
     pub fn settle(&mut self, now: MonoTime) -> Vec<Step<Q>> {
         self.now = self.now.max(now);
         let mut due = BTreeSet::new();
@@ -323,7 +326,7 @@ impl<Q: Clone> Sessions<Q> {
         self.bytes
     }
 
-    /// Observations that were taken and forgotten before they settled, since other sessions needed their room.
+    /// Observations that were taken and forgotten before they settled, because other sessions needed their room.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped

@@ -1,4 +1,4 @@
-//! Counts and how they add up: slots of absolute counts, rows of slots.
+//! Counts and their sums: slots of absolute counts, rows of slots.
 //!
 //! Decides how two counts of one slot merge (the larger one stands, since both are absolute) and how much a slot is
 //! worth at its age. Never decides which slots are kept.
@@ -9,8 +9,8 @@ use hopcache_core::time::MonoTime;
 use crate::FormId;
 use crate::epochs::{LifeId, Lives};
 
-/// What one life of one node has counted of a source and form in one epoch. Absolute, so that hearing it twice, late
-/// or not at all changes nothing in the end (THEORY: never gossip increments).
+/// The counts of one life of one node, for a source and form in one epoch. They are absolute, so a message that arrives
+/// twice, late or not at all changes nothing in the end (THEORY: never gossip increments).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tally {
     /// How often the form followed the source; in the row of `FormId::ANY`, how often the source was seen.
@@ -38,7 +38,7 @@ impl Tally {
         self.seen <= SLOT_COUNT_MAX && self.launched <= SLOT_COUNT_MAX && self.used <= SLOT_COUNT_MAX
     }
 
-    /// Counts one more; what cannot be is not counted.
+    /// Counts one more event, unless the counts would become impossible.
     pub(super) fn add(&mut self, event: Event) {
         let count = match event {
             Event::Seen => &mut self.seen,
@@ -49,7 +49,7 @@ impl Tally {
     }
 }
 
-/// What is counted.
+/// A counted event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     Seen,
@@ -96,7 +96,7 @@ pub(super) struct Slot {
     pub(super) life: LifeId,
     pub(super) epoch: u32,
     pub(super) tally: Tally,
-    /// Counted by this node and not told yet.
+    /// Whether it was counted by this node and has not been sent yet.
     pub(super) untold: bool,
 }
 
@@ -110,10 +110,10 @@ impl Slot {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) form: FormId,
-    /// What it counts for when something has to give way: seen so far, each sighting weighed by when it was
-    /// (`Table::amount`), with what the row that it took the place of had.
+    /// Its weight when a row has to give way: sightings so far, each weighed by its time (`Table::amount`), plus the
+    /// weight of the row that it replaced.
     pub(super) rank: f64,
-    /// The probability that was last told.
+    /// The probability that was last sent.
     pub(super) told_p: f32,
     /// Whether this node itself has counted in it.
     pub(super) is_own: bool,
@@ -142,7 +142,7 @@ impl Row {
         self.slots.iter().filter_map(move |slot| Some((slot, lives.age(slot.life, slot.epoch, now)?)))
     }
 
-    /// What the row is worth now.
+    /// The present value of the row.
     pub(super) fn value(&self, lives: &Lives, now: MonoTime) -> Decayed {
         let mut value = Decayed::default();
         for (slot, age) in self.live(lives, now) {

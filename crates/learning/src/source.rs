@@ -1,7 +1,7 @@
-//! Names of what is learned: keyed 64-bit digests, the same on every node of a cluster.
+//! Names in lessons: keyed 64-bit digests, the same on every node of a cluster.
 //!
-//! Decides what goes into each digest. A pattern's and a query's include the database and who asks, so that nothing
-//! learned from one principal is found by another (I5). Never turns a digest back into a text.
+//! Decides the input of each digest. A pattern's and a query's include the database and the asking principal, so that
+//! one principal's lessons are never found by another (I5). Never turns a digest back into a text.
 
 use hopcache_core::key::{KeyHasher, PrincipalScope, QueryKey};
 use hopcache_core::node::NodeName;
@@ -18,11 +18,11 @@ pub struct QueryTag(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FormId(pub u64);
 
-/// A node, by the digest of its name: what slots are told apart by.
+/// A node, by the digest of its name: it identifies slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OriginTag(pub u64);
 
-/// What was asked before.
+/// The earlier query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceId {
     /// A pattern: the source of templates.
@@ -48,10 +48,10 @@ impl QueryTag {
 }
 
 impl FormId {
-    /// Stands for whatever follows: the row that counts how often its source was seen at all.
+    /// Stands for any successor: its row counts how often its source was seen.
     pub const ANY: Self = Self(0);
 
-    /// The id of the form that `definition` defines. Whoever writes definitions puts database and principal in.
+    /// The id of the form that `definition` defines. A definition includes database and principal.
     #[must_use]
     pub fn of(hasher: &KeyHasher, definition: &[u8]) -> Self {
         Self(hasher.learning_tag(b"form", [definition, b"", b""]).max(1))
@@ -73,7 +73,7 @@ impl SourceId {
         matches!(self, Self::Pattern(_))
     }
 
-    /// Its digest, whatever it is of.
+    /// Its digest, of either kind.
     #[must_use]
     pub const fn tag(self) -> u64 {
         match self {

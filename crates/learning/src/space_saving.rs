@@ -1,12 +1,12 @@
-//! Which keys of a stream are kept when there are more than there is room for.
+//! Decides which keys of a stream are kept when there are more than there is room for.
 //!
 //! Source: Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", ICDT
-//! 2005, doi 10.1007/978-3-540-30570-5_27. A key that finds no room takes the place of the one with the least weight,
-//! and that weight with it. So with m places and a stream of weight N every key is overestimated by at most N/m and
-//! none that makes up more than N/m is missing.
+//! 2005, doi 10.1007/978-3-540-30570-5_27. A key that finds no room replaces the one with the least weight, and takes
+//! over that weight. So with m places and a stream of weight N every key is overestimated by at most N/m, and every key
+//! with more than N/m is present.
 //!
-//! What other nodes say is kept apart: it finds room only by more weight than the least has, and never takes the last
-//! half of the places from keys that this node saw itself (F14). Decides nothing else about the keys.
+//! Keys from other nodes are kept apart: such a key finds room only with more weight than the least has, and never
+//! takes the last half of the places from keys that this node saw itself (F14). Decides nothing else about the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ struct Counter {
     is_own: bool,
 }
 
-/// What became of a key.
+/// The result of offering a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered<K> {
     /// It was there.
@@ -30,12 +30,12 @@ pub enum Offered<K> {
     Refused,
 }
 
-/// Keys with weights, at most as many as were said at first.
+/// Keys with weights, at most as many as the bound given at first.
 #[derive(Debug)]
 pub struct SpaceSaving<K> {
     places: usize,
     counters: BTreeMap<K, Counter>,
-    /// The same by weight: those that this node saw, and those that it only heard of.
+    /// The same by weight: keys that this node saw, and keys that only other nodes reported.
     own: BTreeSet<(u64, K)>,
     heard: BTreeSet<(u64, K)>,
 }
@@ -46,20 +46,20 @@ const fn order(weight: f64) -> u64 {
 }
 
 impl<K: Ord + Copy> SpaceSaving<K> {
-    /// Room for `places` keys, for one at least.
+    /// Room for `places` keys, at least one.
     #[must_use]
     pub fn new(places: usize) -> Self {
         let places = places.max(1);
         Self { places, counters: BTreeMap::new(), own: BTreeSet::new(), heard: BTreeSet::new() }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.counters.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counters.is_empty()
@@ -71,13 +71,13 @@ impl<K: Ord + Copy> SpaceSaving<K> {
         self.counters.len() < self.places
     }
 
-    /// A key's weight: at least what was offered of it, at most [`Self::error`] more.
+    /// A key's weight: at least the offered sum, at most [`Self::error`] more.
     #[must_use]
     pub fn weight(&self, key: K) -> Option<f64> {
         self.counters.get(&key).map(|counter| counter.weight)
     }
 
-    /// What a key took over from the ones before it.
+    /// The weight that a key took over from the ones before it.
     #[must_use]
     pub fn error(&self, key: K) -> Option<f64> {
         self.counters.get(&key).map(|counter| counter.error)
@@ -99,7 +99,7 @@ impl<K: Ord + Copy> SpaceSaving<K> {
         Offered::Replaced(least)
     }
 
-    /// Another node said so much of `key`.
+    /// Another node reported this weight of `key`.
     pub fn hear(&mut self, key: K, amount: f64) -> Offered<K> {
         if self.add(key, amount, false) {
             return Offered::Kept;
@@ -116,13 +116,13 @@ impl<K: Ord + Copy> SpaceSaving<K> {
         Offered::Replaced(least)
     }
 
-    /// Which key has to go next: for something that this node saw any one, else none of the last half of its own.
+    /// The next key to go: for a key that this node saw, any key; otherwise none of the last half of its own.
     #[must_use]
     pub fn least(&self, for_own: bool) -> Option<K> {
         self.least_but(None, for_own).map(|(_, key)| key)
     }
 
-    /// The same, with its weight, of all but `except`.
+    /// The same, with its weight, among all but `except`.
     #[must_use]
     pub fn least_but(&self, except: Option<K>, for_own: bool) -> Option<(f64, K)> {
         let is_other = |place: &&(u64, K)| Some(place.1) != except;
@@ -136,7 +136,7 @@ impl<K: Ord + Copy> SpaceSaving<K> {
         self.take(key);
     }
 
-    /// Multiplies every weight, which changes no order (but of weights too small to matter).
+    /// Multiplies every weight, which changes no order (except of weights too small to matter).
     pub fn scale(&mut self, factor: f64) {
         let counters = std::mem::take(&mut self.counters);
         self.own.clear();
@@ -147,7 +147,7 @@ impl<K: Ord + Copy> SpaceSaving<K> {
         }
     }
 
-    /// Adds to a key that is there; whether it is.
+    /// Adds to an existing key. Returns whether it exists.
     fn add(&mut self, key: K, amount: f64, saw: bool) -> bool {
         let Some(counter) = self.counters.get_mut(&key) else { return false };
         let from = if counter.is_own { &mut self.own } else { &mut self.heard };

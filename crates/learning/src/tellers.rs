@@ -1,15 +1,15 @@
-//! When another node sent what it tells, by this node's clock: what the times of observations are counted back from.
+//! When another node sent its observations, by this node's clock: their ages count back from then.
 //!
-//! Two nodes' clocks have nothing to do with each other, so an observation says how long ago it was; counted back from when
-//! the message was read, it seems later by the message's transit: a new connection, a busy peer, this node's own
-//! queues. Of two clicks through different nodes the first one's transit may be longer than the pause between them:
-//!   A answers at 100 · its message takes 9 ms · B is asked at 103 · its message takes 1 ms: B seems asked at 104, while A
-//!   seems to answer at 109.
-//! So a message says what its sender's clock reads, which is only ever compared with earlier readings of the same clock:
-//! (arrival − reading) is the clocks' unknown difference and the transit, and the least of the last minute has the least transit.
-//! What a message took beyond that is known, and taken off (the minimum filter of NTP, RFC 5905 section 10). What stays is
-//! the least transit itself, below a millisecond between nodes of one site, for which
-//! [`hopcache_core::limits::SESSION_SKEW_MS`] stands. It decides nothing of what is told.
+//! Two nodes' clocks are unrelated, so an observation states how long ago it was. Counted back from when the message
+//! was read, it seems later by the message's transit: a new connection, a busy peer, this node's own queues. Of two
+//! clicks through different nodes the first one's transit may be longer than the pause between them:
+//!   A answers at 100 · its message takes 9 ms · B is asked at 103 · its message takes 1 ms: B seems asked at 104,
+//!   while A seems to answer at 109.
+//! So a message has a reading of its sender's clock, which is compared only with earlier readings of the same clock.
+//! (arrival − reading) is the clocks' unknown difference plus the transit, and the least of the last minute has the
+//! least transit. The transit beyond that is known, and subtracted (the minimum filter of NTP, RFC 5905 section 10).
+//! The least transit itself remains: below a millisecond between nodes of one site, covered by
+//! [`hopcache_core::limits::SESSION_SKEW_MS`]. This decides nothing about the observations.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use hopcache_core::time::{Millis, MonoTime};
 
 use crate::OriginTag;
 
-/// One life of a node: by its clock the observations that it tells are exact among each other.
+/// One life of a node. By its clock the times of its observations are exact relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Teller {
     /// The node.
     pub node: OriginTag,
-    /// Its life: with another one its clock begins anew.
+    /// Its life: in another one its clock begins anew.
     pub life: Incarnation,
 }
 
-/// The nodes that tell of observations, at most [`MEMBERS_MAX`].
+/// The nodes that send observations, at most [`MEMBERS_MAX`].
 #[derive(Debug, Default)]
 pub struct Tellers {
     known: BTreeMap<Teller, Record>,
@@ -45,14 +45,14 @@ struct Record {
 }
 
 impl Tellers {
-    /// None yet.
+    /// No nodes yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// When a message that came at `now` was sent, by this node's clock: never after `now`, and no more than
-    /// [`TELLER_TRANSIT_MS_MAX`] before it. `reading` is its sender's clock when it was sent; any number does no harm.
+    /// The sending time, by this node's clock, of a message that came at `now`: never after `now`, and at most
+    /// [`TELLER_TRANSIT_MS_MAX`] before it. `reading` is its sender's clock at sending; any number is harmless.
     pub fn sent_at(&mut self, teller: Teller, reading: MonoTime, now: MonoTime) -> MonoTime {
         let apart = now.0.wrapping_sub(reading.0);
         if !self.known.contains_key(&teller) {
@@ -66,7 +66,7 @@ impl Tellers {
             (record.before, record.least, record.since) = (record.least, apart, now);
         }
         let transit = beyond(apart, record.before).max(beyond(apart, record.least));
-        // A clock that stood still, or was another one: nobody waits for an answer for so long.
+        // A clock that stood still, or another clock: no sender waits this long for an answer.
         if transit > i128::from(TELLER_TRANSIT_MS_MAX) * 1_000 {
             (record.before, record.least, record.since) = (apart, apart, now);
             return now;
@@ -77,7 +77,7 @@ impl Tellers {
         MonoTime(now.0.saturating_sub(u64::try_from(transit).unwrap_or(0)))
     }
 
-    /// The one that was not heard of for longest gives way.
+    /// The longest silent one gives way.
     fn make_room(&mut self) {
         if self.known.len() < MEMBERS_MAX {
             return;
@@ -88,20 +88,20 @@ impl Tellers {
         }
     }
 
-    /// Nodes that are known.
+    /// The number of known nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether there are none.
+    /// Whether no node is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 }
 
-/// By how much `apart` is over `least`: both are differences of clocks modulo 2⁶⁴.
+/// By how much `apart` exceeds `least`: both are differences of clocks modulo 2⁶⁴.
 fn beyond(apart: u64, least: u64) -> i128 {
     i128::from(apart.wrapping_sub(least).cast_signed())
 }

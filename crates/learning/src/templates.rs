@@ -1,19 +1,20 @@
-//! What one step of a session teaches: where the parameters of the next query may have come from.
+//! The lesson of one step of a session: possible sources of the next query's parameters.
 //!
 //! For each parameter there are hypotheses: a field of the result before that has the same value, a parameter before
-//! that has it, a constant. A template is one hypothesis for each parameter; each template that is given here makes
-//! the next query's parameters from the query before, since that is tried before it is given.
+//! that has it, a constant. A template is one hypothesis for each parameter. Each returned template makes the next
+//! query's parameters from the query before, since that is tried first.
 //!
-//! What is said of a value by its being somewhere depends on the value:
+//! How much an equal value proves depends on the value:
 //! - *Trivial* values (null, booleans, the empty text, integers from zero below [`TRIVIAL_INT_BELOW`], empty lists and
-//!   maps) are in most results by chance. They are never learned as a field, and as a parameter only of the same name.
-//! - Of the others the one with the most bytes among those that can be explained is the *telling* one: the query that
-//!   the step is learned of is the nearest that explains it. It is learned as a constant only where nothing else
-//!   explains it, for as a constant it says of one place what a template says of all.
-//! - The rest (a page size, a language) may well be constants, and that hypothesis is always among theirs.
+//!   maps) occur in most results by chance. They are never learned as a field, and as a parameter only of the same
+//!   name.
+//! - Among the other values that can be explained, the one with the most bytes is the *telling* one: the step is
+//!   learned from the nearest query that explains it. It is learned as a constant only if nothing else explains it,
+//!   because a constant describes one place and a template all of them.
+//! - The rest (a page size, a language) may well be constants, and always have that hypothesis.
 //!
-//! Types count: `1`, `1.0` and `"1"` are three values. A list or map is compared as a whole, and never looked into. An
-//! id that stands in the text of a statement is no parameter, so nothing is learned of it here.
+//! Types count: `1`, `1.0` and `"1"` are three values. A list or map is compared as a whole, and never searched. An id
+//! in the text of a statement is no parameter, so this learns nothing from it.
 //!
 //! Pure and bounded. It decides which forms one step supports, never how often a step was seen or how likely it is.
 
@@ -28,30 +29,30 @@ use crate::fields::Fields;
 use crate::form::{Binding, Form, Rows};
 use crate::params::{Kind, Params};
 
-/// A query that came before the next one.
+/// A query before the next one.
 #[derive(Debug, Clone, Copy)]
 pub struct QuerySeen<'a> {
     /// Its statement, in normal form.
     pub statement: &'a str,
     /// Its parameters: one canonical PackStream map.
     pub params: &'a [u8],
-    /// Its result's fields, where they are known.
+    /// Its result's fields, if known.
     pub fields: Option<&'a Fields>,
 }
 
-/// What a step teaches.
+/// The lesson of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learned {
-    /// Which of the queries before it is learned of.
+    /// The index of the earlier query that it is learned from.
     pub before: usize,
     /// The forms that it supports, the likeliest first; at least one, at most [`TEMPLATES_PER_STEP_MAX`].
     pub forms: Vec<Form>,
 }
 
-/// The templates by which `statement` with `params` follows one of the queries `before` it, nearest first: of the
-/// nearest that explains it, or of the nearest at all where only constants do.
+/// The templates by which `statement` with `params` follows one of the queries `before` it, nearest first: those of the
+/// nearest query that explains it, or of the nearest of all if only constants do.
 ///
-/// Nothing where nothing is before, the nearest is this query itself (a reload), or it is too large to be learned.
+/// `None` if there is no query before, the nearest is this query itself (a reload), or it is too large to be learned.
 #[must_use]
 pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) -> Option<Learned> {
     let nearest = before.first()?;
@@ -60,7 +61,7 @@ pub fn templates_of(before: &[QuerySeen<'_>], statement: &str, params: &[u8]) ->
     }
     let next = Next { statement, packed: params, params: Params::read(params)? };
     let sources: Vec<Source<'_>> = before.iter().take(SESSION_BEFORE_MAX).map(Source::of).collect();
-    // Of equally telling values the nearest query's.
+    // Of equally telling values, that of the nearest query.
     let mut best: Option<(usize, usize, &str)> = None;
     for (at, source) in
         sources.iter().enumerate().filter(|(at, _)| !is_query(&before[*at], statement, params))
@@ -80,7 +81,7 @@ fn is_query(seen: &QuerySeen<'_>, statement: &str, params: &[u8]) -> bool {
     seen.statement == statement && seen.params == params
 }
 
-/// A query before, read.
+/// An earlier query, read.
 struct Source<'a> {
     packed: &'a [u8],
     params: Params<'a>,
@@ -96,7 +97,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Where in the result this value is: first row before later ones, each place once.
+    /// The places of this value in the result: the first row before later ones, each place once.
     fn fields_with(&self, value: &[u8], kind: Kind) -> Vec<Binding> {
         let mut bindings = Vec::new();
         let fields = self.fields.into_iter().flat_map(Fields::scalars).filter(|field| field.value == value);
@@ -125,7 +126,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The query that followed.
+/// The next query.
 struct Next<'a> {
     statement: &'a str,
     packed: &'a [u8],
@@ -159,7 +160,7 @@ impl<'a> Next<'a> {
             found.extend(params.into_iter().take(2));
             return found;
         }
-        // Carried along under its own name, most likely; else what the next query always has.
+        // Most likely carried along under its own name; otherwise constant in the next query.
         found.truncate(2);
         let mut all: Vec<Binding> = params.into_iter().take(1).chain(found).collect();
         let at = usize::from(matches!(all.first(), Some(Binding::Param { name: own, .. }) if **own == *name));
@@ -167,7 +168,7 @@ impl<'a> Next<'a> {
         all
     }
 
-    /// Templates that make this query of the source, by the sum of their hypotheses' ranks.
+    /// Templates that make this query from the source, by the sum of their hypotheses' ranks.
     fn templates(&self, source: &Source<'_>, telling: Option<&str>) -> Vec<Form> {
         let mut choices: Vec<(&str, Vec<Binding>)> = Vec::new();
         for (name, value) in self.params.iter() {
@@ -197,12 +198,12 @@ impl<'a> Next<'a> {
     }
 }
 
-/// Choices of one of each of so many, by the sum of their numbers; at most [`TEMPLATE_TRIES_MAX`].
+/// Choices of one hypothesis for each parameter, by the sum of their numbers; at most [`TEMPLATE_TRIES_MAX`].
 fn by_rank(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut ranks = vec![vec![0; sizes.len()]];
     let mut from = 0;
-    // Each choice leads to those that have the next rank of one: of a parameter behind the last that was moved, or
-    // that one again, so that none comes twice.
+    // Each choice leads to those with the next rank of one parameter: the one moved last, or one after it. So no choice
+    // comes twice.
     while let Some(rank) = ranks.get(from).cloned() {
         let moved = rank.iter().rposition(|at| *at > 0).unwrap_or(0);
         for at in moved..sizes.len() {
@@ -217,7 +218,7 @@ fn by_rank(sizes: &[usize]) -> Vec<Vec<usize>> {
     ranks
 }
 
-/// Whether a value is in most results by chance.
+/// Whether a value occurs in most results by chance.
 fn is_trivial(packed: &[u8]) -> bool {
     use hopcache_packstream::{Reader, Token};
     match Reader::new(packed).token() {

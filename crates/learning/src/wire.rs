@@ -1,4 +1,4 @@
-//! How numbers and ids of lessons are written and read: base-128 numbers, tags of 8 bytes little endian.
+//! The encoding of numbers and ids in lessons: base-128 numbers, tags of 8 bytes little endian.
 //!
 //! Reading is total: any bytes are a value or `None`. Decides no meaning and no bound.
 
@@ -16,7 +16,7 @@ pub(super) fn put_tag(out: &mut Vec<u8>, tag: u64) {
     out.extend_from_slice(&tag.to_le_bytes());
 }
 
-/// What is left to read.
+/// The unread rest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

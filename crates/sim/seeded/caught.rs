@@ -44,7 +44,9 @@ fn first_caught(bug: Bug) -> Option<(u64, Violation)> {
 
 #[test]
 fn every_seeded_bug_is_caught() {
-    let shown_by_seeds = Bug::ALL.into_iter().filter(|bug| !BY_SCHEDULE.contains(bug));
+    let shown_by_seeds = Bug::ALL
+        .into_iter()
+        .filter(|bug| !BY_SCHEDULE.contains(bug) && bug.caught_by() != ["flight_races"]);
     let caught: Vec<(Bug, Option<(u64, Violation)>)> = std::thread::scope(|scope| {
         let all: Vec<_> = shown_by_seeds.map(|bug| (bug, scope.spawn(move || first_caught(bug)))).collect();
         all.into_iter().map(|(bug, caught)| (bug, caught.join().unwrap())).collect()

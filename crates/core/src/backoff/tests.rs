@@ -60,7 +60,7 @@ fn old_setbacks_are_forgotten() {
 }
 
 proptest! {
-    /// Whatever happens, a key is held back for no longer than the bound, and `left` runs out.
+    /// However runs end, a key is held back for no longer than the bound, and `left` runs out.
     #[test]
     fn no_pause_is_over_the_bound(
         story in prop::collection::vec((any::<bool>(), 0_u64..20_000, 0_u64..40_000, any::<f64>()), 1..60),
@@ -94,7 +94,7 @@ proptest! {
             }
             now_ms += gap;
         }
-        // Halved by jitter at the worst: six doublings, then one run in half the bound.
+        // Halved by jitter at worst: six doublings, then one run in half the bound.
         let bound = 8 + SPAN_MS / (BACKOFF_MS_MAX / 2);
         prop_assert!(runs <= bound, "{} runs, bound {}", runs, bound);
     }

@@ -1,23 +1,23 @@
-//! The anchor of a read: the label and property that find the graph node it starts from, and how many
-//! relationships that node has, as a question to the server.
+//! The anchor of a read: the label and property that find the graph node it starts from. It also has the question to
+//! the server about how many relationships that node has.
 //!
-//! Sure or nothing: any text gives an anchor or none without a panic, and what is not certainly an equality on a
-//! property of a labelled node of the first `MATCH` gives none. It decides nothing about what may be cached. A
-//! node without a label is no anchor: the server would look at every node for it.
+//! An anchor is certain, or there is none. Any text gives one or none, without a panic. A condition that is not
+//! certainly an equality on a property of a labelled node of the first `MATCH` gives none. The anchor decides nothing
+//! about what may be cached. A node without a label is no anchor: the server would scan all nodes for it.
 
 use hopcache_packstream::{Reader, Token as Packed, Writer};
 
 use super::lexer::{Token, TokenKind, tokens};
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, ANCHOR_VALUE_BYTES_MAX};
 
-/// Where a read starts.
+/// The start of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchor {
-    /// Label of the node; the first where it has more.
+    /// Label of the node; the first one if it has several.
     pub label: Name,
-    /// Property that it is found by.
+    /// The property in the equality.
     pub key: Name,
-    /// What the property equals: an integer, a string or a boolean, as PackStream.
+    /// The value of the property: an integer, a string or a boolean, as PackStream.
     pub value: Vec<u8>,
 }
 
@@ -44,13 +44,13 @@ impl Name {
 }
 
 impl Anchor {
-    /// The anchor of `text` with these parameters (one PackStream map), if it surely has one.
+    /// The anchor of `text` with these parameters (one PackStream map), if it certainly has one.
     #[must_use]
     pub fn of(text: &str, params: &[u8]) -> Option<Self> {
         Self::found(text, params).map(|found| found.anchor)
     }
 
-    /// The anchor, and the name of the parameter that is its value; none where the text has the value itself.
+    /// The anchor, and the name of the parameter that has its value; `None` if the text itself has the value.
     #[must_use]
     pub fn with_param(text: &str, params: &[u8]) -> Option<(Self, String)> {
         let found = Self::found(text, params)?;
@@ -73,10 +73,10 @@ impl Anchor {
         reading.first_match(1)
     }
 
-    /// The statement that asks for the node's degree, with its one parameter in [`Anchor::degree_params`]. Neo4j
-    /// 5.26 plans it as an index seek, where there is an index, a limit of one row, and a look at the degree that
-    /// it keeps for each node (`getDegree`); `count { (n)--() }` has the same plan but the embedded graph does not
-    /// know it, and `MATCH (n …)--() RETURN count(*)` scans all relationships where there is no index.
+    /// The statement that asks for the node's degree, with its one parameter in [`Anchor::degree_params`]. If there is
+    /// an index, Neo4j 5.26 plans an index seek, a limit of one row, and a read of the degree that it keeps for each
+    /// node (`getDegree`). `count { (n)--() }` has the same plan, but the embedded graph does not know it. `MATCH (n
+    /// …)--() RETURN count(*)` scans all relationships if there is no index.
     #[must_use]
     pub fn degree_statement(&self) -> String {
         let (label, key) = (self.label.written(), self.key.written());
@@ -113,7 +113,7 @@ impl Scalar {
     }
 }
 
-/// A labelled node of the first `MATCH`, for what its `WHERE` says of it.
+/// A labelled node of the first `MATCH`, for conditions in its `WHERE`.
 struct Labelled {
     variable: Name,
     label: Name,
@@ -126,7 +126,7 @@ enum Node {
     Other,
 }
 
-/// Words behind which a new clause begins: an operand that stands before one of them is complete.
+/// Words that begin a new clause: an operand before one of them is complete.
 const CLAUSES: [&str; 9] =
     ["RETURN", "WITH", "MATCH", "OPTIONAL", "UNWIND", "CALL", "FINISH", "WHERE", "USING"];
 
@@ -217,7 +217,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Behind the next comma of the same map.
+    /// The position after the next comma of the same map.
     fn next_entry(&self, from: usize) -> Option<usize> {
         let mut at = from;
         while !self.is(at, ',') {
@@ -229,7 +229,7 @@ impl Reading<'_> {
         Some(at + 1)
     }
 
-    /// Behind the relationship at `at`: `-`, `--`, `-[…]-`, with an arrow at either end.
+    /// The position after the relationship at `at`: `-`, `--`, `-[…]-`, with an arrow at either end.
     pub(super) fn relationship(&self, at: usize) -> Option<usize> {
         let mut at = at + usize::from(self.is(at, '<'));
         if !self.is(at, '-') {
@@ -246,7 +246,7 @@ impl Reading<'_> {
         Some(at + usize::from(self.is(at, '>')))
     }
 
-    /// An equality that the `WHERE` from here on demands in any case: one part of an `AND` at its top.
+    /// An equality that the `WHERE` from here on always requires: one part of an `AND` at its top level.
     fn conditions(&self, from: usize, labelled: &[Labelled]) -> Option<Found> {
         if !self.is_without_or(from) {
             return None;
@@ -257,7 +257,7 @@ impl Reading<'_> {
                 return Some(anchor);
             }
             while !self.is_keyword(at, "AND") {
-                // An `AND` behind `CASE` is no part of the condition's top.
+                // An `AND` after `CASE` is not at the top level of the condition.
                 if self.tokens.get(at).is_none() || self.is_keyword(at, "CASE") || self.begins_clause(at) {
                     return None;
                 }
@@ -267,7 +267,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether a clause begins at `at`, also one that this does not know: two operands never stand side by side.
+    /// Whether a clause begins at `at`, even an unknown one: two operands never stand side by side.
     pub(super) fn begins_clause(&self, at: usize) -> bool {
         let is_any = |at, words: &[&str]| words.iter().any(|word| self.is_keyword(at, word));
         let Some(before) = at.checked_sub(1) else { return true };
@@ -281,7 +281,7 @@ impl Reading<'_> {
         is_operand && self.name(at).is_some() && !is_any(at, &OPERATORS)
     }
 
-    /// Looks to the end of the text, since no word is reserved and so the end of the clause is not certain.
+    /// Looks to the end of the text: no word is reserved, so the end of the clause is uncertain.
     fn is_without_or(&self, from: usize) -> bool {
         let mut at = from;
         while at < self.tokens.len() {
@@ -367,7 +367,7 @@ impl Reading<'_> {
         self.literal(at, TokenKind::Word).is_some_and(|text| text.eq_ignore_ascii_case(word))
     }
 
-    /// That word, where it cannot be the name of a property, a label or a parameter.
+    /// Whether the word at `at` is this keyword, and cannot be the name of a property, a label or a parameter.
     pub(super) fn is_keyword(&self, at: usize, word: &str) -> bool {
         let is_name = at > 0 && ['.', ':', '$'].iter().any(|punct| self.is(at - 1, *punct));
         self.is_word(at, word) && !is_name
@@ -386,8 +386,8 @@ impl Reading<'_> {
         [')', ']', '}'].iter().any(|close| self.is(at, *close))
     }
 
-    /// Behind the token at `at`, or behind its bracket where it opens one. A bracket that closes none of ours ends
-    /// the reading.
+    /// The position after the token at `at`, or after its bracket if it opens one. A closing bracket without an opening
+    /// one here ends the reading.
     pub(super) fn behind(&self, at: usize) -> Option<usize> {
         if self.closes(at) || self.tokens.get(at).is_none() {
             return None;
@@ -423,7 +423,7 @@ fn integer(sign: &str, digits: &str) -> Option<Vec<u8>> {
     Some(packed(|writer| writer.int(number)))
 }
 
-/// The text of a literal. `\u` is none of the escapes read here: the server decodes it before it forms tokens.
+/// The text of a literal. `\u` is not among the escapes read here: the server decodes it before it forms tokens.
 fn string(quoted: &str) -> Option<Vec<u8>> {
     let inside = quoted.get(1..quoted.len().checked_sub(1)?)?;
     let mut text = String::with_capacity(inside.len());

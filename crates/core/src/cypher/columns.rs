@@ -1,13 +1,14 @@
-//! Columns that are surely a property of a labelled node: `RETURN f.id` behind `MATCH … (f:Person)`.
+//! Columns that are certainly a property of a labelled node: `RETURN f.id` after `MATCH … (f:Person)`.
 //!
-//! Sure or nothing, for any text: only statements of `MATCH`, `WHERE` and one `RETURN` are read. Behind `WITH`,
-//! `UNWIND`, `CALL` or `UNION` a name may be another node's. It decides nothing about what may be cached.
+//! A column is certain, or it is not found, for any text. Only statements of `MATCH`, `WHERE` and one `RETURN` are
+//! read. After `WITH`, `UNWIND`, `CALL` or `UNION` a name may belong to another node. This decides nothing about what
+//! may be cached.
 
 use super::anchor::{Name, Reading};
 use super::lexer::{Token, TokenKind, tokens};
 use crate::limits::ANCHOR_TEXT_BYTES_MAX;
 
-/// Words behind which no column follows.
+/// Words after which no column follows.
 const ENDS: [&str; 5] = ["ORDER", "SKIP", "LIMIT", "OFFSET", "UNION"];
 
 /// Names of the columns of `text` that are the property `key` of a node that has `label`.
@@ -31,7 +32,7 @@ impl Reading<'_> {
     fn return_of(&self, label: &str, variables: &mut Vec<Name>) -> Option<usize> {
         let mut at = 0;
         loop {
-            // A label in an `OPTIONAL MATCH` says nothing of a node that was matched before.
+            // A label in an `OPTIONAL MATCH` does not restrict a node that was matched before.
             let is_optional = self.is_word(at, "OPTIONAL");
             at += usize::from(is_optional);
             if !self.is_word(at, "MATCH") {
@@ -48,7 +49,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Behind the patterns of one `MATCH`.
+    /// The position after the patterns of one `MATCH`.
     fn patterns(&self, from: usize, label: &str, labelled: &mut Vec<Name>) -> Option<usize> {
         let mut at = from;
         loop {
@@ -73,7 +74,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The variable of a node pattern that demands the label.
+    /// The variable of a node pattern that requires the label.
     fn variable_with(&self, from: usize, label: &str) -> Option<Name> {
         let variable = self.name(from)?;
         let mut at = from + 1;
@@ -88,7 +89,7 @@ impl Reading<'_> {
         (has_label && self.is(at, ')')).then_some(variable)
     }
 
-    /// Where the next clause begins, if it is one that is read.
+    /// The start of the next clause, if it is one that is read.
     fn behind_where(&self, from: usize) -> Option<usize> {
         let mut at = from;
         while !self.begins_clause(at) {
@@ -114,7 +115,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The column's name, where the item at `at` is `variable.key` or `variable.key AS name` and nothing more.
+    /// The column's name, if the item at `at` is `variable.key` or `variable.key AS name` and nothing more.
     fn column(&self, at: usize, variables: &[Name], key: &str) -> Option<String> {
         let (variable, property) = (self.name(at)?, self.name(at + 2)?);
         let is_known = variables.iter().any(|known| known.as_str() == variable.as_str());
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Each of these columns may be something else than a person's id.
+    /// Each of these columns may be something other than a person's id.
     #[test]
     fn what_is_not_sure_is_not_found() {
         for text in [

@@ -1,6 +1,6 @@
-//! Tokens of Cypher 5 text. Total, linear and without allocation: any text lexes, and what this lexer
-//! does not know for certain becomes [`TokenKind::Trouble`], which every reader of tokens turns into
-//! "never cached, never rewritten". It decides nothing about meaning.
+//! Tokens of Cypher 5 text. Total, linear and without allocation: any text lexes. A part that this lexer does not know
+//! for certain becomes [`TokenKind::Trouble`], which every reader of tokens treats as "never cached, never rewritten".
+//! It decides nothing about meaning.
 //!
 //! Every rule here was tried on Neo4j 5.26.12: which characters are white space, that `\uXXXX` is decoded
 //! before tokens are formed (so that it can end a string or a comment), that `$ x` is a parameter.
@@ -8,15 +8,15 @@
 /// One token: its kind and its place in the text, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
     /// Offset of its first byte.
     pub start: usize,
-    /// Offset behind its last byte.
+    /// Offset after its last byte.
     pub end: usize,
 }
 
-/// Kinds of token. White space and comments are no tokens: they are what lies between two.
+/// Kinds of token. White space and comments are no tokens: they fill the gaps between tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// An unquoted name or keyword; Cypher has no reserved words.
@@ -29,9 +29,9 @@ pub enum TokenKind {
     Text,
     /// One character of punctuation.
     Punct(char),
-    /// `..`, which stands between two numbers without a dot of either.
+    /// `..`, which separates two numbers and belongs to neither.
     DotDot,
-    /// What this lexer will not read; see [`Trouble`].
+    /// A part that this lexer does not read; see [`Trouble`].
     Trouble(Trouble),
 }
 
@@ -42,9 +42,9 @@ pub enum Trouble {
     Unterminated,
     /// `\u` where decoding it could change the tokens.
     UnicodeEscape,
-    /// Digits that are no number of Cypher 5, or run into a name.
+    /// Digits that are no number of Cypher 5, or that are followed directly by a name.
     BadNumber,
-    /// A character that is neither of a name nor punctuation, or a lone carriage return in a comment.
+    /// A character that belongs neither to names nor to punctuation, or a lone carriage return in a comment.
     UnknownCharacter,
 }
 
@@ -81,7 +81,7 @@ pub fn tokens(source: &str) -> Tokens<'_> {
 pub struct Tokens<'a> {
     source: &'a str,
     at: usize,
-    /// The token before ended here with a name, so that a `$` would belong to the name.
+    /// Whether the token before ended here with a name, so that a `$` would belong to the name.
     after_word: bool,
 }
 
@@ -128,7 +128,7 @@ impl Iterator for Tokens<'_> {
 
 const PUNCTUATION: &str = "()[]{},;.:+-*/%^=<>|&!~$";
 
-/// What separates tokens in Neo4j 5.26.12. U+0085, U+200B and U+FEFF do not.
+/// White space between tokens in Neo4j 5.26.12. U+0085, U+200B and U+FEFF are none.
 fn is_space(char: char) -> bool {
     matches!(char, '\t'..='\r' | '\u{1c}'..='\u{1f}' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}'
         | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
@@ -167,7 +167,7 @@ impl Tokens<'_> {
         TokenKind::Trouble(Trouble::UnknownCharacter)
     }
 
-    /// Skips white space and comments; a comment that cannot be trusted is a token.
+    /// Skips white space and comments. A comment that cannot be trusted is a token.
     fn skip_gap(&mut self) -> Option<Token> {
         loop {
             self.skip_while(is_space);
@@ -205,8 +205,8 @@ impl Tokens<'_> {
                 if self.second() == Some(b'u') && !escape_is_harmless(&bytes[self.at + 2..]) {
                     kind = TokenKind::Trouble(Trouble::UnicodeEscape);
                 }
-                // The byte behind the backslash may begin a longer character: its other bytes are
-                // neither quotes nor backslashes, and the loop walks over them.
+                // The byte after the backslash may begin a longer character. Its other bytes are neither quotes nor
+                // backslashes, and the loop walks over them.
                 self.at = (self.at + 2).min(bytes.len());
             } else {
                 self.at += 1;
@@ -258,7 +258,7 @@ impl Tokens<'_> {
     }
 }
 
-/// Whether the four digits behind `\u` name a character that ends nothing and escapes nothing.
+/// Whether the four digits after `\u` name a character that ends nothing and escapes nothing.
 fn escape_is_harmless(digits: &[u8]) -> bool {
     let code = digits.get(..4).filter(|code| code.iter().all(u8::is_ascii_hexdigit));
     let code = code.and_then(|code| std::str::from_utf8(code).ok());

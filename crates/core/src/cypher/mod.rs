@@ -1,5 +1,5 @@
-//! What a Cypher text is, as far as a cache has to know: its tokens, its normal form, and whether it
-//! certainly is no cacheable read. The authority on reads and writes is the server, never this.
+//! A Cypher text, as far as a cache needs to know it: its tokens, its normal form, and whether it certainly is no
+//! cacheable read. The server is the authority on reads and writes; this never is.
 
 pub mod anchor;
 pub mod columns;

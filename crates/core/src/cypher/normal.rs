@@ -1,14 +1,13 @@
-//! The normal form of a text: what texts that get the same answer have in common.
+//! The normal form of a text: equal for texts that get the same answer.
 //!
-//! White space and comments between tokens become one space, or none beside brackets and commas; one
-//! `;` at the end goes. Kept as written: every token, and the gaps inside an item of RETURN that has no
-//! alias, because on Neo4j 5.26.12 the text from the item's first token to its last, comments included,
-//! *is* the column's name. (An un-aliased WITH item that is no plain variable is a syntax error, YIELD
-//! takes names only, and UNION compares names, so only RETURN counts.) Where it is unclear whether a
-//! gap names a column, the gap is kept: that costs sharing, never a wrong answer. A text with a
-//! [`Trouble`](super::lexer::Trouble) in it is its own normal form.
+//! White space and comments between tokens become one space, or none beside brackets and commas; one `;` at the end is
+//! removed. Every token is kept as written, and so are the gaps inside an item of RETURN without an alias. On Neo4j
+//! 5.26.12 the text from such an item's first token to its last, comments included, *is* the column's name. (An
+//! un-aliased WITH item that is no plain variable is a syntax error, YIELD takes names only, and UNION compares names,
+//! so only RETURN counts.) If it is unclear whether a gap belongs to a column's name, the gap is kept: that costs
+//! sharing, never a wrong answer. A text with a [`Trouble`](super::lexer::Trouble) in it is its own normal form.
 //!
-//! Texts with equal normal forms differ in nothing but the positions inside the server's notifications.
+//! For texts with equal normal forms, the server's answers differ only in the positions inside notifications.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ impl NormalForm {
         Self::of_tokens(text, &tokens(text).collect::<Vec<_>>())
     }
 
-    /// The same, of its tokens.
+    /// The same, from its tokens.
     pub(super) fn of_tokens(text: &str, tokens: &[Token]) -> Self {
         if tokens.iter().any(|token| matches!(token.kind, TokenKind::Trouble(_))) {
             return Self(text.into());
@@ -34,8 +33,8 @@ impl NormalForm {
         Self(render(text, without_end(tokens)).into())
     }
 
-    /// A text that somebody else has brought into normal form. What is no normal form shares less, and is never wrong:
-    /// it stands for itself.
+    /// A text that another node has normalised. A text that is not normalised only shares less, and is never wrong: it
+    /// represents itself.
     #[must_use]
     pub fn as_told(text: Arc<str>) -> Self {
         Self(text)
@@ -54,14 +53,14 @@ impl NormalForm {
     }
 }
 
-/// The length only: query text stays out of logs unless asked for.
+/// Shows the length only: query text stays out of logs by default.
 impl fmt::Debug for NormalForm {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "NormalForm({} bytes)", self.0.len())
     }
 }
 
-/// Without the one `;` at the end. With two of them the text is two statements, which the server refuses.
+/// The tokens without a single `;` at the end. With two of them the text is two statements, which the server refuses.
 pub(super) fn without_end(tokens: &[Token]) -> &[Token] {
     let is_one = tokens.iter().filter(|token| token.is(';')).count() == 1;
     match tokens.split_last() {
@@ -86,7 +85,7 @@ fn render(text: &str, tokens: &[Token]) -> String {
     out
 }
 
-/// Brackets and commas are never part of a longer token, so that no space beside them means anything.
+/// Brackets and commas are never part of a longer token, so a space beside them has no meaning.
 fn delimits(token: &Token) -> bool {
     matches!(token.kind, TokenKind::Punct('(' | ')' | '[' | ']' | '{' | '}' | ','))
 }
@@ -101,7 +100,7 @@ fn kept_gaps(text: &str, tokens: &[Token]) -> Vec<bool> {
         items.close(tokens.len());
         items.open.pop();
     }
-    // Items nest (a subquery in an item), so intervals are summed, not painted: linear.
+    // Items nest (a subquery in an item), so intervals are summed, not painted: this keeps it linear.
     let mut depth = 0_i64;
     let sums = items.depth_change.iter().take(tokens.len()).map(|change| {
         depth += change;
@@ -114,9 +113,9 @@ fn kept_gaps(text: &str, tokens: &[Token]) -> Vec<bool> {
 struct Items<'a> {
     text: &'a str,
     tokens: &'a [Token],
-    /// For each open bracket (and the text itself) the first token of the item of RETURN that is open in it.
+    /// For each open bracket (and the text itself), the first token of the item of RETURN that is open in it.
     open: Vec<Option<usize>>,
-    /// +1 at the first token whose gap is kept, −1 behind the last.
+    /// +1 at the first token whose gap is kept, −1 after the last.
     depth_change: Vec<i64>,
 }
 
@@ -176,8 +175,8 @@ impl Items<'_> {
         end >= start + 3 && named && self.is_word(end - 2, "AS") && self.ends_operand(end - 3)
     }
 
-    /// Whether the word at `index` ends the list of items. Behind a whole operand none of these words
-    /// can be a variable, since Cypher never has two operands side by side.
+    /// Whether the word at `index` ends the list of items. After a whole operand none of these words can be a variable,
+    /// since Cypher never has two operands side by side.
     fn ends_items(&self, index: usize) -> bool {
         let Some(start) = self.top() else { return false };
         let is_end = ["SKIP", "LIMIT", "OFFSET", "UNION"].iter().any(|word| self.is_word(index, word))
@@ -186,8 +185,8 @@ impl Items<'_> {
         is_end && index > start && (all || self.ends_operand(index - 1))
     }
 
-    /// Whether an operand certainly ends with this token. A variable named like one of the words below
-    /// counts as not ending it, which only keeps more text.
+    /// Whether an operand certainly ends with this token. A variable that is named like one of the words below counts
+    /// as not ending it, which only keeps more text.
     fn ends_operand(&self, index: usize) -> bool {
         const NOT_AN_END: [&str; 24] = [
             "AND", "OR", "XOR", "NOT", "IN", "IS", "STARTS", "ENDS", "WITH", "CONTAINS", "CASE", "WHEN",

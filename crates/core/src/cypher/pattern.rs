@@ -1,10 +1,9 @@
-//! The pattern of a text: its tokens without literals and parameters, hashed. Learning and cost
-//! estimates are kept by pattern. It never decides what may be cached or shared: 64 bits that nobody
-//! keyed may collide.
+//! The pattern of a text: a hash of its tokens without literals and parameters. Learning and cost estimates are kept by
+//! pattern. It never decides what may be cached or shared: 64 unkeyed bits may collide.
 
 use super::lexer::{Token, TokenKind, tokens};
 
-/// Which pattern a text has. The same on every platform: golden values in the tests pin it.
+/// The hash of a pattern. The same on every platform: golden values in the tests pin it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PatternId(pub u64);
 
@@ -15,14 +14,14 @@ impl PatternId {
         Self::of_tokens(text, tokens(text))
     }
 
-    /// The same, of its tokens.
+    /// The same, from its tokens.
     pub(super) fn of_tokens(text: &str, tokens: impl Iterator<Item = Token>) -> Self {
         Self(xxhash_rust::xxh3::xxh3_64(pattern_of(text, tokens).as_bytes()))
     }
 }
 
-/// The pattern as text: literals are `?`, lists of nothing but literals are `[ ? ]`, parameters are `$`,
-/// one space between tokens, no `;`.
+/// The pattern as text: literals are `?`, lists of literals only are `[ ? ]`, parameters are `$`, one space between
+/// tokens, no `;`.
 #[must_use]
 pub fn pattern(text: &str) -> String {
     pattern_of(text, tokens(text))
@@ -41,7 +40,7 @@ fn pattern_of(text: &str, tokens: impl Iterator<Item = Token>) -> String {
             TokenKind::Punct('[') => form.open_list(),
             TokenKind::Punct(']') => form.close_list(),
             TokenKind::Punct(',') => form.push(","),
-            // A sign that begins an item of a list belongs to the literal behind it.
+            // A sign that begins an item of a list belongs to the literal after it.
             TokenKind::Punct('-' | '+') if form.begins_item() => {}
             _ => form.other(token.text(text)),
         }
@@ -56,7 +55,7 @@ fn is_literal_word(word: &str) -> bool {
 
 struct PatternText {
     out: String,
-    /// For each open list: where it begins in `out`, and whether it had nothing but literals.
+    /// For each open list: where it begins in `out`, and whether it had literals only.
     lists: Vec<(usize, ListKind)>,
 }
 
@@ -136,7 +135,7 @@ mod tests {
         let id = PatternId::of("MATCH (n {id: 1}) RETURN n");
         assert_eq!(id, PatternId::of("MATCH (n{id:$id})  RETURN n".replace("$id", "'x'").as_str()));
         assert_ne!(id, PatternId::of("MATCH (n {id: $id}) RETURN n"));
-        // Written down once: a changed hash forgets everything learned in production.
+        // A fixed value: a changed hash forgets everything learned in production.
         assert_eq!(PatternId::of("").0, 0x2d06_8005_38d3_94c2);
         assert_eq!(id.0, 0xea4b_a837_8fd7_e455);
     }

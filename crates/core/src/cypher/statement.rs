@@ -1,5 +1,6 @@
-//! All that a node wants to know of a statement's text, by lexing it once: its normal form, the lexer's verdict and its
-//! pattern. A statement may have a megabyte (`STATEMENT_BYTES_MAX`), and each walk over that takes tens of milliseconds.
+//! Everything that a node needs from a statement's text, by lexing it once: its normal form, the lexer's verdict and
+//! its pattern. A statement may have a megabyte (`STATEMENT_BYTES_MAX`), and each pass over that takes tens of
+//! milliseconds.
 //!
 //! It decides nothing by itself: each of the three has its own module.
 
@@ -8,14 +9,14 @@ use super::normal::NormalForm;
 use super::pattern::PatternId;
 use super::verdict::Lexed;
 
-/// What one walk over a text says.
+/// The results of one pass over a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
-    /// What texts with the same answer have in common.
+    /// Its normal form: equal for texts with the same answer.
     pub normal: NormalForm,
     /// Whether it may be a cacheable read. Its parameters are not known here: see [`Lexed::with_params`].
     pub lexed: Lexed,
-    /// Which pattern it has.
+    /// Its pattern.
     pub pattern: PatternId,
 }
 
@@ -37,7 +38,7 @@ mod tests {
     use super::super::lexer::LEXED;
     use super::*;
 
-    /// F45: a megabyte of text is walked once, and each of the three is what its own module says.
+    /// F45: a megabyte of text is lexed once, and each of the three equals its own module's result.
     #[test]
     fn a_statement_is_lexed_once() {
         for text in ["MATCH (n {id: 7}) RETURN n.x ;", "RETURN 1 ;;", "RETURN 'cut", "CREATE (n)", ""] {

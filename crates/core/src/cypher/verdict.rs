@@ -2,9 +2,9 @@
 //! [`Lexed::Bypass`] are final; [`Lexed::PerhapsRead`] is only permission to ask the server, whose
 //! `EXPLAIN` is the authority on reads and writes.
 //!
-//! The server does not tell volatile from deterministic, so that part is decided here alone and by lists
-//! of what is known to be harmless: a function or procedure that no list names makes a text a bypass.
-//! False reads are refused by construction; false rejects happen only where noted.
+//! The server does not distinguish volatile from deterministic functions, so this module alone decides that, by lists
+//! of harmless names. A function or procedure on no list makes a text a bypass. Wrongly accepted reads are excluded by
+//! construction; wrong rejections happen only where noted.
 
 mod calls;
 mod clock;
@@ -14,21 +14,21 @@ mod words;
 use super::lexer::{Token, TokenKind, Trouble, tokens};
 use super::normal::without_end;
 
-/// What the tokens of a text say.
+/// The verdict from the tokens of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lexed {
-    /// Nothing speaks against a read: ask the server.
+    /// Nothing excludes a read: ask the server.
     PerhapsRead,
     /// As `PerhapsRead` for parameters without a clock in them: a temporal function takes a value, and
     /// `date({timezone: 'Z'})` is today. [`Lexed::with_params`] decides.
     PerhapsReadOfParams,
     /// It has a clause that writes.
     Write,
-    /// It is not cached, for that reason.
+    /// It is not cached, for this reason.
     Bypass(BypassReason),
 }
 
-/// Why a text that may well be a read is not cached. Closed: it labels metrics.
+/// The reason why a possible read is not cached. A closed list: it labels metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BypassReason {
     /// Indexes, constraints, databases, users, roles, servers: not data.
@@ -55,16 +55,16 @@ pub enum BypassReason {
     Unterminated,
     /// `\uXXXX` where it could be syntax.
     UnicodeEscape,
-    /// Numbers or characters that are not Cypher's as far as known.
+    /// Numbers or characters that are not known to be Cypher's.
     Unreadable,
     /// More than one statement.
     ManyStatements,
-    /// It begins with nothing that a read begins with.
+    /// Its first word begins no known read.
     UnknownStart,
 }
 
 impl BypassReason {
-    /// A name for metrics and headers.
+    /// Its name in metrics and headers.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,19 +88,19 @@ impl BypassReason {
 }
 
 impl Lexed {
-    /// What the tokens of `text` say. `procedures` are allowed besides the built-in list, by their exact
-    /// names. Takes time linear in the length of the text.
+    /// The verdict from the tokens of `text`. `procedures` are allowed besides the built-in list, by their exact names.
+    /// Takes time linear in the length of the text.
     #[must_use]
     pub fn of(text: &str, procedures: &[String]) -> Self {
         Self::of_tokens(text, &tokens(text).collect::<Vec<_>>(), procedures)
     }
 
-    /// The same, of its tokens.
+    /// The same, from its tokens.
     pub(super) fn of_tokens(text: &str, tokens: &[Token], procedures: &[String]) -> Self {
         if let Some(reason) = tokens.iter().find_map(trouble) {
             return Self::Bypass(reason);
         }
-        // As the normal form does: texts that share a form have to share the verdict.
+        // As in the normal form: texts that share a form must share the verdict.
         let tokens = without_end(tokens);
         let texts: Vec<&str> = tokens.iter().map(|token| token.text(text)).collect();
         let view = View { tokens, texts: &texts };
@@ -153,7 +153,7 @@ fn whole(view: View<'_>) -> Option<Lexed> {
         if view.tokens[index].is(';') && index + 1 < view.tokens.len() {
             return Some(Lexed::Bypass(BypassReason::ManyStatements));
         }
-        // A write is a write whatever else is in the text.
+        // A write is a write, whatever else the text contains.
         match sight.clause(view, index) {
             Some(Lexed::Write) => return Some(Lexed::Write),
             found => bypass = bypass.or(found),
@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         matches!(kind, Some(TokenKind::Word | TokenKind::QuotedWord))
     }
 
-    /// Whether the token stands where only a name can: behind `.`, `:` or `$`.
+    /// Whether the token is where only a name can be: after `.`, `:` or `$`.
     fn is_qualified(self, index: usize) -> bool {
         index
             .checked_sub(1)
@@ -211,7 +211,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The index behind `a.b.c`, which begins at `index`.
+    /// The index after `a.b.c`, which begins at `index`.
     fn chain_end(self, mut index: usize) -> usize {
         while self.is(index + 1, '.') && self.is_name(index + 2) {
             index += 2;

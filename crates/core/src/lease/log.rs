@@ -1,24 +1,25 @@
-//! The invalidation log of a store, as a pure state machine: which records a reader still has to read, and when it has lost
-//! its place.
+//! The invalidation log of a store, as a pure state machine: the records that a reader still has to read, and the loss
+//! of its place.
 //!
-//! The embedded store runs on it; the Lua scripts of the Redis store are the same in another language. It knows no scopes:
-//! a record is whatever was invalidated.
+//! The embedded store runs on it; the Lua scripts of the Redis store are the same in another language. It knows no
+//! scopes: the content of a record is opaque.
 //!
-//! A place in the log is a life, a number and a **random tag**. All three have to match, or the reader meets a *gap*: what it
-//! holds may have been invalidated, and it forgets all. A number alone is not a place (F44). Schedule: a reader reads record 7
-//! · the store falls back to before record 7 · another invalidation becomes record 7 · the reader, which "has read 7", would
-//! never see it. The new record 7 has another tag. The life says that the store went back even where the reader's record is
-//! still there: a record behind it, which the reader had not read yet, may be lost ([`StoreLife`]).
+//! A place in the log is a life, a number and a **random tag**. All three must match, or the reader meets a *gap*: an
+//! invalidation of its copies may be lost, so it forgets all of them. A number alone is not a place (F44). Schedule:
+//!   a reader reads record 7 · the store falls back to before record 7 · another invalidation becomes record 7 · the
+//!   reader, which "has read 7", would never see it.
+//! The new record 7 has another tag. The life shows that the store went back even if the reader's record is still
+//! there: a record after it, which the reader had not read yet, may be lost ([`StoreLife`]).
 
 use std::collections::VecDeque;
 
 use super::life::StoreLife;
 use crate::limits::{INVALIDATION_LOG_LEN_MAX, INVALIDATION_PAGE_LEN_MAX};
 
-/// A place in a store's invalidation log: the last record that was read. The default is no place.
+/// A place in a store's invalidation log: the last record that was read. The default means no place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogCursor {
-    /// In which life of the store it was read.
+    /// The life of the store in which it was read.
     pub life: StoreLife,
     /// Number of the record.
     pub sequence: u64,
@@ -26,7 +27,7 @@ pub struct LogCursor {
     pub tag: u64,
 }
 
-/// A short name of a [`LogCursor`], to compare two nodes' places. The default is that of a node that has read nothing.
+/// A short name of a [`LogCursor`], to compare two nodes' places. The default means that a node has read nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LogMark(pub u64);
 
@@ -37,7 +38,7 @@ impl LogCursor {
         if *self == Self::default() {
             return LogMark::default();
         }
-        // The lowest bit tells it from the default's.
+        // The lowest bit distinguishes it from the default's.
         LogMark((self.tag ^ self.life.0.rotate_left(32)).wrapping_add(self.sequence << 1) | 1)
     }
 }
@@ -45,18 +46,18 @@ impl LogCursor {
 /// A part of the invalidation log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPage<S> {
-    /// What was invalidated, oldest first.
+    /// The invalidated scopes, oldest first.
     pub scopes: Vec<S>,
-    /// Where to go on.
+    /// The place to continue from.
     pub next: LogCursor,
-    /// The log does not know the reader's place: everything that the reader holds may be invalid.
+    /// The log does not know the reader's place: all of the reader's copies may be invalid.
     pub gap: bool,
 }
 
 /// A log that keeps its newest [`INVALIDATION_LOG_LEN_MAX`] records.
 #[derive(Debug, Clone)]
 pub struct InvalidationLog<S> {
-    /// The record before the oldest one that is kept: a reader may stand there.
+    /// The record before the oldest kept one: a reader's place may be there.
     before: (u64, u64),
     /// Tags and scopes.
     records: VecDeque<(u64, S)>,
@@ -79,7 +80,8 @@ impl<S: Clone> InvalidationLog<S> {
         }
     }
 
-    /// What a reader at `cursor` has not read, in this life of the store; at most [`INVALIDATION_PAGE_LEN_MAX`] records.
+    /// The records that a reader at `cursor` has not read, in this life of the store; at most
+    /// [`INVALIDATION_PAGE_LEN_MAX`].
     #[must_use]
     pub fn since(&self, life: StoreLife, cursor: LogCursor) -> LogPage<S> {
         let known = if cursor.life == life { self.read_until(cursor) } else { None };
@@ -92,26 +94,26 @@ impl<S: Clone> InvalidationLog<S> {
         LogPage { scopes, next, gap: false }
     }
 
-    /// Records that are kept.
+    /// The number of kept records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether none is.
+    /// Whether the log is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// How many of the kept records a reader at `cursor` has read; nothing where its record is not, or no longer, here.
+    /// How many of the kept records a reader at `cursor` has read; `None` if its record is not here, or no longer.
     fn read_until(&self, cursor: LogCursor) -> Option<usize> {
         let read = usize::try_from(cursor.sequence.checked_sub(self.before.0)?).ok()?;
         let tag = if read == 0 { self.before.1 } else { self.records.get(read - 1)?.0 };
         (tag == cursor.tag).then_some(read)
     }
 
-    /// The place of a reader who has read so many of the kept records.
+    /// The place of a reader that has read `read` of the kept records.
     fn place(&self, life: StoreLife, read: usize) -> LogCursor {
         let tag =
             read.checked_sub(1).and_then(|last| self.records.get(last)).map_or(self.before.1, |it| it.0);
@@ -129,7 +131,10 @@ mod tests {
     fn a_reader_reads_each_record_once() {
         let mut log = InvalidationLog::default();
         let start = log.since(LIFE, LogCursor::default());
-        assert!(start.gap && start.scopes.is_empty(), "who has never read must not believe what it holds");
+        assert!(
+            start.gap && start.scopes.is_empty(),
+            "a reader that has never read must not trust its copies"
+        );
         log.append(11, 'a');
         log.append(12, 'b');
         let page = log.since(LIFE, start.next);
@@ -153,7 +158,7 @@ mod tests {
         assert_eq!(page.next, LogCursor { life: LIFE, sequence: 2, tag: 13 });
     }
 
-    /// F43: a record behind the reader's may be lost, and the log cannot show it.
+    /// F43: a record after the reader's may be lost, and the log cannot show it.
     #[test]
     fn another_life_is_a_gap_even_where_the_record_is_there() {
         let mut log = InvalidationLog::default();

@@ -1,14 +1,14 @@
-//! What one key's slot in a store does, as a pure state machine: the meaning of the lease protocol.
+//! One key's slot in a store, as a pure state machine: the meaning of the lease protocol.
 //!
 //! The embedded store runs on it; the Lua scripts of the Redis store are the same in another
 //! language, and the contract suite compares the two on random sequences. It reads no clock: `now` is
 //! the *store's* clock, so a lease lapses and an entry ages by one clock only (THEORY "Leases").
 //!
-//! Order of the rules of [`Slot::get_or_lease`]: a fresh value wins over everything; then a current
-//! lease of whomever, the asker itself included (its earlier ask may still be running); then the
-//! asker gets a lease. A lease is current until its time is over and it has not been committed,
-//! released, stolen or invalidated. Its record lingers [`LEASE_RECORD_LINGER_MS`] after a lapse, so
-//! that the next grant is known to follow one (I2 counts lapses) and its counter is higher.
+//! Order of the rules of [`Slot::get_or_lease`]: a fresh value wins over everything. Then a current lease of any holder
+//! wins, the asking node included (its earlier request may still be running). Then the asking node gets a lease. A
+//! lease is current until its time is over, unless it was committed, released, stolen or invalidated. Its record
+//! lingers [`LEASE_RECORD_LINGER_MS`] after a lapse, so that the next grant is recognised as following one (I2 counts
+//! lapses) and its counter is higher.
 //!
 //! Before all of them: a slot of another life of the store is empty ([`Slot::enter`], [`StoreLife`]).
 
@@ -22,8 +22,8 @@ use crate::node::Holder;
 use crate::tags::{Tag, Tags};
 use crate::time::{Millis, MonoTime};
 
-/// Largest counter that is believed: what a double holds exactly, since Lua has no other number. As
-/// microseconds since 1970 it lasts until the year 2255.
+/// Largest valid counter: a double holds it exactly, and Lua has no other number. As microseconds since 1970 it lasts
+/// until the year 2255.
 pub const COUNTER_MAX: u64 = (1 << 53) - 1;
 
 /// Entry and lease of one key.
@@ -38,7 +38,7 @@ pub struct Slot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeldEntry {
     bytes: Bytes,
-    /// `None` for bytes that are no entry: they are kept as Redis would keep them and never served.
+    /// `None` for bytes that are no entry: they are kept, as Redis keeps them, and never served.
     head: Option<Head>,
     until: MonoTime,
 }
@@ -52,15 +52,15 @@ struct HeldLease {
 }
 
 impl Slot {
-    /// Empties a slot that another life of the store has written: a restored entry may have been purged, and a restored
-    /// lease may have been replaced (F43). A store that can go back calls this before each of the following.
+    /// Empties a slot that was written in another life of the store: a restored entry may have been purged, and a
+    /// restored lease may have been replaced (F43). A store that can go back calls this before each of the following.
     pub fn enter(&mut self, life: StoreLife) {
         if self.written_in != life {
             *self = Self { written_in: life, ..Self::default() };
         }
     }
 
-    /// A fresh value no older than asked; else who leads; else a lease.
+    /// A fresh value no older than asked; else the current leader; else a lease.
     pub fn get_or_lease(&mut self, now: MonoTime, ask: &LeaseAsk) -> Grant {
         self.grant(now, ask, None)
     }
@@ -104,8 +104,8 @@ impl Slot {
         Grant::Lease { token, kind, stale }
     }
 
-    /// Stores `entry` and ends the lease, if `token` is exactly the current lease's (I3). A life of
-    /// zero stores nothing: the result was dead before it came.
+    /// Stores `entry` and ends the lease, if `token` is exactly the current lease's (I3). A life of zero stores
+    /// nothing: the result was dead on arrival.
     pub fn commit(&mut self, now: MonoTime, token: Token, entry: Bytes, life: Millis) -> Commit {
         if self.current(now) != Some(token) {
             return Commit::Fenced;
@@ -120,14 +120,14 @@ impl Slot {
         Commit::Stored
     }
 
-    /// Prolongs the current lease to `lease_ms` from now, if `token` is its. A lapsed lease is not
-    /// revived: somebody may have been told that it lapsed.
+    /// Prolongs the current lease to `lease_ms` from now, if `token` is its token. A lapsed lease is not revived: a
+    /// node may already know that it lapsed.
     pub fn renew(&mut self, now: MonoTime, token: Token, lease_ms: Millis) -> bool {
         let found = self.lease.as_mut().filter(|lease| lease.until > now && lease.token == token);
         found.map(|lease| lease.until = now + lease_ms).is_some()
     }
 
-    /// Ends the current lease, if `token` is its.
+    /// Ends the current lease, if `token` is its token.
     pub fn release(&mut self, now: MonoTime, token: Token) -> bool {
         let ours = self.current(now) == Some(token);
         if ours {
@@ -136,8 +136,8 @@ impl Slot {
         ours
     }
 
-    /// Removes the entry and the lease, so that a result read before cannot land (I3); with `only`,
-    /// each of them if it has that tag. Whether an entry was removed.
+    /// Removes the entry and the lease, so that an earlier read cannot be stored (I3); with `only`, each of them if it
+    /// has that tag. Returns whether an entry was removed.
     pub fn invalidate(&mut self, now: MonoTime, only: Option<Tag>) -> bool {
         self.forget_expired(now);
         // Bytes that are no entry have no tags: every invalidation removes them.
@@ -146,7 +146,7 @@ impl Slot {
         self.entry.take_if(|entry| covered(entry.head.as_ref().map(|head| &head.tags))).is_some()
     }
 
-    /// What is there now.
+    /// The present content.
     #[must_use]
     pub fn view(&self, now: MonoTime) -> SlotView {
         let lease = self.lease.as_ref().filter(|lease| lease.until > now);
@@ -156,7 +156,7 @@ impl Slot {
         }
     }
 
-    /// Drops a dead entry and a lapsed lease's record that lingered long enough.
+    /// Drops a dead entry, and a lapsed lease's record after its time.
     pub fn forget_expired(&mut self, now: MonoTime) {
         self.entry.take_if(|entry| entry.until <= now);
         self.lease.take_if(|lease| lease.until + Millis(LEASE_RECORD_LINGER_MS) <= now);
@@ -167,13 +167,13 @@ impl Slot {
         self.entry = None;
     }
 
-    /// Whether nothing is left to remember.
+    /// Whether the slot can be forgotten.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entry.is_none() && self.lease.is_none()
     }
 
-    /// When the entry dies, and how many bytes it has.
+    /// When the entry dies, and its size in bytes.
     #[must_use]
     pub fn entry_end(&self) -> Option<(MonoTime, usize)> {
         self.entry.as_ref().map(|entry| (entry.until, entry.bytes.len()))
@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    /// F43, I3, I4: a store that came back with an older state is empty, and its leases fence nothing and store nothing.
+    /// F43, I3, I4: a store that came back with an older state is empty, and its leases fence nothing and store
+    /// nothing.
     #[test]
     fn what_another_life_of_the_store_wrote_is_absent() {
         let mut slot = Slot::default();

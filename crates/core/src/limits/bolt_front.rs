@@ -8,40 +8,40 @@ pub const BOLT_MESSAGE_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 pub const BOLT_STRANGER_BYTES_MAX: usize = 32 << 10;
 /// Requests of one connection that wait. Drivers pipeline a handful.
 pub const BOLT_WAITING_MAX: usize = 128;
-/// Bytes of requests of one connection that wait, from which on its socket is not read. One message may go beyond it.
+/// Waiting bytes of one connection's requests from which on its socket is not read. One message may exceed it.
 pub const BOLT_WAITING_BYTES_MAX: usize = 256 << 10;
-/// Bytes of replies that are collected before they are sent: fewer writes, and a slow reader holds no more.
+/// Bytes of replies that are collected before they are sent. This makes fewer writes, and a slow reader holds no more.
 pub const BOLT_REPLY_BYTES: usize = 64 << 10;
-/// From accepting a connection to its log-on. A client that waits for a person to type a password connects afterwards.
+/// From accepting a connection to its log-on. A client that asks a person for a password connects after that.
 pub const BOLT_LOGON_MS_MAX: u64 = 30_000;
-/// How long a client hears nothing before it is sent a NOOP: well under the 120 s that are hinted.
+/// The longest silence towards a client before a NOOP: well under the hinted 120 s.
 pub const BOLT_NOOP_MS: u64 = 30_000;
-/// The hint `connection.recv_timeout_seconds`, as Neo4j gives it: four NOOPs come within it.
+/// The hint `connection.recv_timeout_seconds`, as in Neo4j: four NOOPs come within it.
 pub const BOLT_RECEIVE_TIMEOUT_S: i64 = 120;
 const _: () = assert!(4 * BOLT_NOOP_MS <= 1_000 * BOLT_RECEIVE_TIMEOUT_S as u64);
-/// Open results of one transaction; Neo4j has no bound, and drivers open some.
+/// Open results of one transaction. Neo4j has no bound, and drivers open a few.
 pub const BOLT_RESULTS_MAX: usize = 1_000;
-/// Connections to Neo4j that carry transactions and statements that pass the cache by, on one node: Neo4j's own pool of
+/// Connections to Neo4j for transactions and for statements that bypass the cache, on one node. Neo4j's own pool of
 /// Bolt threads has 400.
 pub const RELAYS_MAX: usize = 400;
-/// Of them for one principal: another principal always finds room.
+/// The same for one principal: another principal always finds room.
 pub const RELAYS_PER_PRINCIPAL_MAX: usize = RELAYS_MAX / 4 * 3;
-/// Idle relays that are kept.
+/// Idle relays kept.
 pub const RELAYS_IDLE_MAX: usize = 64;
 /// How long a statement waits for a relay.
 pub const RELAY_WAIT_MS_MAX: u64 = 10_000;
 /// How long Neo4j may take to answer RESET before the connection is closed instead, which ends the statement too.
 pub const RELAY_RESET_MS_MAX: u64 = 2_000;
-/// How long it is believed which version and agent Neo4j has; a new connection after an upgrade tells them.
+/// For how long Neo4j's version and agent are remembered. A new connection after an upgrade refreshes them.
 pub const SERVER_INFO_MS: u64 = 60_000;
-/// The same where it has never said it: a node that starts before Neo4j finds it soon.
+/// The same while Neo4j has not answered yet: a node that starts before Neo4j finds it soon.
 pub const SERVER_INFO_RETRY_MS: u64 = 1_000;
 const _: () = assert!(RELAY_RESET_MS_MAX < ORIGIN_CONNECT_MS_MAX);
 /// Databases of principals that are remembered: the home database, and which names exist.
 pub const DATABASES_MAX: usize = 4_096;
-/// How long they are believed. A transaction that meets a database that is gone hears of it from Neo4j.
+/// For how long they are remembered. A transaction on a database that is gone gets Neo4j's error.
 pub const DATABASES_MS: u64 = 30_000;
-/// How long a routing table holds, in seconds: a drained node is out of every driver's table after it.
+/// How long a routing table is valid, in seconds: after it no driver's table has a drained node.
 pub const ROUTING_TTL_S: i64 = 10;
 /// Longest Bolt address in a card, in bytes: names of pods and services are about 60, and gossip's datagrams are small.
 pub const BOLT_ADDR_BYTES_MAX: usize = 96;

@@ -1,8 +1,8 @@
-//! What a node says of itself: who and where it is, in which life, in which phase, how much it can take.
+//! A node's description of itself: its name and address, its life, its phase, its share of the keys.
 //!
-//! A card travels in the answer to a probe and as a node's identity in gossip. Decides which of two
-//! cards of one life is the newer one, which protocols understand each other, and how a card is written.
-//! Never decides whether a card is true: the TCP probe does.
+//! A card travels in the answer to a probe and as a node's identity in gossip. This module decides which of two cards
+//! of one life is newer, which protocols understand each other, and how a card is encoded. It never decides whether a
+//! card is true: the TCP probe does.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::limits::{BOLT_ADDR_BYTES_MAX, WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN};
 use crate::node::{Incarnation, NodeName};
 
-/// How nodes of this build speak to each other: high byte major, low byte minor.
+/// The protocol between nodes of this build: high byte major, low byte minor.
 pub const PROTOCOL: u16 = 0x0100;
 
 /// Whether a node of this build understands `protocol`: the major numbers are equal. A minor number may
@@ -20,15 +20,15 @@ pub const fn is_compatible(protocol: u16) -> bool {
     protocol >> 8 == PROTOCOL >> 8
 }
 
-/// Where a node is in its life.
+/// The phase of a node's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Finding the others. Owns nothing.
+    /// Looks for the other nodes. Owns nothing.
     Joining,
     /// Owns its share of the keys.
     Ready,
-    /// About to end. Owns nothing; answers what it is still asked.
+    /// About to end. Owns nothing; still answers questions.
     Draining,
 }
 
@@ -51,12 +51,11 @@ impl Phase {
     }
 }
 
-/// A node's share of the keys relative to other nodes', in hundredths: 100 is one share. Serialised
-/// as a factor (1.0).
+/// A node's share of the keys relative to other nodes, in hundredths: 100 is one share. Serialised as a factor (1.0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u16);
 
-/// A weight outside of what a ring can show.
+/// A weight outside the range that a ring supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a weight is from {} to {}", f64::from(WEIGHT_MIN) / 100.0, f64::from(WEIGHT_MAX) / 100.0)]
 pub struct BadWeight;
@@ -122,7 +121,7 @@ impl BoltAddr {
     /// Reads `host:port`.
     ///
     /// # Errors
-    /// [`BadBoltAddr`] where it is longer than [`BOLT_ADDR_BYTES_MAX`] bytes, or no such text.
+    /// [`BadBoltAddr`] if it is longer than [`BOLT_ADDR_BYTES_MAX`] bytes, or has another form.
     pub fn new(text: &str) -> Result<Self, BadBoltAddr> {
         let (host, port) = text.rsplit_once(':').ok_or(BadBoltAddr)?;
         let is_clean = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
@@ -140,24 +139,24 @@ impl BoltAddr {
     }
 }
 
-/// What a node says of itself.
+/// A node's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Card {
     /// Its configured name.
     pub name: NodeName,
-    /// Where it says that it listens for peers (TCP) and for gossip (UDP).
+    /// Its stated address for peers (TCP) and gossip (UDP).
     pub peer_addr: SocketAddr,
     /// Its present life.
     pub life: Incarnation,
-    /// Counts what it said of itself in this life.
+    /// Counts its cards in this life.
     pub revision: u32,
-    /// Where it is in its life.
+    /// The phase of its life.
     pub phase: Phase,
     /// Its share of the keys.
     pub weight: Weight,
-    /// How it speaks to other nodes; see [`is_compatible`].
+    /// Its protocol between nodes; see [`is_compatible`].
     pub protocol: u16,
-    /// Where its Bolt clients reach it, if it listens for any.
+    /// The address for its Bolt clients, if it listens for any.
     pub bolt: Option<BoltAddr>,
 }
 
@@ -169,21 +168,21 @@ impl Card {
         Self { name, peer_addr, life, revision: 0, phase, weight, protocol, bolt: None }
     }
 
-    /// Whether this card is newer than `other` of the same node and life. Lives are drawn at random and
-    /// have no order, so of two lives neither card supersedes: a probe tells which of them lives
+    /// Whether this card is newer than `other` of the same node and life. Lives are drawn at random and have no order,
+    /// so between two lives neither card supersedes: a probe shows which of them is alive
     /// ([`super::Membership::answered`]).
     #[must_use]
     pub fn supersedes(&self, other: &Self) -> bool {
         self.is_of(&other.name, other.life) && self.revision > other.revision
     }
 
-    /// Whether it is this life of this node that speaks.
+    /// Whether it is the card of this life of this node.
     #[must_use]
     pub fn is_of(&self, name: &NodeName, life: Incarnation) -> bool {
         self.life == life && self.name == *name
     }
 
-    /// Whether another node could connect to the address: gossip may say anything.
+    /// Whether another node could connect to the address: gossip may contain anything.
     #[must_use]
     pub fn is_reachable(&self) -> bool {
         let ip = self.peer_addr.ip();
@@ -191,10 +190,10 @@ impl Card {
         self.peer_addr.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !broadcast
     }
 
-    /// Appends the card: the length of the rest in one byte, then protocol, life, revision, phase,
-    /// weight, address (4 or 6, octets, port), length of the name and name, and, if there is one, length of the Bolt address
-    /// and that address; numbers big endian. At most
-    /// [`crate::limits::CARD_BYTES_MAX`] bytes. A later minor protocol may append fields.
+    /// Appends the card. First comes the length of the rest in one byte, then protocol, life, revision, phase, weight,
+    /// address (4 or 6, octets, port), length of the name and name. If there is a Bolt address, its length and the
+    /// address follow. Numbers are big endian. At most [`crate::limits::CARD_BYTES_MAX`] bytes. A later minor protocol
+    /// may append fields.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let length_at = out.len();
         out.push(0);
@@ -227,8 +226,8 @@ impl Card {
         }
     }
 
-    /// Reads [`Card::encode`] from the front of `bytes`, and what follows it. Total: any bytes are a
-    /// card or none. Fields after those known here are skipped.
+    /// Reads [`Card::encode`] from the front of `bytes`. Returns the card and the bytes after it. Total: any bytes are
+    /// a card or none. Fields after the known ones are skipped.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&len, rest) = bytes.split_first()?;
@@ -261,7 +260,7 @@ impl Card {
     }
 }
 
-/// The Bolt address behind a name. What is none is a field of a later version, and passed over.
+/// The Bolt address after a name. Other bytes there are a field of a later version, and skipped.
 fn bolt_of(body: &[u8]) -> Option<BoltAddr> {
     let (&len, rest) = body.split_first()?;
     let text = std::str::from_utf8(rest.get(..usize::from(len))?).ok()?;

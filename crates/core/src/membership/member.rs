@@ -1,4 +1,4 @@
-//! The words of membership: what is known of a member, what was seen of it, and what that changed.
+//! The types of membership: the state of a member, reports about it, and their effects.
 //!
 //! Decides nothing.
 
@@ -8,11 +8,11 @@ use super::card::{BoltAddr, PROTOCOL, Phase, Weight};
 use crate::limits::{INTRODUCTIONS_MAX, MEMBERS_MAX};
 use crate::node::{Incarnation, NodeName};
 
-/// What is known of a member.
+/// The state of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberState {
-    /// Answered the last time. Routed to.
+    /// Answered the last probe. Routed to.
     Up,
     /// Did not answer a probe in time. Still routed to; probed at once.
     Suspect,
@@ -33,86 +33,87 @@ impl MemberState {
 pub struct MemberInfo {
     /// Its name.
     pub name: NodeName,
-    /// Where it listens for peers.
+    /// Its address for peers.
     pub peer_addr: SocketAddr,
-    /// What is known of it.
+    /// Its state.
     pub state: MemberState,
     /// Its life when it last answered.
     pub incarnation: Incarnation,
-    /// What it last said of its phase.
+    /// Its last stated phase.
     pub phase: Phase,
-    /// What it last said of its share.
+    /// Its last stated share.
     pub weight: Weight,
-    /// Where its Bolt clients reach it.
+    /// The address for its Bolt clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bolt: Option<BoltAddr>,
-    /// Whether a connection to it has shown that it is gone, or it said goodbye. Who is down by gossip alone may be at what
-    /// it was asked: new requests go elsewhere, those under way are not given up.
+    /// Whether a connection to it has shown that it is gone, or it left. A member that is down by gossip alone may
+    /// still work on earlier questions: new requests go to other nodes, those under way are not given up.
     #[serde(skip)]
     pub is_lost: bool,
-    /// Whether a connection to this life of it was refused, or broke and could not be made again, since it last answered.
-    /// One that is only silent is not: it may be stopped, or cut off.
+    /// Whether, since this life of it last answered, a connection to it was refused, or broke and could not be
+    /// restored. A silent member is not gone: it may be stopped, or cut off.
     #[serde(skip)]
     pub is_gone: bool,
-    /// Whether this life of it said goodbye.
+    /// Whether this life of it has left.
     #[serde(skip)]
     pub has_left: bool,
 }
 
 impl MemberInfo {
-    /// Whether it should be there and is not: down, without a goodbye, and without having said that it leaves.
+    /// Whether it is missing unexpectedly: down, without having left, and without having announced that it leaves.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.state == MemberState::Down && !self.has_left && self.phase != Phase::Draining
     }
 
-    /// Whether it owns keys: it can be reached, and says that it is ready.
+    /// Whether it owns keys: it can be reached, and reports that it is ready.
     #[must_use]
     pub fn is_routable(&self) -> bool {
         self.state.is_routable() && self.phase == Phase::Ready
     }
 }
 
-/// What somebody saw of a member.
+/// An observation about a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// A connection to this life of it was refused, or broke and was not made again: nobody lives there. Of another life than
-    /// the one that is known: nothing. It may be told late:
+    /// A connection to this life of it was refused, or broke and was not restored: this life is dead. A report about
+    /// another life than the known one has no effect. It may come late:
     ///   a request goes to the old life · that is killed · the new one answers a probe · the request ends, refused.
     Gone(Incarnation),
     /// A probe was not answered in time.
     ProbeUnanswered,
-    /// A request was not answered in time: the peer or what it asked the origin. It is probed at once, and no more.
+    /// A request was not answered in time: the peer was slow, or the origin that it asked. It is probed at once,
+    /// nothing more.
     RequestUnanswered,
-    /// It answered a probe without the cluster key, or as somebody else.
+    /// It answered a probe without the cluster key, or as another node.
     Stranger,
-    /// Gossip agreed that this life of it is dead. Of another life than the one that is known: nothing.
+    /// Gossip agreed that this life of it is dead. No effect for another life than the known one.
     GossipDown(Incarnation),
-    /// This life of it said goodbye by gossip. Of another life than the one that is known: nothing.
+    /// This life of it announced by gossip that it left. No effect for another life than the known one.
     Left(Incarnation),
 }
 
-/// What a report or an answer changed.
+/// The effect of a report or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing that anybody sees.
+    /// No visible effect.
     None,
-    /// A member's state, phase, address or incarnation, but not who is routed to.
+    /// A member's state, phase, address or incarnation changed, but not the set of routed nodes.
     Member,
-    /// Who is routed to, or with which weight.
+    /// The set of routed nodes, or a weight, changed.
     Routing,
 }
 
-/// What is to be done about a card that was heard.
+/// The action for a card that came by gossip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// Of a life that has answered a probe: what it says of itself holds.
+    /// Of a life that has answered a probe: the card is accepted.
     Known(Change),
-    /// To be probed at this address: unknown, down, or another life of a known name.
+    /// Probe this address: the node is unknown, down, or another life of a known name.
     Probe(SocketAddr),
 }
 
-/// Why an answer is not taken as a member's.
+/// Why an answer is not accepted as a member's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdmitted {
     /// Another living node has this name.
@@ -136,13 +137,13 @@ pub enum NotAdmitted {
     Incompatible {
         /// The node.
         name: NodeName,
-        /// What it speaks.
+        /// Its protocol.
         protocol: u16,
     },
-    /// Too many unknown nodes were heard of that have not answered a probe yet.
+    /// Too many unknown nodes named by gossip have not answered a probe yet.
     #[error("{INTRODUCTIONS_MAX} unknown nodes are to be probed already; {0} has to be heard of again")]
     Crowded(NodeName),
-    /// Nobody can connect to the address it gives.
+    /// No node can connect to the address that it states.
     #[error("{name} gives {addr} as its address, which nobody can connect to")]
     Unreachable {
         /// The node.

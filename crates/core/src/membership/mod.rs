@@ -1,16 +1,16 @@
-//! Who is in the cluster, by reports: which members may be routed to, and when that changes.
+//! The members of the cluster, from reports: which of them may be routed to, and when that changes.
 //!
-//! A refused or reset connection takes a member out of routing at once; an answered probe brings it
-//! back. A request that got no answer in time only has a member probed at once, since the origin may have been
-//! slow and not the peer ([`Membership::doubted`]); an unanswered *probe* makes it suspect, which is still routed to, and
-//! more of them take it out. Who tells it (seeds, probes, gossip) is not its business; nor are clocks, sockets and names'
-//! resolution.
+//! A refused or reset connection takes a member out of routing at once; an answered probe brings it back. A request
+//! without an answer in time only causes a probe at once, since the origin may have been slow and not the peer
+//! ([`Membership::doubted`]). An unanswered *probe* makes it suspect, which is still routed to, and more of them take
+//! it out. The sources of reports (seeds, probes, gossip) are outside of this module, and so are clocks, sockets and
+//! name resolution.
 //!
-//! **Gossip introduces, the probe admits.** A card that was only heard never makes anybody routable: it is
-//! to be probed first ([`Heard::Probe`]), so replayed or forged gossip cannot put a dead node on the ring.
-//! What gossip may do at once: change phase and weight of a life that has answered a probe (by a newer
-//! revision), and take a life out ([`Report::GossipDown`], [`Report::Left`]); its next answered probe brings
-//! it back. A member owns keys while it can be reached *and* says that it is ready.
+//! **Gossip introduces, the probe admits.** A card that only came by gossip never makes a node routable: the node has
+//! to be probed first ([`Heard::Probe`]), so replayed or forged gossip cannot put a dead node on the ring. Gossip may
+//! do two things at once. It may change phase and weight of a life that has answered a probe (by a newer revision). It
+//! may take a life out ([`Report::GossipDown`], [`Report::Left`]), and its next answered probe brings it back. A member
+//! owns keys while it can be reached *and* reports that it is ready.
 
 mod card;
 mod member;
@@ -33,9 +33,9 @@ struct Member {
     info: MemberInfo,
     revision: u32,
     unanswered: u32,
-    /// A request to it was not answered in time since its last answered probe.
+    /// Whether a request to it was not answered in time since its last answered probe.
     doubted: bool,
-    /// When [`Membership::forget`] first met it down.
+    /// When [`Membership::forget`] first found it down.
     down_since: Option<Millis>,
 }
 
@@ -45,7 +45,7 @@ impl Member {
         Self { info, revision: card.revision, unanswered: 0, doubted: false, down_since: None }
     }
 
-    /// Takes what a newer card of its life says. Two cards of one revision are one card.
+    /// Applies a newer card of its life. Two cards of one revision are one card.
     fn take(&mut self, card: &Card) {
         if card.revision > self.revision {
             self.revision = card.revision;
@@ -75,12 +75,12 @@ fn info_of(card: &Card, addr: SocketAddr) -> MemberInfo {
     }
 }
 
-/// The members as this node sees them, itself included: it is always up for itself.
+/// The members as this node sees them, itself included. For itself it is always up.
 #[derive(Debug, Clone)]
 pub struct Membership {
     me: Card,
     others: BTreeMap<NodeName, Member>,
-    /// Addresses heard of and not probed to an end.
+    /// Addresses from gossip whose probes have not ended.
     introductions: BTreeSet<SocketAddr>,
     /// Lives of other nodes that have this node's name, by their answers; the latest first.
     namesakes: VecDeque<Incarnation>,
@@ -100,13 +100,13 @@ impl Membership {
         }
     }
 
-    /// What this node says of itself.
+    /// This node's own card.
     #[must_use]
     pub const fn me(&self) -> &Card {
         &self.me
     }
 
-    /// Says another phase of this node: its new card, which is to be spread.
+    /// Changes this node's phase. Returns its new card, which has to be spread.
     pub fn set_phase(&mut self, phase: Phase) -> (Card, Change) {
         if self.me.phase == phase {
             return (self.me.clone(), Change::None);
@@ -118,25 +118,25 @@ impl Membership {
         (self.me.clone(), change)
     }
 
-    /// Whether this life of another node of this node's name has answered a probe: it is none of this node's own past.
+    /// Whether this life, of another node with this node's name, has answered a probe: it is not this node's own past.
     #[must_use]
     pub fn has_met_namesake(&self, life: Incarnation) -> bool {
         self.namesakes.contains(&life)
     }
 
-    /// How many sets were routed to so far, the present one included. Grows; this node's own count.
+    /// How many routed sets there were so far, the present one included. Grows; each node counts for itself.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Whether this name and life are this node's own: a seed may be oneself.
+    /// Whether this name and life are this node's own: a seed may be this node.
     #[must_use]
     pub fn is_me(&self, name: &NodeName, incarnation: Incarnation) -> bool {
         self.me.is_of(name, incarnation)
     }
 
-    /// Names that keys are owned by, in order, and their weights; this node's own if it is ready.
+    /// The names that own keys, in order, with their weights; this node's own if it is ready.
     #[must_use]
     pub fn routable(&self) -> Vec<(NodeName, Weight)> {
         let routable = self.members().into_iter().filter(MemberInfo::is_routable);
@@ -160,13 +160,12 @@ impl Membership {
 
     /// A probe of `addr` was answered with this card.
     ///
-    /// A name's address moves only while nobody living holds it: a member that is down may come back
-    /// elsewhere. The same life at a second address is one node with two addresses, and keeps the first.
-    /// Of the life that is known an older card changes nothing but that it lives: gossip may have
-    /// overtaken the answer.
+    /// A name's address moves only while no living node holds it: a member that is down may come back at another
+    /// address. The same life at a second address is one node with two addresses, and keeps the first. For the known
+    /// life an older card only shows that it is alive: gossip may have overtaken the answer.
     ///
     /// # Errors
-    /// [`NotAdmitted`]; nobody was admitted then.
+    /// [`NotAdmitted`]; then nobody was admitted.
     pub fn answered(&mut self, addr: SocketAddr, card: &Card) -> Result<Change, NotAdmitted> {
         self.introductions.remove(&addr);
         if self.is_me(&card.name, card.life) {
@@ -198,18 +197,19 @@ impl Membership {
         Ok(self.changed(&before, &after))
     }
 
-    /// A card was heard by gossip. Never makes anybody routable that has not answered a probe. One with this node's own
-    /// name is refused, and its address is among the [`Membership::introductions`] all the same.
+    /// A card came by gossip. It never makes a node routable that has not answered a probe. A card with this node's own
+    /// name is refused, but its address is added to [`Membership::introductions`].
     ///
     /// # Errors
-    /// [`NotAdmitted`]; nothing changed then, and the card is not to be probed.
+    /// [`NotAdmitted`]; nothing changed then, and the card needs no probe.
     pub fn heard(&mut self, card: &Card) -> Result<Heard, NotAdmitted> {
-        // At this node's own address nobody else can live: another life there is one that it had before.
+        // No other node can live at this node's own address: another life there is an earlier one of this node.
         if card.name == self.me.name && (card.life == self.me.life || card.peer_addr == self.me.peer_addr) {
             return Ok(Heard::Known(Change::None));
         }
         if let Err(why) = self.admissible(card.peer_addr, card) {
-            // Whether it lives, and the name is taken, a probe tells: the card may be one of this node's earlier lives.
+            // A probe shows whether it lives, which means that the name is taken: the card may be one of this node's
+            // earlier lives.
             if why.is_of_name(&self.me.name) {
                 let _ = self.introduce(card);
             }
@@ -227,18 +227,17 @@ impl Membership {
         self.introduce(card)
     }
 
-    /// A card that was heard did not answer at this address and is not probed there any more; it has to be
-    /// heard of again.
+    /// The address of a card from gossip did not answer and is not probed any more; gossip has to name it again.
     pub fn dismiss(&mut self, addr: SocketAddr) {
         self.introductions.remove(&addr);
     }
 
-    /// Addresses that were heard of and have neither answered nor been dismissed.
+    /// Addresses from gossip that have neither answered nor been dismissed.
     pub fn introductions(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.introductions.iter().copied()
     }
 
-    /// Somebody saw a member fail.
+    /// Applies a report that a member failed.
     pub fn report(&mut self, name: &NodeName, report: Report) -> Change {
         let Some(member) = self.others.get_mut(name) else { return Change::None };
         if let Report::Gone(life) | Report::GossipDown(life) | Report::Left(life) = report
@@ -268,16 +267,16 @@ impl Membership {
         self.changed(&before, &after)
     }
 
-    /// Where members are that should be probed now: suspects, those that are down, and those that did not answer a
-    /// request in time since their last answered probe.
+    /// The addresses of members that should be probed now: suspects, those that are down, and those that did not answer
+    /// a request in time since their last answered probe.
     pub fn doubted(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let doubted = self.others.values().filter(|at| at.doubted || at.info.state != MemberState::Up);
         doubted.map(|member| member.info.peer_addr)
     }
 
-    /// Forgets members that were down at every call for [`MEMBER_FORGET_DOWN_MS`] (after a goodbye:
-    /// [`MEMBER_FORGET_LEFT_MS`]), unless a seed names their address: an operator who lists a node wants to
-    /// see it missing. `now` is of any clock that does not go back; to be called every few seconds.
+    /// Forgets members that were down at every call for [`MEMBER_FORGET_DOWN_MS`] (after leaving:
+    /// [`MEMBER_FORGET_LEFT_MS`]), unless a seed names their address: an operator who lists a node wants to see it
+    /// missing. `now` is of any clock that does not go back. Call it every few seconds.
     pub fn forget(&mut self, now: Millis, is_seed: impl Fn(SocketAddr) -> bool) -> Change {
         for member in self.others.values_mut() {
             let down = member.info.state == MemberState::Down;
@@ -288,13 +287,13 @@ impl Membership {
         if self.others.len() < before { Change::Member } else { Change::None }
     }
 
-    /// Whether an answer or a card could be a member's at all.
+    /// Whether an answer or a card could be a member's.
     fn admissible(&self, addr: SocketAddr, card: &Card) -> Result<(), NotAdmitted> {
         if !is_compatible(card.protocol) {
             return Err(NotAdmitted::Incompatible { name: card.name.clone(), protocol: card.protocol });
         }
         if self.me.name == card.name {
-            // Who is not in yet is the one that stays out.
+            // Of two nodes with one name, the one that is still joining stays out.
             return Err(match self.me.phase {
                 Phase::Joining => name_taken(card, addr, self.me.peer_addr),
                 Phase::Ready | Phase::Draining => name_taken(card, self.me.peer_addr, addr),
@@ -325,7 +324,7 @@ impl Membership {
         Ok(if routable { self.routing() } else { Change::Member })
     }
 
-    /// Makes room by forgetting the member that has been down for longest: who lives goes before who does not.
+    /// Makes room by forgetting the member that has been down for longest, since living nodes come first.
     fn evict(&mut self) -> bool {
         let down = self.others.values().filter(|member| member.info.state == MemberState::Down);
         let since =

@@ -1,4 +1,4 @@
-//! What a run of a key takes: δ as a moving mean, and its tail. It decides nothing; bad numbers never get in.
+//! The cost of a key's runs: δ as a moving mean, and its tail. It decides nothing; invalid numbers never get in.
 
 use crate::limits::{
     REFRESH_COST_MS_MAX, REFRESH_COST_MS_MIN, REFRESH_COST_MS_UNKNOWN, REFRESH_TAIL_FACTOR_MAX,
@@ -7,19 +7,18 @@ use crate::time::Millis;
 
 /// Standard deviations from the median to the 99th percentile of a normal distribution.
 pub(super) const P99_DEVIATIONS: f64 = 2.326;
-/// ln δ of a run of which nothing is known varies with this variance: a 99th percentile of 3 × the mean
-/// (2.326·0.533 − 0.533²/2 = ln 3).
+/// Variance of ln δ for unknown runs: it gives a 99th percentile of 3 × the mean (2.326·0.533 − 0.533²/2 = ln 3).
 const SPREAD_PRIOR: f64 = 0.533 * 0.533;
-/// Runs that the prior spread, or a pattern's history, counts as. Its share is a half after 4 runs, a fifth after
+/// The weight, in runs, of the prior spread or of a pattern's history. Its share is a half after 4 runs, a fifth after
 /// 16, a thirteenth after 50, and falls to nothing from then on.
 const RUNS_PRIOR: f64 = 4.0;
-/// Runs that the mean looks back on: it follows a change of the origin within ten runs.
+/// Runs in the moving mean: it follows a change of the origin within ten runs.
 const RUNS_MEAN: f64 = 10.0;
-/// Runs that the spread looks back on. A 99th percentile needs more of them: from 10 runs of cv 1.5 it would be
-/// off by half, from 50 by a quarter. A run that got longer lengthens the tail at once, since it is a deviation.
+/// Runs in the moving spread. A 99th percentile needs more of them: from 10 runs of cv 1.5 it would be off by half,
+/// from 50 by a quarter. A longer run lengthens the tail at once, since it is a deviation.
 const RUNS_SPREAD: f64 = 50.0;
 
-/// What a run takes.
+/// The cost of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// δ: the moving mean, in milliseconds.
@@ -29,11 +28,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Nothing has run yet, neither the key nor its pattern.
+    /// Neither the key nor its pattern has run yet.
     pub const UNKNOWN: Self =
         Self { mean_ms: REFRESH_COST_MS_UNKNOWN, tail_ms: 3.0 * REFRESH_COST_MS_UNKNOWN };
 
-    /// Of one run that is all that is known, such as an entry's that another node stored. Anything goes in.
+    /// The cost from a single known run, such as that of an entry from another node. Any value is accepted.
     #[must_use]
     pub fn of_run(took_ms: Millis) -> Self {
         let mut history = CostHistory::default();
@@ -41,8 +40,7 @@ impl Cost {
         history.cost().unwrap_or(Self::UNKNOWN)
     }
 
-    /// The same within bounds, whatever the numbers were: 1 ms ≤ mean ≤ 10 min, mean ≤ tail ≤ 10 × mean. What is
-    /// no number counts as unknown.
+    /// The same within bounds, for any numbers: 1 ms ≤ mean ≤ 10 min, mean ≤ tail ≤ 10 × mean. A NaN counts as unknown.
     #[must_use]
     pub fn bounded(self) -> Self {
         if self.mean_ms.is_nan() {
@@ -60,34 +58,33 @@ impl Cost {
         P99_DEVIATIONS - P99_DEVIATIONS.mul_add(P99_DEVIATIONS, -2.0 * log_tail).max(0.0).sqrt()
     }
 
-    /// The quantile so many deviations above the median.
+    /// The quantile at `deviations` above the median.
     pub(super) fn quantile_ms(self, deviations: f64) -> f64 {
         (self.tail_ms * ((deviations - P99_DEVIATIONS) * self.spread()).exp()).max(self.mean_ms)
     }
 }
 
-/// What runs have taken so far: a moving mean, and moving moments of ln δ from which the tail is taken as if
-/// run times were lognormal (measured ones are skewed, and a key has one run for each TTL: too few to count a
-/// 99th percentile from). Constant size.
+/// The times of runs so far: a moving mean, and moving moments of ln δ. The tail is computed from them as if run times
+/// were lognormal. Measured ones are skewed, and a key has one run for each TTL: too few to count a 99th percentile.
+/// Constant size.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CostHistory {
     mean_ms: f64,
     log_mean: f64,
     log_variance: f64,
-    /// What is known counts as so many runs, at most [`RUNS_SPREAD`].
+    /// The weight of the history in runs, at most [`RUNS_SPREAD`].
     runs: f64,
 }
 
 impl CostHistory {
-    /// The history of a key that has not run yet, from that of its pattern, or of any other group it belongs to: it
-    /// counts as no more than four runs, so that the key's own soon overrule it.
+    /// The history of a key that has not run yet, from that of its pattern or another group: it counts as four runs at
+    /// most, so that the key's own runs soon outweigh it.
     #[must_use]
     pub fn from_prior(group: &Self) -> Self {
         Self { runs: group.runs.min(RUNS_PRIOR), ..*group }
     }
 
-    /// The history of a key of which another node says what its runs take: it counts as four runs, so that the key's own
-    /// soon overrule it.
+    /// The history of a key from another node's cost: it counts as four runs, so that the key's own soon outweigh it.
     #[must_use]
     pub fn of_cost(cost: Cost) -> Self {
         let cost = cost.bounded();
@@ -100,7 +97,7 @@ impl CostHistory {
         }
     }
 
-    /// Takes note of a run. Spans outside of 1 ms to 10 min count as the nearer bound.
+    /// Notes a run. Spans outside of 1 ms to 10 min count as the nearer bound.
     pub fn observe(&mut self, took_ms: Millis) {
         #[expect(clippy::cast_precision_loss, reason = "clamped to 10 min")]
         let took_ms = (took_ms.0 as f64).clamp(REFRESH_COST_MS_MIN, REFRESH_COST_MS_MAX);
@@ -118,7 +115,7 @@ impl CostHistory {
         self.log_variance += (squared - self.log_variance) / (self.runs + RUNS_PRIOR);
     }
 
-    /// What the next run is expected to take; nothing before the first run.
+    /// The expected cost of the next run; `None` before the first run.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let tail_ms = P99_DEVIATIONS.mul_add(self.log_variance.sqrt(), self.log_mean).exp();

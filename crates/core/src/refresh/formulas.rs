@@ -1,20 +1,19 @@
-//! What early refresh by chance does, as formulas: how early, how often late, at what extra load.
+//! Formulas of early refresh by chance: how early it is, how often late, and at which extra load.
 //!
-//! Of these the mode `adaptive` (`fitted.rs`) calls [`beta_for_late`] and Ein. [`mean_lead_ms`], [`late_probability`],
-//! [`never_early_probability`] and [`load_factor`] decide nothing and run on no node: they say what a plan is worth, for
-//! the tests, which hold them against THEORY's numbers, simulated keys and each other, and for whoever computes a plan
-//! by hand.
+//! The mode `adaptive` (`fitted.rs`) calls [`beta_for_late`] and Ein. [`mean_lead_ms`], [`late_probability`],
+//! [`never_early_probability`] and [`load_factor`] decide nothing and run on no node. They evaluate a plan: for the
+//! tests, which compare them with THEORY's numbers, simulated keys and each other, and for computing a plan by hand.
 //!
-//! Source: hits come as a Poisson process of rate λ, each fires with probability e^(−r/s) at r before expiry
-//! (Vattani, Chierichetti, Lowenstein, PVLDB 8(8), 2015). Thinned so, the fires with more than x left are Poisson
-//! with mean ∫ λ·e^(−r/s) dr = λ·s·e^(−x/s); the lead L of the first one is Gumbel (THEORY "Early refresh").
-//! Throughout s = β·δ, and λ·s = n·β is the number of fires that are expected before expiry. All take finite
-//! numbers that are not negative.
+//! Source: hits come as a Poisson process of rate λ, each fires with probability e^(−r/s) at r before expiry (Vattani,
+//! Chierichetti, Lowenstein, PVLDB 8(8), 2015). Thinned so, the fires with more than x left are Poisson with mean ∫
+//! λ·e^(−r/s) dr = λ·s·e^(−x/s); the lead L of the first one is Gumbel (THEORY "Early refresh"). Throughout, s = β·δ,
+//! and λ·s = n·β is the expected number of fires before expiry. All functions take finite numbers that are not
+//! negative.
 
 /// Euler's constant γ.
 const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 
-/// Fires that are expected before expiry: λ·s = n·β.
+/// Expected fires before expiry: λ·s = n·β.
 fn expected_fires(scale_ms: f64, rate_per_s: f64) -> f64 {
     scale_ms * rate_per_s / 1_000.0
 }
@@ -41,7 +40,7 @@ pub fn never_early_probability(scale_ms: f64, rate_per_s: f64) -> f64 {
     (-expected_fires(scale_ms, rate_per_s)).exp()
 }
 
-/// Origin runs, as a multiple of one for each TTL: `1 / (1 − E[L]/T)`. Infinite where the lead is the TTL or more.
+/// Origin runs, as a multiple of one for each TTL: `1 / (1 − E[L]/T)`. Infinite if the lead is the TTL or more.
 #[must_use]
 pub fn load_factor(mean_lead_ms: f64, ttl_ms: f64) -> f64 {
     if mean_lead_ms < ttl_ms { 1.0 / (1.0 - mean_lead_ms / ttl_ms) } else { f64::INFINITY }
@@ -90,7 +89,7 @@ pub fn exponential_integral(x: f64) -> f64 {
     (-x).exp() / fraction
 }
 
-/// Ein(x) = ln(x) + γ + E1(x), which is 0 at 0 where its parts are not finite.
+/// Ein(x) = ln(x) + γ + E1(x). It is 0 at 0, where the terms are not finite.
 pub(super) fn entire_exponential_integral(x: f64) -> f64 {
     if x <= 2.0 {
         entire_series(x)

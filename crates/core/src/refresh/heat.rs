@@ -1,57 +1,56 @@
-//! How often a key is asked: counted on its copy by whoever serves it, without a lock.
+//! The request rate of a key: every hit counts on the copy, without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::REFRESH_RATE_PER_S_MAX;
 use crate::time::MonoTime;
 
-/// The rate before counts as if it had been watched for so long. A copy that lives longer overrules it; one that
-/// was made a moment ago keeps it.
+/// The previous rate counts as if it had been watched for this long. A copy that lives longer outweighs it; a new copy
+/// keeps it.
 const BEFORE_S: f64 = 10.0;
-/// Without a rate before: watched for so long, any number of arrivals is an answer, few or none as well. Else a
-/// rare key would have no history for ever.
+/// Without a previous rate: after this time any number of arrivals counts, even none. Otherwise a rare key would never
+/// have a history.
 pub(super) const WATCHED_S: f64 = 10.0;
-/// Without a rate before: so many arrivals are an answer earlier (a quarter off, one deviation) …
+/// Without a previous rate: this many arrivals count earlier (a quarter off, one deviation) …
 const ARRIVALS: f64 = 16.0;
-/// … but not within a second, where those who waited for the copy's run come all at once.
+/// … but not within a second, in which all waiters of the copy's run come at once.
 const BURST_S: f64 = 1.0;
 
-/// Requests for one copy, and the rate that was known before it.
+/// Requests for one copy, and the previous rate.
 #[derive(Debug)]
 pub struct Heat {
     since: MonoTime,
-    /// NaN for none.
+    /// NaN if unknown.
     before_per_s: f32,
     /// 64 bits, so that it cannot wrap and needs no look before it is added to.
     arrivals: AtomicU64,
 }
 
 impl Heat {
-    /// Counting begins at `since`; `before_per_s` is the rate seen on the copy before, if there was one. One that is
-    /// negative or not finite is none.
+    /// Counting begins at `since`. `before_per_s` is the rate seen on the previous copy, if there was one; a negative
+    /// or infinite one counts as none.
     #[must_use]
     pub fn new(since: MonoTime, before_per_s: Option<f32>) -> Self {
         let before_per_s = before_per_s.filter(|rate| rate.is_finite() && *rate >= 0.0).unwrap_or(f32::NAN);
         Self { since, before_per_s, arrivals: AtomicU64::new(0) }
     }
 
-    /// So many more requests came. All that a hit pays: no order with anything else is needed, since a rate that
-    /// misses a few of the latest arrivals is as good.
+    /// Counts `count` requests. A hit pays nothing more: the addition needs no ordering, because a rate may miss a few
+    /// of the latest arrivals.
     pub fn arrive(&self, count: u32) {
         self.arrivals.fetch_add(u64::from(count), Ordering::Relaxed);
     }
 
-    /// Requests that were counted so far; no more than fit.
+    /// Requests counted so far, saturating.
     #[must_use]
     pub fn arrivals(&self) -> u32 {
         u32::try_from(self.arrivals.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
-    /// Requests per second, by what came and what was known before.
+    /// Requests per second, from the arrivals and the previous rate.
     ///
-    /// Nothing where there is no history: no rate was known before, and the copy was watched for less than 10 s
-    /// with fewer than 16 arrivals, or for less than 1 s. A clock that stepped back behind the beginning tells
-    /// nothing of this copy: then it is the rate before.
+    /// `None` without history: there was no previous rate, and the copy was watched for less than 10 s with fewer than
+    /// 16 arrivals, or for less than 1 s. If the clock stepped back before the beginning, the previous rate counts.
     #[must_use]
     pub fn rate_per_s(&self, now: MonoTime) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits of its parts")]

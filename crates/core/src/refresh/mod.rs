@@ -1,12 +1,12 @@
-//! Early refresh: when a hit on a fresh entry should have it read anew (DESIGN "Early refresh", XFetch).
+//! Early refresh: when a hit on a fresh entry should trigger a new read (DESIGN "Early refresh", XFetch).
 //!
 //! Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", PVLDB 8(8):886-897,
-//! 2015, doi 10.14778/2757807.2757813. Rule: refresh when `left ≤ −β·δ·ln(u)`, `u ∈ (0, 1]`, δ the measured time of
-//! a run. It decides from numbers alone: it reads no clock, draws nothing and runs nothing. That one refresh runs at a
-//! time is the flight's and the lease's: without them a key would be read e^(1/β) times for each expiry.
+//! 2015, doi 10.14778/2757807.2757813. Rule: refresh when `left ≤ −β·δ·ln(u)`, `u ∈ (0, 1]`, δ the measured time of a
+//! run. It decides from numbers alone: it reads no clock, draws nothing and runs nothing. The flight and the lease
+//! ensure that one refresh runs at a time: without them a key would be read e^(1/β) times for each expiry.
 //!
-//! Left is always what is left of the *soft* TTL. By the physical life there would be no time to serve stale in, and
-//! with the TTL in δ's place a brand-new entry would be refreshed with probability e^−1.
+//! `left` is always the rest of the *soft* TTL. With the physical life there would be no time to serve stale. With the
+//! TTL in δ's place a brand-new entry would be refreshed with probability e^−1.
 
 mod cost;
 mod fitted;
@@ -27,7 +27,7 @@ use crate::time::Millis;
 /// A draw has 53 bits, so −ln(u) ≤ 53·ln 2 = 36.74: no single hit with more than this many scales left refreshes.
 const WINDOW_SCALES: f64 = 37.0;
 
-/// How β is chosen.
+/// How β is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// β = β0·σ.
@@ -38,31 +38,31 @@ pub enum Mode {
     Adaptive,
 }
 
-/// What the operator decided.
+/// The operator's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// How β is chosen.
+    /// How β is computed.
     pub mode: Mode,
     /// β0, 0.5 to 2.0.
     pub beta: f64,
 }
 
-/// What is known of a key when its plan is made. Any numbers go in: each counts as the nearest one that makes sense.
+/// Facts of a key for its plan. Any numbers are accepted: each counts as the nearest valid one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeyFacts {
     /// Soft life of the entry, jitter included.
     pub ttl_ms: Millis,
     /// δ and its tail.
     pub cost: Cost,
-    /// Requests per second that its owner sees, where there is a history of them.
+    /// Requests per second at its owner, if there is a history.
     pub rate_per_s: Option<f64>,
-    /// Degree of the graph node asked about, where it is known; 0 and unknown count as 1.
+    /// Degree of the queried graph node, if known; 0 and unknown count as 1.
     pub degree: Option<u64>,
     /// σ: how fast the answer changes; 1 is usual.
     pub volatility: f64,
 }
 
-/// What a plan was made by.
+/// The basis of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Timing {
     /// By the formula of the mode `plain` or `topology_sensitive`.
@@ -71,29 +71,29 @@ pub enum Timing {
     Prior,
     /// Mode `adaptive`: by chance, late with probability ε at β0·σ = 1.
     Fitted,
-    /// Mode `adaptive`: by chance it would be late too often within the bounds, so the first hit within a window
+    /// Mode `adaptive`: by chance within the bounds it would be late too often, so the first hit within a window
     /// refreshes.
     RefreshAhead,
-    /// Mode `adaptive`: even that window would be over a fifth of the TTL. By chance within the bounds; it is
-    /// often late, and who asks then is answered stale.
+    /// Mode `adaptive`: even that window would be over a fifth of the TTL. So it refreshes by chance within the bounds.
+    /// It is often late, and requests then get a stale answer.
     #[default]
     LateAccepted,
 }
 
-/// When an entry is refreshed early: by chance with scale s = β·δ, and at the latest on the first hit with
+/// The plan of an entry's early refresh: by chance with scale s = β·δ, and at the latest on the first hit with
 /// `ahead_ms` left.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Plan {
     /// s = β·δ, in milliseconds; zero for no chance.
     pub scale_ms: f64,
-    /// Refresh-ahead: any hit with at most so much left refreshes; zero for none.
+    /// Refresh-ahead: any hit with this much left or less refreshes; zero for none.
     pub ahead_ms: f64,
-    /// What it was made by.
+    /// Its basis.
     pub timing: Timing,
 }
 
 impl Rule {
-    /// The plan for a key, without allocation: measured 0.3 µs, and 2 µs where the bound on the lead cuts.
+    /// The plan for a key, without allocation: measured 0.3 µs, and 2 µs if the bound on the lead cuts.
     #[must_use]
     pub fn plan(&self, facts: &KeyFacts) -> Plan {
         let cost = facts.cost.bounded();
@@ -111,9 +111,9 @@ impl Rule {
         }
     }
 
-    /// Whether a degree may still decide when an entry is refreshed of which so much is left. By `adaptive` it is
-    /// for keys without history, and a copy has one when it has been watched for a while: so only where the widest
-    /// window of a plan without history may open before that.
+    /// Whether a degree may still decide when an entry with `left_ms` is refreshed. `adaptive` uses it for keys without
+    /// history, and a copy has one after it was watched for a while. So it matters only if the widest window of a plan
+    /// without history may open before that.
     #[must_use]
     pub fn heeds_degree(&self, facts: &KeyFacts, left_ms: Millis) -> bool {
         match self.mode {
@@ -129,7 +129,7 @@ impl Rule {
         }
     }
 
-    /// β0·σ. What is no number counts as 1.
+    /// β0·σ. A NaN counts as 1.
     fn factor(&self, volatility: f64) -> f64 {
         let beta = if self.beta.is_nan() { 1.0 } else { self.beta.clamp(0.0, REFRESH_BETA_MAX) };
         let volatility = if volatility.is_nan() { 1.0 } else { volatility };
@@ -137,7 +137,7 @@ impl Rule {
     }
 }
 
-/// What is negative or no number is no history. The absolute value is for −0, by which 1/λ would be −∞.
+/// A negative or NaN rate is no history. The absolute value is for −0, for which 1/λ would be −∞.
 fn history_of(rate_per_s: Option<f64>) -> Option<f64> {
     rate_per_s.filter(|rate| *rate >= 0.0).map(|rate| rate.abs().min(REFRESH_RATE_PER_S_MAX))
 }
@@ -150,7 +150,7 @@ fn degree_factor(degree: Option<u64>) -> f64 {
 }
 
 impl Plan {
-    /// With more than this left, in milliseconds, no draw can refresh: who serves a hit need not draw.
+    /// With more than this left, in milliseconds, no draw can refresh: a hit need not draw.
     #[must_use]
     pub fn window_ms(&self) -> f64 {
         (self.scale_ms * WINDOW_SCALES).max(self.ahead_ms).max(0.0)
@@ -164,9 +164,9 @@ impl Plan {
         unit < self.probability(left_ms, hits)
     }
 
-    /// Probability that one of `hits` hits with `left_ms` left refreshes: 1 − (1 − e^(−r/s))^hits, 1 from expiry on,
-    /// 0 before the window (for many hits at once that leaves out less than hits·10⁻¹⁶) and for a time that is no
-    /// number. A plan from elsewhere may hold anything; a scale that is negative or no number is none.
+    /// Probability that one of `hits` hits with `left_ms` left refreshes: 1 − (1 − e^(−r/s))^hits. It is 1 from expiry
+    /// on, and 0 before the window (for many hits at once that neglects less than hits·10⁻¹⁶) and for a NaN time. A
+    /// plan from another node may hold anything; a negative or NaN scale counts as none.
     #[must_use]
     pub fn probability(&self, left_ms: f64, hits: u32) -> f64 {
         if hits == 0 || left_ms.is_nan() {

@@ -9,11 +9,11 @@ use crate::key_life::{ERRORS, Sample, first_lead_ms};
 
 const KEYS: u32 = 10_000;
 const TTL_MS: f64 = 60_000.0;
-/// Width that a rate is counted over.
+/// Width of the bins that a rate is counted in.
 const BIN_MS: f64 = 100.0;
 const LOADS: u32 = 8;
 
-/// Busiest 100 ms ÷ what they have when the refreshes come evenly over the TTL.
+/// The busiest 100 ms ÷ the number with refreshes spread evenly over the TTL.
 fn peak(plan: &Plan, life: impl Fn(&mut Dice) -> f64, dice: &mut Dice) -> f64 {
     let mut bins = vec![0_u32; 800];
     for _ in 0..KEYS {

@@ -41,11 +41,11 @@ impl Dice {
     }
 }
 
-/// How long runs take.
+/// Distribution of run times.
 #[derive(Clone, Copy)]
 pub(crate) struct RunTimes {
     pub(crate) mean_ms: f64,
-    /// Deviation ÷ mean; 0 for always the same, else lognormal.
+    /// Deviation ÷ mean; 0 for constant run times, else lognormal.
     pub(crate) cv: f64,
 }
 
@@ -56,7 +56,7 @@ impl RunTimes {
         (self.mean_ms.ln() - variance / 2.0, variance.sqrt())
     }
 
-    /// The quantile so many deviations above the median.
+    /// The quantile at `deviations` above the median.
     pub(crate) fn quantile_ms(self, deviations: f64) -> f64 {
         let (mean, deviation) = self.logs();
         deviation.mul_add(deviations, mean).exp()

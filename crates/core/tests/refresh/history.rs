@@ -1,4 +1,4 @@
-//! What is learned of a key: cost and heat.
+//! The history of a key: cost and heat.
 
 use hopcache_core::refresh::{Cost, CostHistory, Heat};
 use hopcache_core::time::{Millis, MonoTime};
@@ -63,7 +63,7 @@ fn a_slower_origin_is_followed_within_ten_runs() {
     assert!(at_once.tail_ms > 2.0 * 100.0, "the tail is longer at once: {at_once:?}");
 }
 
-/// A pattern's history is the key's prior: known at once, overruled by the key's own runs.
+/// A pattern's history is the key's prior: used at once, outweighed by the key's own runs.
 #[test]
 fn a_patterns_history_is_a_prior() {
     let pattern = after(std::iter::repeat_n(400, 100));
@@ -103,7 +103,7 @@ fn heat_blends_what_was_with_what_is() {
     assert_eq!(heat.rate_per_s(s(90)), Some(20.0), "90 s at 11/s outweigh ten seconds at 100/s");
 }
 
-/// F23: a clock that steps back, and numbers from elsewhere.
+/// F23: a clock that steps back, and numbers from other nodes.
 #[test]
 fn heat_stays_a_number() {
     let heat = Heat::new(s(100), Some(5.0));
@@ -120,7 +120,7 @@ fn heat_stays_a_number() {
     assert_eq!(full.rate_per_s(s(1)), Some(1e7));
 }
 
-/// Arrivals that are counted by many at once are all counted.
+/// Concurrent arrivals are all counted.
 #[test]
 fn heat_counts_without_a_lock() {
     let heat = Heat::new(s(0), None);

@@ -1,4 +1,4 @@
-//! F41 and issue 5's bad input: each gives a valid plan, and the one that is meant.
+//! F41 and issue 5's bad input: each gives a valid plan, and the intended one.
 
 use hopcache_core::refresh::{Cost, CostHistory, KeyFacts, Mode, Plan, Rule};
 use hopcache_core::time::Millis;
@@ -33,7 +33,7 @@ fn costs_that_are_no_costs() {
     }
 }
 
-/// A stored entry made elsewhere carries any u64.
+/// A stored entry from another writer may have any u64.
 #[test]
 fn runs_that_no_run_took() {
     for (took, mean_ms) in [(0, 1.0), (1, 1.0), (u64::MAX, 600_000.0)] {
@@ -112,7 +112,7 @@ fn draws_of_any_kind() {
     assert!(!plan.fires(50.0, 1, f64::NAN));
 }
 
-/// A degree is heeded where a plan without history may decide; a copy has a history after ten seconds.
+/// A degree is used where a plan without history may decide; a copy has a history after ten seconds.
 #[test]
 fn a_degree_is_heeded_where_it_decides() {
     let rule = |mode| Rule { mode, beta: 1.0 };

@@ -1,10 +1,10 @@
-//! One key that is asked at random: when a plan has it refreshed for the first time.
+//! One key with random requests: when a plan first refreshes it.
 //!
-//! Hits come as a Poisson process. A hit at `left` fires with probability p(left), p falls with `left`. Going through
-//! every hit takes 40,000 steps for a hot key; so whole bands of time are jumped: within a band no hit fires with more
-//! than p(its end) = m, so hits that could fire come with rate λ·m, and one of them fires if `fires` says so of a
-//! draw from [0, m). That is exact (thinning; Lewis and Shedler, 1979) and uses the plan's own `fires`, not a
-//! formula of its result.
+//! Hits come as a Poisson process. A hit at `left` fires with probability p(left), and p falls with `left`. Walking
+//! through every hit takes 40,000 steps for a hot key, so whole bands of time are skipped. Within a band no hit fires
+//! with more than p(its end) = m. So hits that could fire come with rate λ·m, and one of them fires if `fires` accepts
+//! a draw from [0, m). That is exact (thinning; Lewis and Shedler, 1979) and uses the plan's own `fires`, not a formula
+//! for its result.
 
 use hopcache_core::refresh::Plan;
 
@@ -15,8 +15,8 @@ pub(crate) fn cycles() -> u32 {
     std::env::var("HOPCACHE_TEST_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000)
 }
 
-/// What is left of the TTL when the key is refreshed, in ms: negative when a hit after expiry had to.
-/// The entry is watched from `from_ms` left on.
+/// The rest of the TTL when the key is refreshed, in ms; negative if that happened by a hit after expiry. The entry is
+/// watched from `from_ms` left on.
 pub(crate) fn first_lead_ms(plan: &Plan, rate_per_s: f64, from_ms: f64, dice: &mut Dice) -> f64 {
     let per_ms = rate_per_s / 1_000.0;
     let mut high = plan.window_ms().min(from_ms);
@@ -78,11 +78,11 @@ impl Sample {
     }
 }
 
-/// How many standard errors a simulation may be off: once in 150,000 comparisons by chance, and seeds are fixed.
+/// How many standard errors a simulation may be off: by chance once in 150,000 comparisons, and seeds are fixed.
 pub(crate) const ERRORS: f64 = 4.5;
 
-/// How far the share of `count` trials that each succeed with `p` may be from `p`: Bernstein's inequality, that is
-/// 4.5 standard errors and a term that counts where successes are few.
+/// How far the share of `count` trials that each succeed with `p` may be from `p`, by Bernstein's inequality: 4.5
+/// standard errors, and a term that matters if successes are few.
 pub(crate) fn share_error(p: f64, count: f64) -> f64 {
     ERRORS * (p * (1.0 - p) / count).sqrt() + ERRORS * ERRORS / (6.0 * count)
 }

@@ -1,4 +1,4 @@
-//! The mode `adaptive` with nothing given: δ, its tail and λ are learned from the key's own runs and hits.
+//! The mode `adaptive` without hints: δ, its tail and λ are learned from the key's own runs and hits.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ struct Key {
     dice: Dice,
     /// Start of the read that made the copy, in ms.
     read_at: f64,
-    /// When the copy was there.
+    /// When the copy was made.
     made_at: f64,
     heat: Heat,
 }
@@ -79,7 +79,7 @@ impl Key {
         let lead_ms = first_lead_ms(&plan, self.rate_per_s, expiry - planned_at, &mut self.dice);
         let fired_at = expiry - lead_ms;
         self.arrive(fired_at - planned_at);
-        // The copy is served, and counted on, until the next one is there; its rate by then is handed on.
+        // The copy is served and counted until the next one exists; its rate at that time is passed on.
         let old = std::mem::replace(&mut self.heat, Heat::new(at(0.0), None));
         self.read(fired_at, None);
         old.arrive(self.dice.arrivals((self.made_at - fired_at) * self.rate_per_s / 1_000.0));
@@ -124,7 +124,8 @@ fn adaptive_is_late_at_most_twice_in_a_thousand() {
     }
 }
 
-/// "Solve cost about 1 µs": measured in the build at hand, and said; the assertion is for a mistake of orders.
+/// "Solve cost about 1 µs": measured in the present build, and printed; the assertion only detects an error of
+/// magnitude.
 #[test]
 fn a_plan_costs_little() {
     const PLANS: u32 = 100_000;

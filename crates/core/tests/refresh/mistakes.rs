@@ -1,4 +1,4 @@
-//! THEORY "Mistakes that circulate", as far as they concern this module: each test holds the right form.
+//! THEORY "Mistakes that circulate", where they concern this module: each test checks the right form.
 
 use hopcache_core::refresh::{Cost, KeyFacts, Mode, Plan, Rule, late_probability};
 use hopcache_core::time::Millis;
@@ -75,7 +75,7 @@ fn chance_alone_gives_e_to_the_one_over_beta_runs() {
         let plan = Plan { scale_ms: beta * 200.0, ..Plan::default() };
         let mut runs = Sample::default();
         for _ in 0..expiries {
-            // Who reads at once is not seen by hits until it lands, 200 ms later.
+            // Hits do not see a running read until it lands, 200 ms later.
             let (mut left, mut lands) = (10.0 * plan.scale_ms, f64::NEG_INFINITY);
             let mut begun = 0_u32;
             while left > lands {

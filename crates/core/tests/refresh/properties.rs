@@ -1,4 +1,4 @@
-//! Whatever the facts: a plan is finite, draws are probabilities, and fall with time left.
+//! For any facts: a plan is finite, draws are probabilities, and fall with the time left.
 
 use hopcache_core::limits::REFRESH_LEAD_SHARE_MAX;
 use hopcache_core::refresh::{
@@ -8,7 +8,7 @@ use hopcache_core::refresh::{
 use hopcache_core::time::{Millis, MonoTime};
 use proptest::prelude::*;
 
-/// Any bits, and more often than by chance what could be real or is special.
+/// Any bits; real or special values more often than by chance.
 fn float() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<u64>().prop_map(f64::from_bits),
@@ -46,7 +46,7 @@ prop_compose! {
     }
 }
 
-/// The rate that a plan's lead is bounded for.
+/// The rate for which a plan's lead is bounded.
 fn reckoned_rate(facts: &KeyFacts) -> f64 {
     facts.rate_per_s.filter(|rate| *rate >= 0.0).map_or(1_000.0, |rate| rate.min(1e7))
 }
@@ -129,7 +129,7 @@ proptest! {
         prop_assert!((0.0..=1e7).contains(&rate), "{rate}");
     }
 
-    /// The mean lead is the integral of P(L > x): what its formula says in other words.
+    /// The mean lead is the integral of P(L > x): another way to compute its formula.
     #[test]
     fn the_mean_lead_is_the_integral_of_its_tail(scale_ms in 10.0..5_000.0_f64, rate in 0.01..5_000.0_f64) {
         let step = scale_ms / 200.0;

@@ -1,4 +1,4 @@
-//! What the mode `adaptive` solves, against THEORY's table of β, and its bounds.
+//! The solution of the mode `adaptive`, against THEORY's table of β, and its bounds.
 
 use hopcache_core::limits::{
     REFRESH_FITTED_BETA_MAX, REFRESH_FITTED_BETA_MIN, REFRESH_LATE_SHARE, REFRESH_LEAD_SHARE_MAX,
@@ -44,7 +44,7 @@ fn beta_is_the_one_of_theory() {
     }
 }
 
-/// A run that always takes the same time: the plan is the table's β for k = 1 where no bound cuts it.
+/// A key with constant run time: the plan is the table's β for k = 1 unless a bound cuts it.
 #[test]
 fn a_steady_key_gets_the_solved_beta() {
     for (rate, beta) in [(10.0, 4.347), (100.0, 0.969), (1_000.0, 0.406)] {
@@ -52,7 +52,7 @@ fn a_steady_key_gets_the_solved_beta() {
         assert_eq!(plan.timing, Timing::Fitted);
         assert!((plan.scale_ms / 200.0 - beta).abs() < 1e-3, "{plan:?} at {rate}/s");
     }
-    // Below 0.25 the bound holds; then it is late less often than ε, and that is no reason for a window.
+    // Below 0.25 the bound applies; then it is late less often than ε, which is no reason for a window.
     let plan = adaptive(&facts(Some(10_000.0), STEADY));
     assert_eq!((plan.timing, plan.scale_ms), (Timing::Fitted, 50.0));
 }
@@ -72,7 +72,7 @@ fn rare_keys_are_refreshed_ahead_and_rarer_ones_late() {
         assert_eq!((plan.timing, plan.ahead_ms), (Timing::LateAccepted, 0.0), "{rate}/s");
         assert_eq!(plan.scale_ms, 8.0 * 200.0, "{rate}/s");
     }
-    // A TTL that is long enough has room for the window.
+    // A long enough TTL has room for the window.
     let long = KeyFacts { ttl_ms: Millis(3_600_000), ..facts(Some(0.5), STEADY) };
     assert_eq!(adaptive(&long).timing, Timing::RefreshAhead);
 }
@@ -87,7 +87,7 @@ fn degree_is_the_prior_of_a_key_without_history() {
         assert_eq!(plan.timing, Timing::Prior);
         assert!((plan.scale_ms - beta * 200.0).abs() < 1e-9, "degree {degree:?}: {plan:?}");
     }
-    // It may be as hot as 1,000/s: then 8 would lead by 12.7 s of a minute, over a fifth.
+    // It may be as hot as 1,000/s: then β 8 would lead by 12.7 s of a minute, over a fifth.
     let hub = adaptive(&KeyFacts { degree: Some(1_000_000_000), ..facts(None, STEADY) });
     let lead_ms = mean_lead_ms(hub.scale_ms, 1_000.0);
     assert!(lead_ms <= 12_000.0 && lead_ms > 11_976.0, "{lead_ms} by {hub:?}");
@@ -136,8 +136,8 @@ fn late(plan: &Plan, rate: f64, times: RunTimes) -> f64 {
     })
 }
 
-/// `fitted`: "at most 2·10⁻³ for cv 0 to 2.6 and 1 to 10,000 requests per second", where mean and 99th percentile
-/// are known and no bound on the lead binds. Both ways out of a varying run are met.
+/// `fitted`: "at most 2·10⁻³ for cv 0 to 2.6 and 1 to 10,000 requests per second", if mean and 99th percentile are
+/// known and no bound on the lead binds. Both timings, by chance and by window, occur.
 #[test]
 fn late_is_at_most_twice_epsilon_however_runs_vary() {
     println!("P(late), computed, in 1/1000  rate/s: 1  10  100  1,000  10,000");
@@ -158,7 +158,7 @@ fn late_is_at_most_twice_epsilon_however_runs_vary() {
         println!("{line}");
     }
     assert!(ways.iter().all(|&times| times > 5), "{ways:?}");
-    // The 99th percentile alone would not do.
+    // The 99th percentile alone would not be enough.
     let times = RunTimes { mean_ms: 200.0, cv: 1.5 };
     let tail_factor = times.quantile_ms(2.326) / 200.0;
     let scale_ms = 200.0 * beta_for_late(1_000.0 * 0.2, tail_factor, REFRESH_LATE_SHARE);

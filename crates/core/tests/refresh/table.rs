@@ -10,7 +10,7 @@ use crate::key_life::{ERRORS, Sample, cycles, first_lead_hit_by_hit_ms, first_le
 
 const RUN_MS: f64 = 200.0;
 const TTL_MS: f64 = 60_000.0;
-/// Cycles that THEORY's numbers are from.
+/// The number of cycles behind THEORY's numbers.
 const THEORY_CYCLES: f64 = 200_000.0;
 
 /// A number as THEORY prints it, and half a unit of its last digit.
@@ -106,7 +106,7 @@ fn compare_with_formulas(name: &str, outcome: &Outcome, scale_ms: f64, rate: f64
     let allowed = ERRORS * outcome.lead_early.error() + 1e-9;
     let off = (outcome.lead_early.mean() - lead_ms).abs();
     assert!(off <= allowed, "{name}: lead {} ms, formula {lead_ms} ms", outcome.lead_early.mean());
-    // What never fires early is refreshed 1/λ after expiry on average.
+    // A key that never fires early is refreshed 1/λ after expiry on average.
     let lead_ms = lead_ms - never_early_probability(scale_ms, rate) * 1_000.0 / rate;
     let off = (outcome.lead.mean() - lead_ms).abs();
     assert!(off <= ERRORS * outcome.lead.error() + 1e-9, "{name}: lead {} ms", outcome.lead.mean());
@@ -148,7 +148,7 @@ fn the_table_of_theory_comes_out() {
     }
 }
 
-/// The jump over bands of time changes nothing.
+/// Skipping bands of time gives the same result as hit by hit.
 #[test]
 fn band_by_band_is_hit_by_hit() {
     let ahead = Plan { scale_ms: 0.0, ahead_ms: 1_000.0, ..Plan::default() };

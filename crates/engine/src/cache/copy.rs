@@ -1,4 +1,5 @@
-//! A memory copy of an entry, with its renderings: what a hit is served from; read from and sealed as a stored entry.
+//! A memory copy of an entry, with its renderings. Hits are served from it. It is decoded from a stored entry and
+//! sealed as one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -24,61 +25,61 @@ use crate::model::rendering::RenderingId;
 #[derive(Debug)]
 pub struct MemoryCopy {
     content: Content,
-    /// When the origin read began: what age counts from (promise I4).
+    /// When the origin read began. Age counts from here (promise I4).
     read_started: MonoTime,
     /// End of the soft TTL.
     fresh_until: MonoTime,
     /// End of grace.
     dead_at: MonoTime,
-    /// End of stale-if-error: until then the copy is kept, and served where the origin fails.
+    /// End of stale-if-error: until then the copy is kept, and served while the origin fails.
     fallback_until: MonoTime,
     /// How long the run took.
     cost_ms: Millis,
-    /// Token that it was stored with; none if the store never took it.
+    /// The token that it was stored with; `None` if the store never took it.
     token: Option<Token>,
-    /// Why the store never took it, if it did not: what its hits say.
+    /// Why the store never took it, if it did not. Its hits report this.
     unstored: Detail,
-    /// What it depends on.
+    /// The tags of the entry.
     tags: Tags,
-    /// Whose it is: what the share of one principal in memory is counted by.
+    /// Its principal. The principal's share of memory counts by it.
     owner: ScopeTag,
     renderings: Renderings,
-    /// Whether the last run for it failed by no fault of the statement; a newer copy begins without.
+    /// Whether the last run for it failed, other than by the statement's own fault. A newer copy begins without.
     has_origin_failed: AtomicBool,
-    /// When another node became its key's owner, and it was left for that one to ask for; zero if none did.
+    /// When another node became owner of its key, and this copy was left for that node to fetch; zero if none did.
     left_at: AtomicU64,
-    /// What it remembers of its refreshes.
+    /// State of its refreshes.
     pace: CopyPace,
-    /// How often it is asked for.
+    /// How often requests ask for it.
     heat: Heat,
-    /// What brought it, if that wants to know what becomes of the copy.
+    /// What fetched it, if that follows the copy's use.
     provenance: Option<Arc<dyn Provenance>>,
 }
 
-/// What a copy is rendered from.
+/// The source of a copy's renderings.
 #[derive(Debug)]
 enum Content {
-    /// The stored form ([`ResultSet::to_bytes`]) in one allocation: as a tree of names and summary a small
-    /// result takes half as much again.
+    /// The stored form ([`ResultSet::to_bytes`]) in one allocation. As a tree of names and summary, a small result
+    /// takes half as much again.
     Stored(Bytes),
-    /// As the origin sent it, for those who wait, and never kept: a large result is not copied for them.
+    /// As the origin sent it, for the waiters only and never kept: a large result is not copied for them.
     Passing(ResultSet),
-    /// Nothing: another node's rendering of one form, and how often it was served since that node was told.
+    /// None: another node's rendering of one form, and how often it was served since its last report to that node.
     Near(AtomicU32),
 }
 
 /// Fresh, stale or dead, and by how much (DESIGN section 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// Before the soft TTL; so much of it is left.
+    /// Before the soft TTL, with the rest of it.
     Fresh(Millis),
-    /// Past the soft TTL by so much, within grace.
+    /// Past the soft TTL by this span, within grace.
     Stale(Millis),
     /// After grace.
     Dead,
 }
 
-/// Plain data: times of a copy that is made now.
+/// Plain data: times of a new copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyTimes {
     /// When the origin read began.
@@ -100,14 +101,14 @@ impl MemoryCopy {
         Self::of(Content::Stored(exact(result.to_bytes())), times, token, tags)
     }
 
-    /// A copy of a result that is handed to those who wait for it and then forgotten.
+    /// A copy of a result that goes to the waiters and is then forgotten.
     #[must_use]
     pub fn passing(result: ResultSet, times: CopyTimes, tags: Tags) -> Self {
         Self::of(Content::Passing(result), times, None, tags)
     }
 
-    /// A near copy: what the owner of a key answered in one form, for the times given. Everything that an owner's
-    /// copy may do is kept from it by who looks for one (`Cache::look`).
+    /// A near copy: the owner's answer in one form, for the given times. `Cache::look` hides it, so it never serves as
+    /// an owner's copy.
     pub(crate) fn near(body: &[u8], id: RenderingId, times: CopyTimes, tags: Tags) -> Self {
         let copy = Self::of(Content::Near(AtomicU32::new(0)), times, None, tags);
         // Bytes of its own: a slice would keep the whole message alive.
@@ -115,7 +116,7 @@ impl MemoryCopy {
         copy
     }
 
-    /// How often a near copy was served since its owner was told; none for any other copy.
+    /// How often a near copy was served since its last report to the owner; `None` for any other copy.
     pub(crate) fn near_hits(&self) -> Option<&AtomicU32> {
         match &self.content {
             Content::Near(hits) => Some(hits),
@@ -168,13 +169,13 @@ impl MemoryCopy {
         }
     }
 
-    /// The same copy, known to be this principal's.
+    /// The same copy, as this principal's.
     #[must_use]
     pub fn of_principal(self, scope: PrincipalScope) -> Self {
         Self { owner: ScopeTag::of(scope), ..self }
     }
 
-    /// The same copy, which the store never took for this reason.
+    /// The same copy, which the store did not take for this reason.
     #[must_use]
     pub fn unstored(self, why: Detail) -> Self {
         Self { unstored: why, ..self }
@@ -186,30 +187,30 @@ impl MemoryCopy {
         Self { heat, ..self }
     }
 
-    /// The same copy, brought by this.
+    /// The same copy, fetched by this.
     #[must_use]
     pub(crate) fn with_provenance(self, provenance: Option<Arc<dyn Provenance>>) -> Self {
         Self { provenance, ..self }
     }
 
-    /// What brought it, if that wants to know what becomes of the copy.
+    /// What fetched it, if that follows the copy's use.
     pub(crate) fn provenance(&self) -> Option<&dyn Provenance> {
         self.provenance.as_deref()
     }
 
-    /// A client's request is answered with it, or a new owner gets it for one.
+    /// Notes that the copy answers a client's request, or that a new owner gets it for one.
     pub(crate) fn serves_demand(&self) {
         if let Some(provenance) = &self.provenance {
             provenance.used();
         }
     }
 
-    /// What it remembers of its own refreshes.
+    /// State of its refreshes.
     pub(crate) fn pace(&self) -> &CopyPace {
         &self.pace
     }
 
-    /// When the origin read began: what age counts from (I4).
+    /// When the origin read began. Age counts from here (I4).
     #[must_use]
     pub fn read_started(&self) -> MonoTime {
         self.read_started
@@ -239,25 +240,25 @@ impl MemoryCopy {
         self.cost_ms
     }
 
-    /// Token that it was stored with; none if the store never took it.
+    /// The token that it was stored with; `None` if the store never took it.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
         self.token
     }
 
-    /// Why the store never took it; nothing if it did.
+    /// Why the store never took it; `None` if it did.
     #[must_use]
     pub fn why_unstored(&self) -> Option<Detail> {
         self.token.is_none().then_some(self.unstored)
     }
 
-    /// What it depends on.
+    /// The tags of the entry.
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags
     }
 
-    /// How often it is asked for.
+    /// How often requests ask for it.
     #[must_use]
     pub fn heat(&self) -> &Heat {
         &self.heat
@@ -275,7 +276,7 @@ impl MemoryCopy {
         self.fresh_until.since(self.read_started)
     }
 
-    /// Whose it is.
+    /// The tag of its principal.
     #[must_use]
     pub fn owner(&self) -> ScopeTag {
         self.owner
@@ -287,12 +288,12 @@ impl MemoryCopy {
         match &self.content {
             Content::Stored(body) => body.clone(),
             Content::Passing(result) => exact(result.to_bytes()),
-            // It has none, and these bytes are no result.
+            // A near copy has none, and these bytes decode to no result.
             Content::Near(_) => Bytes::new(),
         }
     }
 
-    /// How it stands at `now`.
+    /// Its state at `now`.
     #[must_use]
     pub fn life(&self, now: MonoTime) -> Life {
         if now < self.fresh_until {
@@ -304,50 +305,50 @@ impl MemoryCopy {
         }
     }
 
-    /// How it stands beside a failing origin: stale or dead, and not past the end of stale-if-error.
+    /// Whether it may stand in for a failing origin: stale or dead, and not past the end of stale-if-error.
     #[must_use]
     pub fn is_stale_fallback(&self, now: MonoTime) -> bool {
         self.fresh_until <= now && now < self.fallback_until
     }
 
-    /// Until when a run that had to take its place shows that its refresh is late. Asked for later than this it was
-    /// not worth one.
+    /// A run that replaces it before this time shows that its refresh is late. A later one shows that it was not worth
+    /// a refresh.
     #[must_use]
     pub fn late_until(&self) -> MonoTime {
         self.fresh_until + Millis((self.ttl_ms().0 / 2).min(LATE_MISS_MS_MAX))
     }
 
-    /// Until when it is of use in memory, if only to tell by it that nobody was served a stale copy.
+    /// Until when memory keeps it. After its end it only shows that nobody was served a stale copy.
     #[must_use]
     pub fn kept_until(&self) -> MonoTime {
         if self.token.is_some() { self.fallback_until.max(self.late_until()) } else { self.fallback_until }
     }
 
-    /// The last run for it failed by an outage: what is served of it from now on says so.
+    /// The last run for it failed by an outage: its answers say so from now on.
     pub fn origin_failed(&self) {
         self.has_origin_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did.
+    /// Whether the last run for it failed by an outage.
     #[must_use]
     pub fn has_origin_failed(&self) -> bool {
         self.has_origin_failed.load(Ordering::Relaxed)
     }
 
-    /// Another node owns its key since then; whether that is new.
+    /// Marks that another node owns its key since `now`. Returns whether this is new.
     pub(crate) fn leave(&self, now: MonoTime) -> bool {
-        // A clock that begins at zero must not make it look unmarked.
+        // At least 1, because zero means unmarked and a clock may begin at zero.
         let at = now.0.max(1);
         self.left_at.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Since when another node has owned its key, if one has: it is no answer of this node's own any more.
+    /// Since when another node has owned its key, if one has. Then it is no answer of this node any more.
     pub(crate) fn left_at(&self) -> Option<MonoTime> {
         let at = self.left_at.load(Ordering::Relaxed);
         (at != 0).then_some(MonoTime(at))
     }
 
-    /// Whether it keeps to a request's own `max-age` and `max-stale`.
+    /// Whether it satisfies a request's own `max-age` and `max-stale`.
     #[must_use]
     pub fn keeps_to(&self, freshness: Freshness, now: MonoTime) -> bool {
         freshness.age_max_ms.is_none_or(|most| self.age_ms(now) <= most)
@@ -370,13 +371,13 @@ impl MemoryCopy {
         now.since(self.read_started)
     }
 
-    /// What is said of an answer that is made from it at `now`.
+    /// The description of an answer that is made from it at `now`.
     #[must_use]
     pub fn how(&self, class: Class, detail: Option<Detail>, now: MonoTime) -> How {
         let ttl_ms = match self.life(now) {
             Life::Fresh(left) => i64::try_from(left.0).unwrap_or(i64::MAX),
             Life::Stale(_) | Life::Dead => {
-                // Negative also in its first millisecond: 0 would call it fresh.
+                // Negative in the first millisecond too: 0 would mean fresh.
                 i64::try_from(now.since(self.fresh_until).0.max(1)).map_or(i64::MIN, |past| -past)
             }
         };
@@ -389,12 +390,12 @@ impl MemoryCopy {
         self.pace.is_due(now)
     }
 
-    /// No refresh before `until`: the last one failed, or is under way.
+    /// Begins no refresh before `until`: the last one failed, or is under way.
     pub fn put_off_refresh(&self, until: MonoTime) {
         self.pace.put_off(until, self.fresh_until);
     }
 
-    /// Bytes kept alive: the result and all renderings made so far, each with what the allocator adds.
+    /// Bytes kept alive: the result and all renderings made so far, with the allocator's overhead.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         let content = match &self.content {
@@ -408,13 +409,14 @@ impl MemoryCopy {
     }
 }
 
-/// What one body in memory costs beside its bytes: its reference count, and what the allocator rounds up to
-/// (the next of four steps to the next power of two, so an eighth on average).
+/// The memory that one body costs beyond its bytes: its reference count and the allocator's rounding (up to the next of
+/// four steps between powers of two, so an eighth on average).
 const fn allocated_bytes(len: usize) -> usize {
     len + len / 8 + BODY_OVERHEAD_BYTES
 }
 
-/// Plain data: whose a copy is, in short: enough to count by, not to decide by. Two principals of one tag share a share.
+/// Plain data: a short tag of a copy's principal, good for counting, not for access. Two principals with one tag share
+/// a share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ScopeTag(pub u32);
 
@@ -427,14 +429,14 @@ impl ScopeTag {
     }
 }
 
-/// Bytes without the room that a vector keeps for more: it would be kept for as long as the copy.
+/// Bytes without a vector's spare room, which would stay as long as the copy.
 fn exact(bytes: Vec<u8>) -> Bytes {
     bytes.into_boxed_slice().into()
 }
 
 pub(crate) use rendering::render_passing;
 
-/// Shared by everything that serves it.
+/// A copy shared by its readers.
 pub type SharedCopy = Arc<MemoryCopy>;
 
 mod rendering;

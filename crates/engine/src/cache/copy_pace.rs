@@ -1,8 +1,8 @@
-//! What a copy remembers of its own refreshes, so that a hit outside the refresh window costs one comparison and takes
-//! no lock. It decides nothing.
+//! A copy's state of its own refreshes, so that a hit outside the refresh window costs one comparison and no lock. It
+//! decides nothing.
 //!
-//! Hits that run at once only advise each other here. A hit that reads an older word makes the plan once more, or finds
-//! the refresh's seat taken.
+//! Concurrent hits may race here without harm. A hit that reads an older value makes the plan once more, or finds the
+//! refresh's seat taken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,25 +10,25 @@ use hopcache_core::limits::REFRESH_PLANS_MAX;
 use hopcache_core::refresh::Plan;
 use hopcache_core::time::{Millis, MonoTime};
 
-/// When to look, and what was planned.
+/// When to look, and the plan.
 #[derive(Debug)]
 pub(crate) struct CopyPace {
-    /// With more of the soft TTL left than this a fresh hit has nothing to decide.
+    /// A fresh hit with more of the soft TTL left than this decides nothing.
     look_ms: AtomicU64,
-    /// With at most this left the plan is made anew: the rate has changed meanwhile.
+    /// With this much left or less, the plan is made anew: the rate has changed meanwhile.
     replan_ms: AtomicU64,
     /// Scale and refresh-ahead of the plan, as the bits of two `f32`: read as one.
     plan: AtomicU64,
-    /// In microseconds of the node's clock; no refresh begins before.
+    /// In microseconds of the node's clock. No refresh begins before.
     refresh_after: AtomicU64,
-    /// Whether somebody has met the copy stale.
+    /// Whether a hit has found the copy stale.
     is_late: AtomicBool,
 }
 
 impl Default for CopyPace {
     fn default() -> Self {
         Self {
-            // The first hit decides whether this copy is one to plan for.
+            // The first hit decides whether the copy gets a plan.
             look_ms: AtomicU64::new(u64::MAX),
             replan_ms: AtomicU64::new(u64::MAX),
             plan: AtomicU64::new(0),
@@ -39,17 +39,17 @@ impl Default for CopyPace {
 }
 
 impl CopyPace {
-    /// Whether a fresh hit with so much left has something to decide.
+    /// Whether a fresh hit with `left` of the soft TTL has something to decide.
     pub(crate) fn looks_at(&self, left: Millis) -> bool {
         left.0 <= self.look_ms.load(Ordering::Relaxed)
     }
 
-    /// This copy is never refreshed early.
+    /// Switches off early refreshes of this copy.
     pub(crate) fn never_early(&self) {
         self.look_ms.store(0, Ordering::Relaxed);
     }
 
-    /// The plan in force, unless it has to be made anew.
+    /// The plan in force; `None` if it is due to be made anew.
     pub(crate) fn plan(&self, left: Millis) -> Option<Plan> {
         if left.0 <= self.replan_ms.load(Ordering::Relaxed) {
             return None;
@@ -58,7 +58,7 @@ impl CopyPace {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let ahead_ms = f32::from_bits(bits as u32);
         let scale_ms = f64::from(f32::from_bits((bits >> 32) as u32));
-        // What a plan was made by is for `explain`, which makes its own.
+        // The plan's inputs are for `explain`, which makes its own plan.
         #[allow(clippy::needless_update, reason = "a plan may know more than what it decides by")]
         Some(Plan { scale_ms, ahead_ms: f64::from(ahead_ms), ..Plan::default() })
     }
@@ -80,13 +80,13 @@ impl CopyPace {
         now.0 >= self.refresh_after.load(Ordering::Relaxed)
     }
 
-    /// None before `until`. `fresh_until` is the copy's.
+    /// Allows no refresh before `until`. `fresh_until` is the copy's.
     pub(crate) fn put_off(&self, until: MonoTime, fresh_until: MonoTime) {
         self.refresh_after.store(until.0, Ordering::Relaxed);
         self.look_ms.store(fresh_until.since(until).0, Ordering::Relaxed);
     }
 
-    /// Whether this is the first time that the copy is met stale.
+    /// Whether this is the first time that a hit finds the copy stale.
     pub(crate) fn is_first_late(&self) -> bool {
         !self.is_late.load(Ordering::Relaxed) && !self.is_late.swap(true, Ordering::Relaxed)
     }

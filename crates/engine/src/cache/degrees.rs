@@ -1,4 +1,5 @@
-//! The table of degrees: what the server said of the graph nodes that queries start from, and which questions wait.
+//! The table of degrees: the server's answers about the graph nodes that queries start from, and the questions that
+//! wait.
 //!
 //! It asks nobody: `refresh::degree` does.
 
@@ -13,25 +14,25 @@ use parking_lot::Mutex;
 
 use crate::model::degree::DegreeQuestion;
 
-/// What this node knows of degrees, and what it wants to ask.
+/// This node's known degrees and open questions.
 pub(crate) struct Degrees {
     state: Mutex<State>,
 }
 
 struct State {
-    /// The anchor of each key that was looked at; a text is read for it once.
+    /// The anchor of each key that was looked at, so that its text is read once.
     anchors: LruCache<QueryKey, Option<AnchorTag>>,
-    /// What the server said, or that it did not, and until when that is believed.
+    /// The server's answer, `None` for no answer, and until when it is valid.
     known: LruCache<AnchorTag, (Option<u64>, MonoTime)>,
-    /// Labels and keys whose last question timed out, and until when they are left alone.
+    /// Labels and keys whose last question timed out, and until when no question about them is asked.
     slow: LruCache<AnchorTag, MonoTime>,
     waiting: VecDeque<DegreeQuestion>,
     asked: Option<AnchorTag>,
-    /// Whether a task looks at `waiting`.
+    /// Whether a task works on `waiting`.
     is_worked_at: bool,
 }
 
-/// Whether a task has to be started for what waits.
+/// Whether a task has to be started for the waiting questions.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Start {
     Worker,
@@ -85,12 +86,12 @@ impl Degrees {
         self.state.lock().anchors.contains(key)
     }
 
-    /// Takes note of a key's anchor: what is known of that is known of the key.
+    /// Notes a key's anchor: degrees known for the anchor apply to the key.
     pub(crate) fn look_at(&self, key: QueryKey, tag: Option<AnchorTag>) {
         self.state.lock().anchors.put(key, tag);
     }
 
-    /// Takes note of a question, unless its answer is known, slow, or it is one too many.
+    /// Queues a question, unless its answer is known, its property is slow, or the queue is full.
     pub(crate) fn want(&self, question: DegreeQuestion, now: MonoTime) -> Start {
         let mut state = self.state.lock();
         if state.known.get(&question.tag).is_some_and(|(_, until)| *until > now) {
@@ -107,7 +108,7 @@ impl Degrees {
         if std::mem::replace(&mut state.is_worked_at, true) { Start::Nothing } else { Start::Worker }
     }
 
-    /// The next question; without one the task that asks is done, which whoever wants one from now on knows.
+    /// The next question. Without one the asking task is done; the next `want` starts another.
     pub(crate) fn next(&self) -> Option<DegreeQuestion> {
         let mut state = self.state.lock();
         let question = state.waiting.pop_front();
@@ -129,7 +130,7 @@ impl Degrees {
         state.known.put(question.tag, (degree, now + Millis(life_ms)));
     }
 
-    /// Nobody asks any more.
+    /// Notes that no task asks any more.
     pub(crate) fn abandon(&self) {
         let mut state = self.state.lock();
         state.waiting.clear();
@@ -144,11 +145,11 @@ impl State {
     }
 }
 
-/// What came of a question.
+/// The result of a question.
 pub(crate) enum DegreeAnswer {
     Degree(u64),
-    /// There is no such node, or no answer.
+    /// The node does not exist, or there was no answer.
     Nothing,
-    /// It took too long: there is no index.
+    /// It took too long: the property has no index.
     Slow,
 }

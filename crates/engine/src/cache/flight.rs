@@ -1,43 +1,64 @@
-//! Single flight: one leader for each key, any number of followers, every end of a flight told to all.
+//! Single flight: each key has one leader and any number of followers, and every follower learns how the flight ended.
 //!
-//! This module decides who leads and who follows. It never runs anything: the leader's work is the
-//! caller's, in a task that no client owns, so a client that leaves cancels nothing (F3).
+//! This module decides which request leads and which ones follow. It never runs anything: the caller does the leader's work in a task
+//! that no client owns, so a client that leaves cancels nothing (F3).
 //!
-//! The race that the lock closes, two requests A and B for one key:
-//! A looks up and finds nothing; B looks up and finds nothing; A inserts and leads; B inserts and leads.
-//! So look-up and insertion are one step under the lock. So are, at the other end, telling and removing:
-//! A tells its end; B wakes, wants to try again and joins what A has not removed yet; B is told the old end
-//! as if it were new. Or A removes; B finds nothing and leads while A's followers still wait.
-//! Who finds no flight finds the value in memory, where its leader put it before it landed.
+//! Look-up and insertion are one step under the lock. In two steps, requests A and B for one key would both lead:
+//!   A finds no flight · B finds no flight · A inserts and leads · B inserts and leads.
+//! Telling and removing are one step too. In two steps, telling first, a retry would get an old end as if it were new:
+//!   A tells its end · B wakes, tries again and joins A's flight, which is still in the table.
+//! With removing first, two flights would overlap:
+//!   A removes its flight · B finds none and leads, while A's followers still wait.
+//! A request that finds no flight finds the value in memory: the leader puts it there before it lands.
 //!
-//! Every way in which a flight ends has a name. The table's own are [`Wait`]; what a landed flight says
-//! is `Landing` (`lead.rs`); what a request makes of that is the outcome of `here.rs`. The column
-//! FAULTS has the words of that file. Tests are in `crates/sim/tests/flight_ends.rs` unless a file is named.
+//! # How flights end
 //!
-//! | FAULTS | name in the code | what the waiters get | test |
-//! |---|---|---|---|
-//! | computing | `State::Computing`, `FlightTable::followers` | they wait; new ones join | `a_flight_under_way_is_joined_and_seen` |
-//! | done | `Wait::Landed`, `Landing::Ran`, `Kept::Stored` | the value | `done_everybody_gets_the_value_and_it_is_kept` |
-//! | done, by another node | `Landing::Found` | the value of the store | `done_elsewhere_is_found_in_the_store` |
-//! | done, but stale | `Landing::Stale` | the stale value; a refresh runs | `stale_is_served_to_all_while_one_refresh_runs` |
-//! | done, but fenced | `Landing::Ran`, `Kept::Fenced` | the value, not kept (I3) | `fenced_is_answered_and_not_kept` |
-//! | error of the statement | `Landing::Failed`, `OriginFault::Failed`, `TooLarge` | the error, from one run | `an_error_of_the_statement_is_everybodys` |
-//! | transient error | `Landing::Failed`, any other fault | one more flight, then the error | `a_transient_error_is_tried_once_more_by_one` |
-//! | uncacheable, do not serialise | `Landing::Ran`, `Kept::Skipped`, `Detail::{TooLarge, Updates, Off}` | the value of the one run; whoever asks later runs beside the others, not behind them | `uncacheable_waiters_are_not_serialised` |
-//! | no read at all | `Landing::NotARead` | each runs for itself, all at once | `not_a_read_sets_all_free_at_once` |
-//! | holder gone | `Wait::Lost` (panic, abort); between nodes `win.rs` `is_dead`, `GrantKind::Stolen` | they compete again, one leads (F4) | `a_lost_leader_costs_one_more_run_and_no_lease`, `promises.rs` F1 |
-//! | waiter's patience over | `FailureKind::DeadlinePassed` | 504 for that one; the flight goes on | `a_waiters_patience_ends_for_itself_alone` |
-//! | waiter's patience over, with a spare | `spare_when_overdue` (`spares.rs`) | the stale answer, marked; the flight goes on | `stale_if_error.rs` `a_slow_run_is_waited_for_as_long_as_runs_usually_take` |
-//! | any outage, with a spare | `or_spare` (`spares.rs`) | the stale answer, marked | `stale_if_error.rs` `every_outage_is_answered_by_a_dead_copy_at_every_node` |
-//! | holder too old | `is_holder_too_old` (`here.rs`) | they compete again (I4) | `a_holder_too_old_is_not_believed` |
-//! | detached | [`FlightTable::detach`] | those who follow get its value; later ones fly anew | `promises.rs` `a_result_read_before_a_purge_does_not_outlive_it` |
-//! | no room | [`Seat::Full`], `FailureKind::Overloaded` | 503 | `over_the_cap_is_refused_and_the_flight_goes_on` |
+//! Every end has a name: [`Wait`] in this table, `FetchResult` (`fetch/result.rs`) for a flight that landed.
+//! `path/request.rs` judges what an end means for one request. Tests are in `crates/sim/tests/flight_ends.rs` unless
+//! another file is named.
+//!
+//! - Computing: `State::Computing`. Followers wait, new ones join. Test: `a_flight_under_way_is_joined_and_seen`.
+//! - Done: `FetchResult::Ran` with `Kept::Stored`. Followers get the value.
+//!   Test: `done_everybody_gets_the_value_and_it_is_kept`.
+//! - Done by another node: `FetchResult::Found`. Followers get the store's value.
+//!   Test: `done_elsewhere_is_found_in_the_store`.
+//! - Done, stale: `FetchResult::Stale`. Followers get the stale value, and a refresh runs.
+//!   Test: `stale_is_served_to_all_while_one_refresh_runs`.
+//! - Done, fenced: `FetchResult::Ran` with `Kept::Fenced`. Followers get the value, and nobody keeps it (I3).
+//!   Test: `fenced_is_answered_and_not_kept`.
+//! - Statement error: `FetchResult::Failed` with `OriginFault::Failed` or `TooLarge`. Followers get the error of the
+//!   one run. Test: `an_error_of_the_statement_is_everybodys`.
+//! - Transient error: `FetchResult::Failed`, where `is_leaders_luck` holds. One more flight, then followers get its
+//!   error. Test: `a_transient_error_is_tried_once_more_by_one`.
+//! - Held back: `FetchResult::HeldBack`. Followers get 503 with the rest of the pause, or a stale fallback; nothing
+//!   runs. Test: `stale_if_error.rs` `a_key_that_is_held_back_is_answered_at_once`.
+//! - Uncacheable: `FetchResult::Ran` with `Kept::Skipped` and `Detail::{TooLarge, Updates, Off}`. Followers get the
+//!   value of the one run. Later requests run in parallel, not one after another. Test:
+//!   `uncacheable_waiters_are_not_serialised`.
+//! - Not a read: `FetchResult::NotARead`. Each follower runs for itself, all at once.
+//!   Test: `not_a_read_sets_all_free_at_once`.
+//! - Leader gone: `Wait::Lost` (panic, abort). Followers compete again, and one leads (F4).
+//!   Test: `a_lost_leader_costs_one_more_run_and_no_lease`.
+//! - Leader on another node gone: `is_dead` (`fetch/lease_acquire.rs`), then `GrantKind::Stolen`. A waiting node leads
+//!   (F1). Test: `promises.rs` `a_killed_owner_costs_one_more_run_and_no_waiting_for_the_lease`.
+//! - Deadline of one request: `FailureKind::DeadlinePassed`. That request gets 504, the flight goes on.
+//!   Test: `a_waiters_patience_ends_for_itself_alone`.
+//! - Flight overdue, with a fallback: `fallback_when_overdue` (`path/fallback.rs`). The request gets the stale answer,
+//!   marked; the flight goes on. Test: `stale_if_error.rs` `a_slow_run_is_waited_for_as_long_as_runs_usually_take`.
+//! - Any outage, with a fallback: `or_fallback` (`path/fallback.rs`). The request gets the stale answer, marked.
+//!   Test: `stale_if_error.rs` `every_outage_is_answered_by_a_dead_copy_at_every_node`.
+//! - Result too old for a follower: `is_holder_too_old` (`path/answers.rs`). The follower competes again (I4).
+//!   Test: `a_holder_too_old_is_not_believed`.
+//! - Detached: [`FlightTable::detach`]. Its followers get its value; later requests start a new flight.
+//!   Test: `promises.rs` `a_result_read_before_a_purge_does_not_outlive_it`.
+//! - No room: [`Seat::Full`], `FailureKind::Overloaded`. The request gets 503, the flight goes on.
+//!   Test: `over_the_cap_is_refused_and_the_flight_goes_on`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::seams::{AtomicU32, Mutex, Notify, Ordering, Seed, is_seeded};
+use super::seams::{AtomicU32, Mutex, Notify, Ordering};
 
 /// Plain data: bounds of a table (promise I9).
 #[derive(Debug, Clone, Copy)]
@@ -56,10 +77,10 @@ pub struct FlightTable<K, V> {
 
 struct Flight<V> {
     state: Mutex<State<V>>,
-    /// Wakes its waiters in the order in which they came, so that a simulated run can be repeated
-    /// (tokio's watch channel wakes in random order).
+    /// Wakes waiters in the order of their arrival, so that a simulated run can be repeated. (tokio's watch channel
+    /// wakes them in random order.)
     ended: Notify,
-    /// Those who wait now: who leaves makes room.
+    /// Followers that wait now. One that leaves makes room for another.
     followers: AtomicU32,
 }
 
@@ -69,9 +90,9 @@ enum State<V> {
     Lost,
 }
 
-/// What a request becomes when it meets the table.
+/// The role of a request in the flight of its key.
 pub enum Seat<K: Eq + Hash + Clone, V: Clone> {
-    /// It leads: it has to [`Leader::land`].
+    /// It leads, and has to [`Leader::land`].
     Lead(Leader<K, V>),
     /// It waits for the leader.
     Follow(Follower<V>),
@@ -82,7 +103,7 @@ pub enum Seat<K: Eq + Hash + Clone, V: Clone> {
 /// How a flight ended for a follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait<V> {
-    /// With the leader's word, a value or an error.
+    /// With the leader's value or error.
     Landed(V),
     /// The leader panicked or was dropped: compete again (F4).
     Lost,
@@ -103,16 +124,9 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
                 return Seat::Full;
             }
             let flight = Arc::clone(flight);
-            if is_seeded(Seed::CountLater) {
-                drop(flights);
-            }
-            // Leavers count down beside the lock; nobody else counts up.
+            // Leavers count down without the lock, but only `join` counts up.
             flight.followers.fetch_add(1, Ordering::Relaxed);
             return Seat::Follow(Follower { flight, kind: SeatKind::Counted });
-        }
-        if is_seeded(Seed::InsertLater) {
-            drop(flights);
-            flights = self.flights.lock();
         }
         if flights.len() >= self.bounds.flights_max {
             return Seat::Full;
@@ -138,14 +152,14 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
         self.len() == 0
     }
 
-    /// Whether `key` has a flight, and how many follow it.
+    /// The number of followers of `key`'s flight, if it has one.
     #[must_use]
     pub fn followers(&self, key: &K) -> Option<u32> {
         self.flights.lock().get(key).map(|flight| flight.followers.load(Ordering::Relaxed))
     }
 
-    /// Takes flights out of the table, so that requests from now on start new ones; those who follow
-    /// still get their leader's value. An invalidation does this: the flight may have read before it.
+    /// Takes flights out of the table, so that requests from now on start new ones. Present followers still get their
+    /// leader's value. An invalidation detaches flights because they may have read before it. Returns their number.
     pub fn detach(&self, covers: impl Fn(&K) -> bool) -> usize {
         let mut flights = self.flights.lock();
         let before = flights.len();
@@ -154,8 +168,7 @@ impl<K: Eq + Hash + Clone, V: Clone> FlightTable<K, V> {
     }
 }
 
-/// The leader's duty. Dropped without landing (a panic, an abort), it tells its followers that it
-/// was lost.
+/// The leader's duty to land. A leader that is dropped without landing (a panic, an abort) ends the flight as lost.
 pub struct Leader<K: Eq + Hash + Clone, V: Clone> {
     table: Arc<FlightTable<K, V>>,
     key: K,
@@ -164,7 +177,7 @@ pub struct Leader<K: Eq + Hash + Clone, V: Clone> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
-    /// A follower's seat on this very flight, for the request that leads it through a detached task.
+    /// A follower's seat on this flight, for the request whose detached task leads it.
     #[must_use]
     pub fn follow(&self) -> Follower<V> {
         Follower { flight: Arc::clone(&self.flight), kind: SeatKind::Leaders }
@@ -176,7 +189,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
         self.table.flights.lock().get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight))
     }
 
-    /// Tells everyone, and ends the flight. Returns how many followed it to its end.
+    /// Ends the flight with `value` for all followers. Returns how many there were.
     pub fn land(mut self, value: V) -> u32 {
         self.landed = true;
         self.end(State::Landed(value))
@@ -185,22 +198,10 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     fn end(&self, state: State<V>) -> u32 {
         let followers = self.flight.followers.load(Ordering::Relaxed);
         let mut flights = self.table.flights.lock();
-        if is_seeded(Seed::TellFirst) {
-            drop(flights);
-            *self.flight.state.lock() = state;
-            self.flight.ended.notify_waiters();
-            self.remove(&mut self.table.flights.lock());
-            return followers;
-        }
         self.remove(&mut flights);
-        if is_seeded(Seed::RemoveFirst) {
-            drop(flights);
-            *self.flight.state.lock() = state;
-        } else {
-            *self.flight.state.lock() = state;
-            drop(flights);
-        }
-        // Outside the lock: there may be thousands to wake.
+        *self.flight.state.lock() = state;
+        drop(flights);
+        // Outside the lock, as there may be thousands to wake.
         self.flight.ended.notify_waiters();
         followers
     }
@@ -208,7 +209,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
     fn remove(&self, flights: &mut HashMap<K, Arc<Flight<V>>>) {
         // Only our own flight: after a detach, the key may belong to a newer one.
         let is_ours = |flight: &Arc<Flight<V>>| Arc::ptr_eq(flight, &self.flight);
-        if flights.get(&self.key).is_some_and(is_ours) || is_seeded(Seed::RemoveAny) {
+        if flights.get(&self.key).is_some_and(is_ours) {
             flights.remove(&self.key);
         }
     }
@@ -216,14 +217,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Leader<K, V> {
 
 impl<K: Eq + Hash + Clone, V: Clone> Drop for Leader<K, V> {
     fn drop(&mut self) {
-        if !self.landed && !is_seeded(Seed::SilentLoss) {
+        if !self.landed {
             self.end(State::Lost);
         }
     }
 }
 
-/// A seat that waits. Dropping it (the client left) makes room for another, and changes nothing else for
-/// anybody.
+/// A seat that waits. Dropping it (the client left) makes room for another follower and has no other effect.
 pub struct Follower<V> {
     flight: Arc<Flight<V>>,
     kind: SeatKind,
@@ -232,29 +232,28 @@ pub struct Follower<V> {
 /// Whether a seat counts against the flight's bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SeatKind {
-    /// It was joined.
+    /// A follower's, taken by joining.
     Counted,
-    /// It came with the leader's.
+    /// The leading request's own, which is not counted.
     Leaders,
 }
 
 impl<V> Drop for Follower<V> {
     fn drop(&mut self) {
-        if self.kind == SeatKind::Counted && !is_seeded(Seed::KeepPlace) {
+        if self.kind == SeatKind::Counted {
             self.flight.followers.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 impl<V: Clone> Follower<V> {
-    /// Waits for the end of the flight. Has no deadline of its own: the caller's bounds it.
+    /// Waits for the end of the flight. It has no deadline: the caller's deadline bounds it.
     pub async fn wait(self) -> Wait<V> {
-        let early = if is_seeded(Seed::LookFirst) { Some(self.look()) } else { None };
         let ended = self.flight.ended.notified();
         tokio::pin!(ended);
-        // In line before the look, or an end between look and wait would wake nobody.
+        // In line before the look: otherwise an end between look and wait would not wake this follower.
         ended.as_mut().enable();
-        if let Some(wait) = early.unwrap_or_else(|| self.look()) {
+        if let Some(wait) = self.look() {
             return wait;
         }
         ended.await;

@@ -39,7 +39,7 @@ async fn a_lost_leader_is_told() {
     assert!(matches!(table.join(&1), Seat::Lead(_)), "the next one leads");
 }
 
-/// F3: a follower that leaves is only that.
+/// F3: a follower that leaves has no effect on others.
 #[tokio::test]
 async fn a_follower_that_leaves_changes_nothing() {
     let table = table();

@@ -1,10 +1,10 @@
-//! The pace of keys: what their runs cost, how often they are asked for, what was hinted about them, and when their next
-//! early refresh is due.
+//! The pace of keys: the cost of their runs, the rate of their requests, the hints about them, and the time of their
+//! next early refresh.
 //!
 //! It decides the length of leases and the plan of a copy's refresh, and starts nothing.
 //!
-//! A lease lives three times the pattern's observed P99, within limits (DESIGN "Lease protocol"), and is renewed while
-//! its holder works. So it costs a silent death little, and a slow run nothing.
+//! A lease lives three times the pattern's observed P99, within limits (DESIGN "Lease protocol"), and its holder renews
+//! it while it works. So a holder that dies silently delays others little, and a slow run keeps its lease.
 
 use std::num::NonZeroUsize;
 
@@ -24,7 +24,7 @@ use crate::model::inspection::KeyPlan;
 use crate::model::policy::{Policy, RefreshPolicy};
 use crate::model::span::scaled;
 
-/// What is known of keys, and the rule that plans refreshes by it.
+/// Knowledge of keys, and the rule that plans refreshes with it.
 pub(crate) struct KeyPace {
     history: Mutex<History>,
     degrees: Degrees,
@@ -44,50 +44,50 @@ impl KeyPace {
         }
     }
 
-    /// Keys and patterns remembered.
+    /// The number of keys and patterns remembered.
     pub(crate) fn lens(&self) -> (usize, usize) {
         self.history.lock().lens()
     }
 
-    /// What is known of degrees.
+    /// Known degrees.
     pub(crate) fn degrees(&self) -> &Degrees {
         &self.degrees
     }
 
-    /// Takes note of a run, and of what was hinted beside its request.
+    /// Notes a run, and the hints of its request.
     pub(crate) fn observe_run(&self, query: &Query, hints: Hints, took_ms: Millis) {
         self.history.lock().observe(query, hints, took_ms);
     }
 
-    /// How long a lease for this query lives, unless renewed.
+    /// The life of a lease for this query, without renewals.
     pub(crate) fn lease_ms(&self, query: &Query) -> Millis {
         self.run_ms_max(query).min(Millis(LEASE_MS_MAX))
     }
 
-    /// What runs of a query's pattern hardly ever take: three times the longest of late.
+    /// A time that runs of a query's pattern hardly ever exceed: three times the longest of late.
     pub(crate) fn run_ms_max(&self, query: &Query) -> Millis {
         self.history.lock().run_ms_max(query)
     }
 
-    /// What a run of a pattern takes on average, for one principal in one database.
+    /// The average time of a pattern's runs, for one principal in one database.
     pub(crate) fn mean_ms(&self, cost_key: &CostKey) -> Option<f64> {
         self.history.lock().mean_ms(cost_key)
     }
 
-    /// The counter for a new copy of a key. It begins with the rate that the copy before had.
+    /// The heat counter for a new copy of a key. It starts with the rate of the previous copy.
     pub(crate) fn heat_after(&self, held: Option<&MemoryCopy>, key: &QueryKey, now: MonoTime) -> Heat {
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
         let seen = held.and_then(|copy| copy.heat().rate_per_s(now)).map(|rate| rate as f32);
         Heat::new(now, seen.or_else(|| self.history.lock().rate_per_s(key)))
     }
 
-    /// What is known of a key when its plan is made: the one place where that comes together.
+    /// The facts of a key for its plan. Only here do they come together.
     pub(crate) fn facts_of(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyFacts {
         let rate_per_s = copy.heat().rate_per_s(now);
         let known = self.history.lock().seen(key, rate_per_s);
         KeyFacts {
             ttl_ms: copy.ttl_ms(),
-            // An entry that another node stored brings what its run took.
+            // An entry that another node stored brings the cost of its run.
             cost: known.cost().unwrap_or_else(|| Cost::of_run(copy.cost_ms())),
             rate_per_s,
             degree: known.degree().or_else(|| self.degrees.learned(key, now)),
@@ -95,7 +95,7 @@ impl KeyPace {
         }
     }
 
-    /// What a new owner of the key is told.
+    /// The facts for a new owner of the key.
     pub(crate) fn key_plan(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> KeyPlan {
         let known = self.history.lock().seen(key, copy.heat().rate_per_s(now));
         KeyPlan {
@@ -106,27 +106,27 @@ impl KeyPace {
         }
     }
 
-    /// Takes another node's word on a key, where this node knows nothing itself.
+    /// Takes over another node's facts of a key, unless this node has its own.
     pub(crate) fn learn(&self, key: &QueryKey, plan: KeyPlan) {
         self.history.lock().learn(key, plan);
     }
 
-    /// Whether a copy is ever refreshed before it expires.
+    /// Whether a copy can be refreshed before it expires.
     pub(crate) fn may_refresh_early(&self, copy: &MemoryCopy) -> bool {
         self.policy.is_early
-            // Not stored, so no other node may learn of what a refresh brings.
+            // A copy that is not stored stays on this node, and so would its refresh.
             && copy.token().is_some()
             && !self.is_below_ttl_min(copy.ttl_ms())
     }
 
-    /// Whether an entry lives too short for an early refresh. Its TTL is known with its jitter only: one that a
-    /// caller's hint made shorter than `ttl_ms_min`, but by less than the jitter, may count as long enough.
+    /// Whether an entry lives too short for an early refresh. Its TTL is known only with its jitter. So an entry that a
+    /// hint made shorter than `ttl_ms_min`, by less than the jitter, may count as long enough.
     pub(crate) fn is_below_ttl_min(&self, ttl_ms: Millis) -> bool {
         let ttl_ms_min = self.policy.ttl_ms_min;
         self.ttl_ms < ttl_ms_min || ttl_ms < scaled(ttl_ms_min, 1.0 - self.ttl_jitter)
     }
 
-    /// The plan that a fresh copy's refresh goes by; none at all for one that is not refreshed early.
+    /// The plan for a fresh copy's refresh; an empty one for a copy that is not refreshed early.
     pub(crate) fn plan_in_force(&self, key: &QueryKey, copy: &MemoryCopy, now: MonoTime) -> Plan {
         if !self.may_refresh_early(copy) {
             return Plan::default();
@@ -135,7 +135,7 @@ impl KeyPace {
         copy.pace().plan(left).unwrap_or_else(|| self.plan_anew(key, copy, (left, now)))
     }
 
-    /// Makes the plan of a copy of which so much is left, and keeps it on the copy.
+    /// Makes the plan of a copy with `left` of its soft TTL, and keeps it on the copy.
     pub(crate) fn plan_anew(
         &self,
         key: &QueryKey,
@@ -148,17 +148,17 @@ impl KeyPace {
     }
 }
 
-/// History by key, and by pattern, principal and database; the least recently used is forgotten first.
+/// History by key, and by pattern, principal and database. The least recently used is forgotten first.
 struct History {
     keys: LruCache<QueryKey, KeyHistory>,
     patterns: LruCache<CostKey, PatternHistory>,
 }
 
-/// What is remembered of one key.
+/// The history of one key.
 #[derive(Debug, Clone, Copy, Default)]
 struct KeyHistory {
     cost: CostHistory,
-    /// Requests per second, as last seen on a copy of it.
+    /// Requests per second, as last seen on a copy of the key.
     rate_per_s: Option<f32>,
     degree: Option<u64>,
     volatility: Option<f32>,
@@ -166,24 +166,24 @@ struct KeyHistory {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct PatternHistory {
-    /// A peak that decays by 2 % with each run stays near the P99 of a steady distribution, and forgets an
-    /// outlier after some hundred runs.
+    /// A peak that decays by 2 % with each run. It stays near the P99 of a steady distribution and forgets an outlier
+    /// after some hundred runs.
     tail_ms: u64,
     cost: CostHistory,
 }
 
 impl KeyHistory {
-    /// What its runs here took.
+    /// The cost of its runs here.
     fn cost(&self) -> Option<Cost> {
         self.cost.cost()
     }
 
-    /// Degree of the graph node asked about, as it was last hinted.
+    /// The last hinted degree of its anchor.
     fn degree(&self) -> Option<u64> {
         self.degree
     }
 
-    /// σ as it was last hinted.
+    /// The last hinted σ.
     fn volatility(&self) -> Option<f64> {
         self.volatility.map(f64::from)
     }
@@ -195,16 +195,16 @@ impl History {
         Self { keys: LruCache::new(of(HISTORY_KEYS_MAX)), patterns: LruCache::new(of(PATTERNS_COSTED_MAX)) }
     }
 
-    /// Keys and patterns remembered.
+    /// The number of keys and patterns remembered.
     fn lens(&self) -> (usize, usize) {
         (self.keys.len(), self.patterns.len())
     }
 
-    /// Takes note of a run, and of what was said beside its request.
+    /// Notes a run, and the hints of its request.
     fn observe(&mut self, query: &Query, hints: Hints, took_ms: Millis) {
         let pattern = self.patterns.get_or_insert_mut(query.cost_key(), PatternHistory::default);
         pattern.tail_ms = (pattern.tail_ms - pattern.tail_ms / 50).max(took_ms.0);
-        // A key's first runs are taken for runs like the pattern's.
+        // The pattern's cost is the prior for a key's first runs.
         let cost = CostHistory::from_prior(&pattern.cost);
         pattern.cost.observe(took_ms);
         let key = self.keys.get_or_insert_mut(query.key, || KeyHistory { cost, ..KeyHistory::default() });
@@ -215,7 +215,7 @@ impl History {
         key.volatility = volatility.or(key.volatility);
     }
 
-    /// What is known of a key of which a copy is asked for so often.
+    /// The history of a key whose copy has this request rate.
     fn seen(&mut self, key: &QueryKey, rate_per_s: Option<f64>) -> KeyHistory {
         let known = self.keys.get_or_insert_mut(*key, KeyHistory::default);
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
@@ -224,7 +224,7 @@ impl History {
         *known
     }
 
-    /// Takes another node's word on a key, where there is none of this node's own.
+    /// Takes over another node's facts of a key, unless this node has its own.
     fn learn(&mut self, key: &QueryKey, plan: KeyPlan) {
         let known = self.keys.get_or_insert_mut(*key, KeyHistory::default);
         if known.cost.cost().is_none() {
@@ -238,7 +238,7 @@ impl History {
         known.volatility = known.volatility.or(volatility);
     }
 
-    /// What a run of a pattern takes on average.
+    /// The average time of a pattern's runs.
     fn mean_ms(&self, cost_key: &CostKey) -> Option<f64> {
         Some(self.patterns.peek(cost_key)?.cost.cost()?.mean_ms)
     }
@@ -248,7 +248,7 @@ impl History {
         self.keys.peek(key)?.rate_per_s
     }
 
-    /// What runs of a query's pattern hardly ever take: three times the longest of late.
+    /// A time that runs of a query's pattern hardly ever exceed: three times the longest of late.
     fn run_ms_max(&mut self, query: &Query) -> Millis {
         let tail_ms = self.patterns.get(&query.cost_key()).map(|pattern| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]

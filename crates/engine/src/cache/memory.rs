@@ -11,18 +11,18 @@ use crate::cache::copy::{MemoryCopy, SharedCopy};
 pub trait Memory: Send + Sync + 'static {
     /// The copy under a key.
     fn get(&self, key: &QueryKey) -> Option<SharedCopy>;
-    /// Keeps a copy until it is dead at the latest.
+    /// Keeps a copy, until it is dead at the latest.
     fn put(&self, key: QueryKey, copy: SharedCopy, life_ms: Millis);
-    /// A copy has become heavier by a rendering. Where it is not held any more it is not put back: a
-    /// purge may have come between the look and this.
+    /// Weighs a copy again that a rendering made heavier. A copy that is no longer held is not put back, because a
+    /// purge may have come since the look.
     fn weigh_again(&self, key: QueryKey, copy: &SharedCopy, life_ms: Millis) {
         if self.get(&key).is_some_and(|held| Arc::ptr_eq(&held, copy)) {
             self.put(key, Arc::clone(copy), life_ms);
         }
     }
-    /// Forgets one copy; whether there was one.
+    /// Forgets one copy. Returns whether there was one.
     fn remove(&self, key: &QueryKey) -> bool;
-    /// Forgets every copy that `covers` says; how many.
+    /// Forgets every copy that `covers` selects. Returns how many.
     fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64;
     /// Shows every copy.
     fn look_at(&self, look: &dyn Fn(&QueryKey, &MemoryCopy)) {
@@ -31,6 +31,6 @@ pub trait Memory: Send + Sync + 'static {
             false
         });
     }
-    /// Copies and bytes held, about.
+    /// Copies and bytes held, approximately.
     fn size(&self) -> (u64, u64);
 }

@@ -1,8 +1,8 @@
-//! What this node keeps: copies in memory, near copies, stale fallbacks, the tables of flights, the pace of keys, and the
-//! guard that asks for a look after a pause.
+//! This node's memory: copies, near copies, stale fallbacks, the tables of flights, the pace of keys, and the guard
+//! that requires a look at the invalidation log after a pause.
 //!
-//! The cache decides what a copy may be served as. It never asks the store, another node or the origin for a value: it
-//! only watches the store for the rooms above.
+//! The cache decides how a copy may be served. It never asks the store, another node or the origin for a value; it only
+//! watches the store for the rooms above.
 
 pub mod copy;
 mod copy_pace;
@@ -52,7 +52,7 @@ pub use store::WatchedStore;
 pub(crate) use suspend_guard::SuspendGuard;
 pub(crate) use uncacheable::Uncacheable;
 
-/// What one node keeps.
+/// One node's memory.
 pub struct Cache {
     context: Context,
     memory: Arc<dyn Memory>,
@@ -138,25 +138,25 @@ impl Cache {
         table
     }
 
-    /// The copy under a key that this node may take for the entry: neither a near copy, nor one that waits here for the
-    /// key's new owner. On a miss the request path looks once and passes on what it found.
+    /// The copy under a key that this node may take for the entry: neither a near copy, nor a copy that waits here for
+    /// the key's new owner. On a miss the request path looks once and passes the result on.
     pub(crate) fn look(&self, key: &QueryKey) -> Option<SharedCopy> {
         let is_own = |copy: &SharedCopy| copy.near_hits().is_none() && copy.left_at().is_none();
         self.memory.get(key).filter(is_own)
     }
 
-    /// The copy under a key that this node owned before, or owns, whoever owns the key now.
+    /// The copy under a key that this node owns or owned, whoever owns the key now.
     pub(crate) fn look_for_new_owner(&self, key: &QueryKey) -> Option<SharedCopy> {
         self.memory.get(key).filter(|copy| copy.near_hits().is_none())
     }
 
-    /// Keeps a copy until then.
+    /// Keeps a copy until `until`.
     pub(crate) fn put(&self, key: QueryKey, copy: &SharedCopy, until: MonoTime) {
         self.memory.put(key, Arc::clone(copy), until.since(self.context.now()));
     }
 
-    /// Keeps a copy until then, unless a purge came since `before`: for a request without a seat in a table, by which a
-    /// purge would detach it.
+    /// Keeps a copy until `until`, unless a purge came since `before`. For a request without a seat in a table, through
+    /// which a purge would detach it.
     pub(crate) fn put_unless_invalidated(
         &self,
         before: Purges,
@@ -167,12 +167,12 @@ impl Cache {
         self.fallbacks.put_unless_purged(before, || self.put(key, copy, until));
     }
 
-    /// Forgets the copy under a key; whether there was one.
+    /// Forgets the copy under a key. Returns whether there was one.
     pub(crate) fn remove(&self, key: &QueryKey) -> bool {
         self.memory.remove(key)
     }
 
-    /// Forgets every copy that `covers` says; how many.
+    /// Forgets every copy that `covers` selects. Returns how many.
     pub(crate) fn remove_where(&self, covers: &dyn Fn(&QueryKey, &MemoryCopy) -> bool) -> u64 {
         self.memory.remove_where(covers)
     }
@@ -187,10 +187,10 @@ impl Cache {
         self.memory.size().0
     }
 
-    /// Forgets what an invalidation covers; how many copies. Flights are detached before memory is emptied, so that one
-    /// that lands from now on removes its own copy.
+    /// Forgets everything that an invalidation covers, and returns the number of copies. Flights are detached before
+    /// memory is emptied, so that a flight that lands from now on removes its own copy.
     pub(crate) fn forget(&self, scope: &Scope) -> u64 {
-        // Before memory: see `stale_fallback.rs`.
+        // Before memory; `stale_fallback.rs` says why.
         self.fallbacks.forget(scope);
         let tables = self.tables.lock().clone();
         match scope {
@@ -198,8 +198,8 @@ impl Cache {
                 tables.iter().for_each(|table| table.detach_key(key));
                 u64::from(self.memory.remove(key))
             }
-            // A flight does not know its tags by key alone. To detach all of them costs a few requests a second flight
-            // and nothing else.
+            // A key does not show the tags of its flight, so all flights are detached. This costs a few requests a
+            // second flight.
             Scope::Tag(tag) => {
                 tables.iter().for_each(|table| table.detach_all());
                 self.memory.remove_where(&|_, copy| copy.tags().contains(*tag))
@@ -211,12 +211,12 @@ impl Cache {
         }
     }
 
-    /// How many purges this node has carried out: to be asked before the store or the origin is.
+    /// The number of purges of this node. Read it before asking the store or the origin.
     pub(crate) fn purges(&self) -> Purges {
         self.fallbacks.purges()
     }
 
-    /// A copy of a stored entry whose checksum holds. `held` is the copy in memory that it follows.
+    /// A copy of a stored entry whose checksum holds. `held` is the copy in memory before it.
     pub(crate) fn decode(
         &self,
         query: &Query,
@@ -229,17 +229,17 @@ impl Cache {
         Some(Arc::new(copy.of_principal(query.identity.scope).with_heat(heat)))
     }
 
-    /// The entry to store for a copy; nothing where it is too large for one.
+    /// The entry to store for a copy; `None` if it is too large for one.
     pub(crate) fn seal(&self, key: &QueryKey, copy: &MemoryCopy, token: Token) -> Option<Bytes> {
         copy.seal((key, &self.checksum_key), token, self.context.node())
     }
 
-    /// What checksums are made with: for `explain`, which shows what a stored entry says.
+    /// The key of checksums, for `explain`, which shows stored entries.
     pub(crate) fn checksum_key(&self) -> &ChecksumKey {
         &self.checksum_key
     }
 
-    /// Renders a copy for a request; in memory it then weighs more.
+    /// Renders a copy for a request. A copy in memory then weighs more.
     pub(crate) fn render(
         &self,
         key: QueryKey,
@@ -255,12 +255,12 @@ impl Cache {
         body
     }
 
-    /// Whether this node can answer in a rendering: the stored form needs no renderer.
+    /// Whether this node can answer in a rendering. The stored form needs no renderer.
     pub(crate) fn can_render(&self, id: RenderingId) -> bool {
         id == RenderingId::RECORDS || self.renderer.knows(id)
     }
 
-    /// Who renders.
+    /// The renderer of the node's fronts.
     pub(crate) fn renderer(&self) -> &dyn Renderer {
         &*self.renderer
     }
@@ -275,7 +275,7 @@ impl Cache {
         &self.guard
     }
 
-    /// Waits for a look at the invalidation log where one is due.
+    /// Waits for a look at the invalidation log if one is due.
     pub(crate) async fn look_after_pause(&self) {
         self.guard.look_after_pause(&self.context).await;
     }
@@ -290,19 +290,19 @@ impl Cache {
         self.fallbacks.len()
     }
 
-    /// Whether stale fallbacks are served at all. With caching off there are none: what was stored while it was on is no
-    /// answer any more.
+    /// Whether stale fallbacks are served. With caching off there are none: entries stored earlier are no answers any
+    /// more.
     pub(crate) fn is_stale_if_error_on(&self) -> bool {
         self.stale_if_error_ms > Millis::ZERO && self.ttl_ms > Millis::ZERO
     }
 
-    /// How long a request waits beside a fallback: as long as runs of its pattern usually take (a lease is measured the
-    /// same way), within a bound.
+    /// How long a request waits before it gets a fallback: as long as runs of its pattern usually take (leases use the
+    /// same measure), within a bound.
     pub(crate) fn fallback_wait_ms(&self, query: &Query) -> Millis {
         self.pace.lease_ms(query).min(Millis(limits::STALE_FALLBACK_WAIT_MS_MAX))
     }
 
-    /// The fallback that memory has for the waiters of a flight that begins; `held` is what was found there.
+    /// The fallback from memory for the waiters of a new flight. `held` is the copy that was found there.
     pub(crate) fn fallback_from_memory(
         &self,
         query: &Query,
@@ -321,12 +321,12 @@ impl Cache {
         if !self.is_stale_if_error_on() || !copy.is_stale_fallback(now) {
             return;
         }
-        // The last run for it failed, or took its whole time: a request would wait for nothing new.
+        // The last run for it failed, or took its whole time: waiting would bring nothing new.
         let wait_ms = if copy.has_origin_failed() { Millis::ZERO } else { self.fallback_wait_ms(query) };
         self.fallbacks.offer(query.key, copy, now + wait_ms, before);
     }
 
-    /// The fallback of a key's flight, and from when on it is served.
+    /// The fallback of a key's flight, and the time from which it is served.
     pub(crate) fn fallback_of_flight(&self, key: &QueryKey) -> Option<(SharedCopy, MonoTime)> {
         self.fallbacks.get(key)
     }
@@ -338,17 +338,16 @@ impl Cache {
         }
     }
 
-    /// No refresh of a key's copy begins for so long.
+    /// Begins no refresh of a key's copy for `pause_ms`.
     pub(crate) fn put_off_refresh(&self, key: &QueryKey, pause_ms: Millis) {
         if let Some(copy) = self.look(key) {
             copy.put_off_refresh(self.context.now() + pause_ms);
         }
     }
 
-    /// I5: a copy is served to its own principal only. The key says so; this catches a key that does not.
+    /// I5: a copy answers its own principal only. The key ensures that; this assertion finds a key that does not.
     pub(crate) fn assert_owner(ask: &Ask, copy: &MemoryCopy) {
-        let is_own =
-            copy.owner() == ScopeTag::of(ask.query.identity.scope) || copy.owner() == ScopeTag::default();
-        debug_assert!(is_own, "I5: a copy of {:?} answers another principal", copy.owner());
+        let own = ScopeTag::of(ask.query.identity.scope);
+        debug_assert_eq!(copy.owner(), own, "I5: a copy answers another principal");
     }
 }

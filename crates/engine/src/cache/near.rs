@@ -1,13 +1,14 @@
-//! Near copies of hot keys (DESIGN section 3, step 4): at the owner, which other nodes may answer a key besides it; at the
-//! entry node, answering it. How long is `hopcache_core::near`'s decision.
+//! Near copies of hot keys (DESIGN section 3, step 4). The owner decides which of its answers other nodes may reuse;
+//! the entry node reuses them. `hopcache_core::near` decides for how long.
 //!
 //! A near copy lies in this node's memory under its key, so that purges, ring changes, the byte budget and the
-//! principals' shares cover it. It is never taken for an owner's copy: every other file looks through [`Cache::look`]. So
-//! it answers no forwarded request. Otherwise lives would add up along a chain of near copies (I4).
+//! principals' shares cover it. It is never taken for an owner's copy, because every other file looks through
+//! [`Cache::look`]. So it never answers a forwarded request. Otherwise lives would add up along a chain of near copies
+//! (I4).
 //!
-//! A near copy counts what it answers. The next forward of its key tells the owner, whose early refresh goes by all
-//! requests. Hits that were not told are lost with the copy: when its key is asked no more here, and so needs no refresh
-//! for it; with a purge or a change of the ring, after which another entry or another owner counts anew.
+//! A near copy counts its answers. The next forward of its key reports them to the owner, whose early refresh counts
+//! all requests. Unreported hits are lost with the copy in two cases. If requests for its key stop here, the key needs
+//! no refresh for them. After a purge or a change of the ring, another entry or owner counts anew.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +24,7 @@ use crate::model::ask::{Ask, Freshness};
 use crate::model::event::Event;
 use crate::model::outcome::{Answer, Class, Outcome};
 
-/// Hits of a near copy on their way to the owner, and where they go back to.
+/// Hits of a near copy on their way to the owner, and the copy to return them to.
 pub(crate) struct NearHits {
     copy: Option<SharedCopy>,
     hits: u32,
@@ -34,8 +35,8 @@ impl NearHits {
         self.hits
     }
 
-    /// The owner was not told, as far as is known: the next forward tells them. If it was told and only its answer
-    /// was lost, it counts them twice; a refresh then comes early rather than late.
+    /// Returns the hits for the next forward: as far as this node knows, the owner did not get them. If only the
+    /// owner's answer was lost, it counts them twice, and a refresh comes early rather than late.
     pub(crate) fn put_back(&self) {
         if let Some(copy) = &self.copy {
             add_near_hits(copy, self.hits);
@@ -43,7 +44,7 @@ impl NearHits {
     }
 }
 
-/// An owner's permission: an outcome that may be answered with for so long.
+/// An owner's permission to answer with an outcome for a time.
 pub(crate) struct Permission<'a> {
     outcome: &'a Outcome,
     near_ms: Millis,
@@ -51,7 +52,8 @@ pub(crate) struct Permission<'a> {
 }
 
 impl<'a> Permission<'a> {
-    /// `sent` is when the forward was sent that brought it: the answer may have been on its way since.
+    /// `sent` is when the forward was sent that brought it. Its age counts from then, as the answer may have been
+    /// delayed since.
     pub(crate) fn new(outcome: &'a Outcome, near_ms: Millis, sent: MonoTime) -> Self {
         Self { outcome, near_ms, sent }
     }
@@ -66,7 +68,7 @@ impl Cache {
         now: MonoTime,
     ) -> Millis {
         if copy.token().is_none() {
-            // No token fences it: it lives briefly here, and on no other node.
+            // No token fences the copy, so it lives briefly here and on no other node.
             return Millis::ZERO;
         }
         let facts = NearFacts {
@@ -78,7 +80,7 @@ impl Cache {
         near_ms(&facts, self.near_rate_per_s_min)
     }
 
-    /// The near copy's answer, while it may be given: no await, no lock, no hop.
+    /// The near copy's answer while it is permitted: no await, no lock, no hop.
     pub(crate) fn near_hit(&self, ask: &Ask) -> Option<Outcome> {
         if ask.freshness != Freshness::default() {
             return None;
@@ -101,7 +103,7 @@ impl Cache {
         Some(Outcome { answer, how, answered_by: None, key: ask.query.key })
     }
 
-    /// Takes what the near copy of a key has answered, to tell its owner.
+    /// Takes the near copy's count of answers, to report it to the owner.
     pub(crate) fn take_near_hits(&self, key: &QueryKey) -> NearHits {
         let copy = self.memory.get(key).filter(|copy| copy.near_hits().is_some());
         let taken =
@@ -109,11 +111,11 @@ impl Cache {
         NearHits { copy, hits: taken.unwrap_or(0) }
     }
 
-    /// Keeps what an owner permitted to answer with. The caller looks afterwards whether a purge came meanwhile.
+    /// Keeps an answer that the owner permits to reuse. The caller checks afterwards whether a purge came meanwhile.
     pub(crate) fn keep_near(&self, ask: &Ask, permitted: &Permission<'_>) -> Option<SharedCopy> {
         let copy = Arc::new(near_copy(ask, permitted, self.context.now())?);
         let key = ask.query.key;
-        // Another rendering's, or one that this node still answered with while it asked.
+        // Hits of another rendering's near copy, or of one that this node still served while it asked.
         let untold = self.take_near_hits(&key);
         add_near_hits(&copy, untold.count());
         let life_ms = Millis(copy.dead_at().since(self.context.now()).0 + NEAR_LINGER_MS);
@@ -122,9 +124,9 @@ impl Cache {
     }
 }
 
-/// The owner's word on its age and on what it has left was said after the forward was sent, and counts from then: a
-/// process that was stopped with the answer unread does not make it younger. Whatever the owner permits, it ends
-/// with the entry's soft life, and after [`NEAR_MS_MAX`].
+/// The owner states its age and life left after the forward was sent, and both count from then: a process that was
+/// stopped with the answer unread does not make the copy younger. Whatever the owner permits, the near copy ends with
+/// the entry's soft life, and after [`NEAR_MS_MAX`].
 fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<MemoryCopy> {
     let Answer::Body(body) = &permitted.outcome.answer else { return None };
     let how = &permitted.outcome.how;
@@ -138,8 +140,8 @@ fn near_copy(ask: &Ask, permitted: &Permission<'_>, now: MonoTime) -> Option<Mem
     Some(copy.of_principal(ask.query.identity.scope))
 }
 
-/// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut there,
-/// and moves neither.
+/// Both ends count from when the forward was sent. An age that reaches back before this node's clock began is cut
+/// there, and moves neither end.
 fn near_times(sent: MonoTime, age_ms: Millis, left_ms: Millis, near_ms: Millis) -> CopyTimes {
     let read_started = sent - age_ms;
     let life_ms = (sent + near_ms).since(read_started);
@@ -152,15 +154,15 @@ fn near_times(sent: MonoTime, age_ms: Millis, left_ms: Millis, near_ms: Millis) 
     }
 }
 
-/// Counts what was answered with a near copy, or together with it.
+/// Counts requests that were answered with a near copy, or together with it.
 pub(crate) fn add_near_hits(copy: &MemoryCopy, hits: u32) {
     if let Some(counted) = copy.near_hits() {
         count(counted, hits);
     }
 }
 
-/// In a second no near copy answers 2^32 requests; a sum that passed it would start again from zero, and cost the
-/// owner that much of the key's heat.
+/// No near copy answers 2^32 requests in its second. An overflow would start again from zero, and the owner would lose
+/// that much of the key's heat.
 fn count(hits: &AtomicU32, more: u32) {
     hits.fetch_add(more, Ordering::Relaxed);
 }

@@ -1,20 +1,21 @@
-//! What a copy came from, where that matters to somebody: a prefetch wants to know whether its copy was used.
+//! The provenance of a copy: a prefetch learns whether its copy was used.
 //!
-//! The cache only passes the word on. Who implements this decides what it means.
+//! The cache only passes events on. The implementation decides their meaning.
 
 use std::fmt::Debug;
 
 use crate::model::inspection::PrefetchedView;
 
-/// The origin of a copy. Dropped with its last copy, so that it learns of every end: eviction, purge, replacement.
+/// The provenance of a copy. It is dropped with its last copy, so that it learns of every end: eviction, purge,
+/// replacement.
 pub(crate) trait Provenance: Debug + Send + Sync + 'static {
-    /// A client's request is answered with the copy, or a new owner gets it for one.
+    /// The copy answers a client's request, or a new owner gets it for one.
     fn used(&self);
-    /// A client's request had joined the flight that brought the copy.
+    /// A client's request joined the flight that brought the copy.
     fn joined(&self);
-    /// The copy is dropped unused; whether it was unused until now.
+    /// The copy is dropped. Returns whether it was unused until now.
     fn flush(&self) -> bool;
-    /// What there is to say of it.
+    /// Its view for `explain`.
     fn view(&self) -> PrefetchedView;
     /// Bytes that it takes.
     fn weight_bytes(&self) -> usize;

@@ -1,4 +1,4 @@
-//! The renderings of one copy that have been made so far, by name.
+//! The renderings of one copy made so far, by name.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::model::rendering::RenderingId;
 
-/// Renderings that one copy keeps. A front with more forms than this has the rest made anew for each answer.
+/// Renderings that one copy keeps. Further forms of a front are made anew for each answer.
 const RENDERINGS_MAX: usize = 4;
 
 /// Up to [`RENDERINGS_MAX`] renderings, each made once. Reading takes no lock.
@@ -16,12 +16,12 @@ pub(super) struct Renderings([OnceLock<(RenderingId, Bytes)>; RENDERINGS_MAX]);
 impl Renderings {
     /// The rendering of this name, if it has been made.
     pub(super) fn get(&self, id: RenderingId) -> Option<&Bytes> {
-        // Filled from the front: behind the first free place there is none.
+        // Filled from the front: after the first free place all are free.
         let made = self.0.iter().map_while(OnceLock::get).find(|(made, _)| *made == id);
         made.map(|(_, body)| body)
     }
 
-    /// Keeps a rendering, and gives the one that is kept: of two that are made at once it is the first.
+    /// Keeps a rendering and returns the kept one: if two threads make the same, the first.
     ///
     /// Two threads render different forms: both find place 0 free · A takes it · B finds A's name there and goes on.
     pub(super) fn keep(&self, id: RenderingId, body: Bytes) -> Bytes {

@@ -1,21 +1,21 @@
-//! Stale if error (RFC 5861, section 4): which copy stands in for a run that fails or takes too long, and from when on.
-//! It decides nothing about runs: they go on as ever. `path::fallback` serves what is found here.
+//! Stale-if-error (RFC 5861, section 4): which copy stands in for a run that fails or takes too long, and from when on.
+//! It decides nothing about runs, which go on as ever. `path::fallback` serves the fallbacks found here.
 //!
-//! A copy past its soft TTL is a *stale fallback* until the end of stale-if-error. It is served, and marked, only in two
-//! cases: instead of a failure that is an outage ([`crate::model::outcome::FailureKind::is_outage`]); and to a request
-//! that waits for a run longer than its pattern usually takes, or for any run while the origin is known to be away. It is
-//! never served where the request's own `Cache-Control` forbids it.
+//! A copy past its soft TTL is a *stale fallback* until the end of stale-if-error. It is served, and marked, only in
+//! two cases. It replaces a failure that is an outage ([`crate::model::outcome::FailureKind::is_outage`]). Or it
+//! answers a request that waits longer for a run than the pattern usually takes, or for any run while the origin is
+//! known to be away. It is never served where the request's own `Cache-Control` forbids it.
 //!
-//! Where a fallback comes from: memory; else the store, asked when there is a failure to avoid. For the waiters of a
-//! flight there is the table here: the flight's leader puts the copy that it met (in memory, or beside the lease that it
-//! was granted). A place in the table lasts as long as the flight. From `overdue_at` on every request that joins the
-//! flight is served at once. So a run that hangs costs one wait, and not one wait for each request.
+//! A fallback comes from memory, or else from the store, which is asked when there is a failure to avoid. The waiters
+//! of a flight find theirs in the table here: the leader puts the copy there that it found in memory, or that the store
+//! sent with its lease. A place in the table lasts as long as the flight. From `overdue_at` on, every request that
+//! joins the flight is served at once. So a run that hangs costs one wait, not one wait for each request.
 //!
 //! A purge must leave no fallback behind. The race, for a value that was read from the store before the purge:
-//!   the leader asks the store, which says X · the purge empties the store · [`StaleFallbacks::forget`] counts the purge ·
-//!   memory is emptied · the leader brings X, with the count of before: refused.
-//! One lock covers the comparison of the counts and the putting of X. So X is either refused, or there when the purge
-//! removes it.
+//!   the leader asks the store, which returns X · the purge empties the store · [`StaleFallbacks::forget`] counts the
+//!   purge · memory is emptied · the leader offers X with the earlier count: refused.
+//! One lock covers both the comparison of the counts and the insertion of X. So X is either refused, or there when the
+//! purge removes it.
 
 use std::collections::HashMap;
 
@@ -42,11 +42,11 @@ struct Table {
 #[derive(Clone)]
 struct Fallback {
     copy: SharedCopy,
-    /// When those who wait have waited long enough.
+    /// When the waiters have waited long enough.
     overdue_at: MonoTime,
 }
 
-/// How many purges this node had carried out.
+/// The number of purges that this node had carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Purges(u64);
 
@@ -64,8 +64,8 @@ impl FallbackPlace<'_> {
 }
 
 impl Drop for FallbackPlace<'_> {
-    /// After an invalidation detached this flight, another one of the key may have begun. Then this takes the other's
-    /// place away, and the other's requests wait until it ends, as if there were no fallback.
+    /// After an invalidation detached this flight, another one of the key may have begun. Then this drop removes the
+    /// other's place, and the other's requests wait until it ends, as if there were no fallback.
     fn drop(&mut self) {
         self.fallbacks.table.lock().by_key.remove(&self.key);
     }
@@ -76,12 +76,12 @@ impl StaleFallbacks {
         self.table.lock().by_key.len()
     }
 
-    /// The count to take before the store or the origin is asked. What they say is not kept if it has changed since.
+    /// The count to take before the store or the origin is asked. Their answers are not kept if it has changed since.
     pub(crate) fn purges(&self) -> Purges {
         Purges(self.table.lock().purges)
     }
 
-    /// Before memory forgets.
+    /// Forgets what `scope` covers. Call it before memory forgets.
     pub(crate) fn forget(&self, scope: &Scope) {
         let mut table = self.table.lock();
         table.purges += 1;
@@ -94,17 +94,17 @@ impl StaleFallbacks {
         }
     }
 
-    /// The fallback of the key's flight, and from when on it is served.
+    /// The fallback of the key's flight, and the time from which it is served.
     pub(super) fn get(&self, key: &QueryKey) -> Option<(SharedCopy, MonoTime)> {
         self.of(key).map(|fallback| (fallback.copy, fallback.overdue_at))
     }
 
-    /// A place for the flight of a key that begins.
+    /// A place for a new flight of a key.
     pub(super) fn place(&self, key: QueryKey) -> FallbackPlace<'_> {
         FallbackPlace { fallbacks: self, key }
     }
 
-    /// Puts a copy aside for the waiters of a key's flight. The first one's time counts, and the newest copy.
+    /// Puts a copy aside for the waiters of a key's flight. The first offer's time counts, and the newest copy.
     pub(super) fn offer(&self, key: QueryKey, copy: &SharedCopy, overdue_at: MonoTime, before: Purges) {
         self.unless_purged(before, |by_key| {
             if by_key.len() < FLIGHTS_MAX {

@@ -1,4 +1,4 @@
-//! The shared store, watched: every answer says how the store is. Rooms that need the store have it from here.
+//! The shared store, watched: every answer updates the store's state. Other rooms use the store through this.
 //!
 //! It changes no answer and repeats no command.
 
@@ -15,19 +15,19 @@ use crate::model::context::Context;
 use crate::model::event::Event;
 use crate::model::ports::{LogCursor, LogPage, Scope, Store, StoreError};
 
-/// A store, and what is wrong with it by its last answers.
+/// A store, and its trouble according to its last answers.
 pub struct WatchedStore {
     store: Arc<dyn Store>,
     context: Context,
     trouble: Mutex<StoreTrouble>,
 }
 
-/// What is wrong with the store.
+/// The store's trouble.
 #[derive(Default)]
 struct StoreTrouble {
     /// The store refuses writes (full, a replica). It still answers reads, so only a ping, which writes, ends this.
     refusal: Option<StoreError>,
-    /// The store does not answer; any answer ends this.
+    /// The store does not answer. Any answer ends this.
     silence: Option<StoreError>,
 }
 
@@ -49,7 +49,7 @@ impl WatchedStore {
         Arc::new(Self { store, context, trouble: Mutex::default() })
     }
 
-    /// What is wrong with the store; nothing when it answers and takes writes.
+    /// The store's trouble; `None` when it answers and takes writes.
     #[must_use]
     pub fn trouble(&self) -> Option<StoreError> {
         self.trouble.lock().error().cloned()
@@ -61,15 +61,15 @@ impl WatchedStore {
         self.trouble.lock().error().is_none()
     }
 
-    /// Asks a store that refused whether it still does.
+    /// Asks a store that refused a write whether it still does.
     pub(crate) async fn ask_refusing(&self) {
         if self.trouble.lock().refusal.is_some() {
             let _ = self.ping().await;
         }
     }
 
-    /// A refusal stays until a ping is answered, which also says whether the store is silent meanwhile: one command that
-    /// was late is no other trouble than the refusal.
+    /// A refusal stays until a ping is answered. The ping also shows whether the store is silent meanwhile, so a single
+    /// late command is no trouble beside the refusal.
     fn saw<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         let mut trouble = self.trouble.lock();
         match &answer {
@@ -126,7 +126,7 @@ impl Store for WatchedStore {
         self.saw(self.store.peek(key).await)
     }
 
-    /// The one command that tells whether the store takes writes.
+    /// The only command that shows whether the store takes writes.
     async fn ping(&self) -> Result<(), StoreError> {
         let answer = self.store.ping().await;
         let mut trouble = self.trouble.lock();

@@ -1,19 +1,19 @@
-//! The suspend guard: after a pause, a look at the invalidation log before a hit. A process that was stopped (SIGSTOP, a
-//! suspended machine) may have missed a purge. The guard decides only whether the log has to be read first; what the log
-//! says is `invalidate`'s business.
+//! The suspend guard: after a pause, this node looks at the invalidation log before it serves a hit. A process that was
+//! stopped (SIGSTOP, a suspended machine) may have missed a purge. The guard decides only whether the log has to be
+//! read first; `invalidate` reads it.
 //!
-//! Every look at the log, every [`hopcache_core::limits::INVALIDATION_POLL_MS`], leaves a mark: when the look began. A hit
-//! is served if the mark is no older than [`PAUSE_MS`]; otherwise one look is asked for, on behalf of all who wait. So the
-//! mark needs no ticker, and a look that began before a pause does not end it:
+//! The reader looks at the log every [`hopcache_core::limits::INVALIDATION_POLL_MS`]. Each look leaves a mark: the time
+//! at which it began. A hit is served if the mark is no older than [`PAUSE_MS`]. Otherwise one look is requested, for
+//! all waiting requests. So the mark needs no ticker, and a look that began before a pause does not end it:
 //!
-//! 1. The reader asks the store at t0. The process is stopped. A purge comes; this node cannot be told.
-//! 2. The process goes on at t1 > t0 + [`PAUSE_MS`]. A request finds a mark of before t0 and waits.
-//! 3. The reader gets its answer of before the purge and marks t0: still too old. It looks again at once, since it was
-//!    asked to; it forgets what was purged; it marks t1. The request, and all that came meanwhile, go on.
+//! 1. The reader asks the store at t0. The process is stopped. A purge comes, and cannot reach this node.
+//! 2. The process goes on at t1 > t0 + [`PAUSE_MS`]. A request finds a mark from before t0 and waits.
+//! 3. The reader gets its answer from before the purge and marks t0: still too old. Because of the request it looks
+//!    again at once, forgets the purged copies and marks t1. The request, and all later ones, go on.
 //!
-//! A store that cannot be asked leaves the mark as well: hits are then served as they are while the store is away. So does
-//! a wait that takes longer than [`PAUSE_LOOK_MS_MAX`]. A stop shorter than [`PAUSE_MS`] is not noticed; what was purged
-//! meanwhile is served until the next look, as on a node that a purge could not reach.
+//! If the store cannot be asked, the reader leaves a mark too: hits are then served as always while the store is away.
+//! A wait of more than [`PAUSE_LOOK_MS_MAX`] leaves one as well. A stop shorter than [`PAUSE_MS`] is not noticed:
+//! purged copies are served until the next look, as on a node that a purge could not reach.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,24 +23,24 @@ use tokio::sync::Notify;
 
 use crate::model::context::Context;
 
-/// When the log was last looked at.
+/// The time of the last look at the log.
 #[derive(Default)]
 pub(crate) struct SuspendGuard {
-    /// Zero until the first look: nobody reads the log, or nobody has yet.
+    /// Zero until the first look: nothing reads the log, or nothing has read it yet.
     mark: AtomicU64,
     asked: Notify,
     looked: Notify,
 }
 
 impl SuspendGuard {
-    /// A look that began then has ended: its purges are carried out, or it failed.
+    /// A look that began at `began` has ended: its purges are carried out, or it failed.
     pub(crate) fn looked(&self, began: MonoTime) {
-        // Release: whoever sees the mark sees memory without what was purged.
+        // Release: a thread that sees the mark sees memory without the purged copies.
         self.mark.fetch_max(began.0, Ordering::Release);
         self.looked.notify_waiters();
     }
 
-    /// Done when a request waits for a look.
+    /// Completes when a request waits for a look.
     pub(crate) async fn wanted(&self) {
         self.asked.notified().await;
     }

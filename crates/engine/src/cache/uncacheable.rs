@@ -1,4 +1,4 @@
-//! Keys whose last result was too large for an entry: for a while they pass the cache by.
+//! Keys whose last result was too large for an entry: for a while they bypass the cache.
 
 use std::num::NonZeroUsize;
 
@@ -8,7 +8,7 @@ use hopcache_core::time::{Millis, MonoTime};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// Keys, each until when; the least recently used is forgotten first.
+/// Keys, each with its end. The least recently used is forgotten first.
 pub(crate) struct Uncacheable(Mutex<LruCache<QueryKey, MonoTime>>);
 
 impl Uncacheable {
@@ -17,12 +17,12 @@ impl Uncacheable {
         Self(Mutex::new(LruCache::new(keys_max)))
     }
 
-    /// A run of this key has just brought too large a result.
+    /// Notes that a run of this key has just brought too large a result.
     pub(crate) fn remember(&self, key: QueryKey, now: MonoTime) {
         self.0.lock().put(key, now + Millis(UNCACHEABLE_TTL_MS));
     }
 
-    /// Whether the key passes the cache by now.
+    /// Whether the key bypasses the cache now.
     pub(crate) fn contains(&self, key: &QueryKey, now: MonoTime) -> bool {
         let mut keys = self.0.lock();
         match keys.get(key) {

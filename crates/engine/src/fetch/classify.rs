@@ -1,7 +1,7 @@
-//! Whether a statement reads: the lexer's fast no, then the server's word, remembered.
+//! Decides whether a statement reads: the lexer rejects fast, then the server decides, and its answer is remembered.
 //!
-//! The authority is the server (`EXPLAIN`, then the run's own summary). A statement that nobody vouches for is treated as
-//! a write: never cached, collapsed or retried (I6).
+//! The authority is the server (`EXPLAIN`, then the run's own summary). A statement that the server has not confirmed
+//! as a read is treated as a write: never cached, collapsed or retried (I6).
 
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
@@ -22,12 +22,12 @@ use crate::model::context::Context;
 use crate::model::outcome::Reason;
 use crate::model::ports::{Origin, OriginError, OriginFault, OriginRun};
 
-/// Where a statement goes.
+/// The way of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The server says that it reads.
     Read,
-    /// Nobody has said yet; the leader of its flight asks.
+    /// The server has not been asked; the leader of its flight asks.
     Unasked,
     /// Past the cache.
     Bypass(Reason),
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 type WordKey = (Arc<str>, Arc<str>);
 
-/// The server's word by database and normal form; the least recently used is forgotten first.
+/// The server's answers by database and normal form. The least recently used is forgotten first.
 struct ServerWords {
     words: Mutex<LruCache<WordKey, StatementKind, RandomState>>,
 }
@@ -43,7 +43,8 @@ struct ServerWords {
 impl ServerWords {
     fn new() -> Self {
         let capacity = NonZeroUsize::new(VERDICTS_MAX).unwrap_or(NonZeroUsize::MIN);
-        // The keys are the clients' own words: std's keyed hash, since lru's own resists no aiming (F35).
+        // Clients choose the keys, so this uses std's keyed hash: lru's default hash does not resist chosen collisions
+        // (F35).
         Self { words: Mutex::new(LruCache::with_hasher(capacity, RandomState::new())) }
     }
 
@@ -55,7 +56,7 @@ impl ServerWords {
         self.words.lock().get(&word_key(query)).copied()
     }
 
-    /// A long text is asked about each time: remembered, twenty thousand of a megabyte each would be 20 GB.
+    /// A long text is asked about each time: twenty thousand remembered texts of a megabyte would take 20 GB.
     fn set(&self, query: &Query, kind: StatementKind) {
         if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX {
             return;
@@ -68,7 +69,7 @@ fn word_key(query: &Query) -> WordKey {
     (Arc::clone(&query.database), query.normal.shared())
 }
 
-/// Says of statements whether they read.
+/// Decides of statements whether they read.
 pub(crate) struct Classifier {
     context: Context,
     origin: Arc<dyn Origin>,
@@ -89,7 +90,7 @@ impl Classifier {
         }
     }
 
-    /// Statements that the server's word is remembered of.
+    /// Statements with a remembered answer.
     pub(crate) fn words_len(&self) -> usize {
         self.words.len()
     }
@@ -99,12 +100,12 @@ impl Classifier {
         self.questions.len()
     }
 
-    /// The server vouched for a read, and the run reported a change: never again by its word.
+    /// The server confirmed a read and the run reported a change: its answer is never used again for this statement.
     pub(super) fn distrust(&self, query: &Query) {
         self.words.set(query, StatementKind::ReadWrite);
     }
 
-    /// What is known about a query without asking anybody.
+    /// The verdict as far as it is known without asking the server.
     #[must_use]
     pub(crate) fn verdict(&self, query: &Query) -> Verdict {
         match &query.lexed {
@@ -118,15 +119,14 @@ impl Classifier {
         }
     }
 
-    /// What the server says, asked once for each statement text, however many keys of it are cold, and
-    /// then remembered.
+    /// The server's answer, asked once for each statement text even if many of its keys are cold, then remembered.
     pub(crate) async fn server_word_for(
         &self,
         query: &Query,
         class: RunClass,
     ) -> Result<StatementKind, OriginError> {
         for _ in 0..COMPETE_ROUNDS_MAX {
-            // Each round: after a lost leader somebody may have asked already.
+            // In each round: after a lost leader another request may have asked already.
             if let Some(kind) = self.words.get(query) {
                 return Ok(kind);
             }
@@ -135,7 +135,8 @@ impl Classifier {
                 Seat::Lead(leader) => {
                     let word = self.ask_server(query, class).await;
                     match &word {
-                        // Nobody asked for a prefetch's trouble: who waits finds its leader lost, and one of them asks.
+                        // A prefetch keeps its own trouble from requests: dropping the leader loses it for the
+                        // followers, and one of them asks.
                         Err(error) if class == RunClass::Prefetch && !error.kind.refuses_statement() => {
                             drop(leader);
                         }
@@ -147,13 +148,13 @@ impl Classifier {
                 }
                 Seat::Follow(follower) => match follower.wait().await {
                     Wait::Landed(Ok(kind)) => return Ok(kind),
-                    // A server that is away, or that used up a run's time, is so for all who ask.
+                    // A server that is away, or that used up a run's time, fails for every request.
                     Wait::Landed(Err(error))
                         if matches!(error.kind, OriginFault::Unreachable(_) | OriginFault::TimedOut) =>
                     {
                         return Err(error);
                     }
-                    // Another error may be about who asked (I5): each finds out for itself.
+                    // Another error may be about the asking principal (I5), so each request asks for itself.
                     Wait::Landed(Err(_)) => break,
                     Wait::Lost => {}
                 },
@@ -162,8 +163,9 @@ impl Classifier {
         self.ask_server(query, class).await
     }
 
-    /// The same for a prefetch, given up at `until`, whether it asks or waits for another question: requests wait for it, on
-    /// its key's flight and for its word. Given up, it is a lost leader to them.
+    /// As [`Self::server_word_for`], for a prefetch: it gives up at `until`, whether it asks or waits for another
+    /// question. Requests wait for the prefetch on its key's flight and for its question; a question given up is a lost
+    /// leader to them.
     pub(crate) async fn server_word_ahead(
         &self,
         query: &Query,
@@ -208,7 +210,7 @@ mod tests {
         Query::read(parts, &hasher, &[])
     }
 
-    /// I9, F36: what is remembered of statements is bounded in bytes as well.
+    /// I9, F36: remembered statements are bounded in bytes as well.
     #[test]
     fn a_long_statement_is_not_remembered() {
         let words = ServerWords::new();

@@ -1,4 +1,4 @@
-//! What becomes of a result: committed under the lease, kept briefly, or only handed to those who wait.
+//! The use of a result: it is committed under the lease, kept briefly, or only returned to the waiters.
 //!
 //! It decides what may be stored and for how long. The store decides whether the token is still the current one (I3).
 
@@ -20,7 +20,7 @@ use crate::model::ports::{Store, StoreError};
 use crate::model::span::{jittered_ttl, scaled};
 
 impl Fetch {
-    /// Decides what becomes of a result.
+    /// Decides the use of a result.
     pub(super) async fn settle(
         &self,
         job: &FetchJob,
@@ -32,7 +32,8 @@ impl Fetch {
         let bookmark = result.bookmark.clone();
         if let Some(detail) = self.why_not_stored(&job.query, &result, &times) {
             self.context.note(Event::Commit(Kept::Skipped));
-            let copy = Arc::new(MemoryCopy::passing(result, times, job.query.tags.clone()));
+            let copy = MemoryCopy::passing(result, times, job.query.tags.clone());
+            let copy = Arc::new(copy.of_principal(job.query.identity.scope));
             let ran = self.ran(job, copy, bookmark.as_deref(), (Kept::Skipped, Some(detail)));
             return self.end_without_result(&job.query, under.lease.map(RunLease::token), ran).await;
         }
@@ -42,9 +43,10 @@ impl Fetch {
             None if under.is_beside_lease => (Kept::Skipped, Some(Detail::Busy)),
             None => (Kept::Skipped, Some(Detail::Degraded)),
             Some(lease) => match self.commit(&job.query, lease.token(), &copy).await {
-                // The store cannot say whether somebody newer leads, and this node's own clock says that somebody may:
-                //   we read X · we are stopped, or cut off, past our lease · another leads, and reads Y · we go on without
-                //   the store. Those who waited get X. Kept, it would answer whoever comes now (F2).
+                // The store cannot tell whether there is a newer leader, and by this node's clock there may be one:
+                //   we read X · we are stopped or cut off past our lease · another node leads and reads Y · we go on
+                //   without the store.
+                // The waiters get X. If X were kept, it would answer later requests (F2).
                 (_, Some(Detail::Degraded)) if lease.has_ended(self.context.now()) => {
                     (Kept::Fenced, Some(Detail::Degraded))
                 }
@@ -59,10 +61,10 @@ impl Fetch {
         self.ran(job, copy, bookmark.as_deref(), (kept, detail))
     }
 
-    /// The reason for which a result is not stored, if there is one. What it says is remembered.
+    /// The reason for not storing a result, if there is one. The reason is remembered.
     fn why_not_stored(&self, query: &Query, result: &ResultSet, times: &CopyTimes) -> Option<Detail> {
         if result.kind != Some(StatementKind::Read) || result.has_updates() {
-            // The server vouched for a read and then reported a change: never again by its word (I6).
+            // The server confirmed a read and then reported a change: its answer is never used again (I6).
             self.classifier.distrust(query);
             return Some(Detail::Updates);
         }
@@ -100,10 +102,10 @@ impl Fetch {
         FetchResult::Ran { live: live.map(|body| (job.rendering, body)), copy, kept, detail }
     }
 
-    /// The same copy with a short life: no token fences it, so it must not live as if one did (F7).
+    /// The same copy with a short life. No token fences it, so it must not live as long as a stored one (F7).
     fn brief(&self, copy: &MemoryCopy, why: Detail) -> SharedCopy {
         let age_ms = self.context.now().since(copy.read_started());
-        // Never beyond its own freshness: a run that outlasted that leaves a copy that is stale already.
+        // Never past its own freshness: after a run that outlasted it, the copy is stale already.
         let life_ms = copy.ttl_ms().min(Millis(age_ms.0.saturating_add(limits::DEGRADED_TTL_MS)));
         let times = CopyTimes { soft_ms: life_ms, physical_ms: life_ms, total_ms: life_ms, ..copy.times() };
         Arc::new(copy.with_times(times).unstored(why))
@@ -116,15 +118,15 @@ impl Fetch {
             "I3: a copy is committed with the token that it was read under"
         );
         let times = copy.times();
-        // What `entry::Head::read` believes of an entry that this node writes.
+        // `entry::Head::read` requires this order of every entry.
         let is_in_order = times.soft_ms <= times.physical_ms && times.physical_ms <= times.total_ms;
         debug_assert!(is_in_order, "I4: {times:?}");
         let Some(bytes) = self.cache.seal(&query.key, copy, token) else {
             let _ = self.store.release(&query.key, token).await;
             return (Kept::Skipped, Some(Detail::TooLarge));
         };
-        // Age counts from the start of the read, so what the run took is already spent (I4), and what a silent store took
-        // before the second try as well.
+        // Age counts from the start of the read. So the run's time is already spent (I4), and so is the time for which
+        // a silent store delayed the second try.
         let left = || times.total_ms.saturating_sub(self.context.now().since(times.read_started));
         let left_ms = left();
         if left_ms == Millis::ZERO {
@@ -145,8 +147,8 @@ impl Fetch {
         }
     }
 
-    /// A commit after a silent one was refused: by the first one, which was carried out and ended the lease, or because the
-    /// lease was lost. What is stored tells.
+    /// The second commit, after a silent first one, was refused. Either the first was carried out and ended the lease,
+    /// or the lease was lost. The stored entry shows which.
     async fn whose_commit(&self, query: &Query, token: Token) -> (Kept, Option<Detail>) {
         let asked = self.context.now();
         match self.store.peek(&query.key).await {
@@ -164,12 +166,12 @@ impl Fetch {
     }
 
     fn times(&self, hints: Hints, reading: Reading) -> CopyTimes {
-        // A hint may shorten a life, never lengthen it: how old an answer may be is the operator's to say (I4), and a
-        // caller's wish would bind everybody who shares the entry.
+        // A hint may shorten a life, never lengthen it. The operator decides how old an answer may be (I4), and one
+        // caller's wish would apply to everybody who shares the entry.
         let ttl_ms = hints.ttl_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
         let soft_ms = jittered_ttl(ttl_ms, self.policy.ttl_jitter, self.context.unit());
-        // Cut here and not only where it is written: the store's share is what is left of the total, and that of a longer
-        // one would be cut again there, so that the age would lack what the run took.
+        // Cut here, not only where the entry is written. The store gets the rest of the total life; if it cut a longer
+        // one again, the age would lack the time of the run.
         let cut = |span: Millis| Millis(span.0.min(limits::ENTRY_LIFE_MS_MAX));
         let soft_ms = cut(soft_ms);
         let physical_ms = cut(scaled(soft_ms, 1.0 + self.policy.grace));
@@ -183,7 +185,7 @@ impl Fetch {
     }
 }
 
-/// The copy of a result that memory keeps, if it keeps one.
+/// The copy of a result to keep in memory, if there is one.
 pub(super) fn copy_to_keep(result: &FetchResult) -> Option<&SharedCopy> {
     match result {
         FetchResult::Found(copy)

@@ -1,12 +1,12 @@
-//! Back-off of keys whose last runs brought no answer: for how long they are held back ([`hopcache_core::backoff`]), and
-//! what is answered meanwhile.
+//! Back-off of keys whose last runs brought no answer: for how long new runs are held back
+//! ([`hopcache_core::backoff`]), and the answer meanwhile.
 //!
-//! This memory is one node's. The ring brings all requests of a key to its owner, so that is usually the whole cluster's.
-//! Where rings disagree, or the owner changes, each node finds out for itself, one run each. The lease is given back all the
-//! same: kept for the time of the pause it would make other nodes' requests wait where they should be told at once.
+//! This memory belongs to one node. The ring brings all requests of a key to its owner, so usually one memory serves
+//! the whole cluster. When rings disagree or the owner changes, each node finds out by one run of its own. The lease is
+//! given back anyway: held during the pause, it would make other nodes' requests wait instead of failing at once.
 //!
-//! A prefetch is nobody's request. So its failure holds back no client's run: it is remembered apart
-//! ([`FailureBackoff::ahead`]), and only further prefetches of the key wait for it. An answer that it brought is one like any
+//! A prefetch is no client's request, so its failure does not hold back clients' runs. It is remembered apart
+//! ([`FailureBackoff::ahead`]) and delays only further prefetches of the key. An answer of a prefetch counts like any
 //! other.
 
 use std::num::NonZeroUsize;
@@ -25,10 +25,10 @@ use crate::model::event::{Cause, Event};
 use crate::model::job::FetchJob;
 use crate::model::ports::{OriginFault, Store};
 
-/// Failures by key; the least recently used are forgotten first.
+/// Failures by key. The least recently used are forgotten first.
 pub(super) struct FailureBackoff {
     by_key: Mutex<LruCache<QueryKey, BackOff>>,
-    /// Those of prefetches.
+    /// Failures of prefetches.
     ahead: Mutex<LruCache<QueryKey, BackOff>>,
 }
 
@@ -47,13 +47,13 @@ impl FailureBackoff {
     }
 }
 
-/// What the end of a run says of its key.
+/// The meaning of a run's end for its key.
 enum RunEnd {
-    /// The origin answered: whatever was before is over.
+    /// The origin answered, which ends earlier failures.
     Answer,
-    /// It did not.
+    /// The origin did not answer.
     Failed(RunFailure),
-    /// Nothing: it was never asked, or the trouble is not this key's.
+    /// Nothing: the origin was never asked, or the trouble is not this key's.
     Nothing,
 }
 
@@ -62,7 +62,7 @@ fn run_end(fault: Option<&OriginFault>) -> RunEnd {
         None | Some(OriginFault::Failed(_) | OriginFault::TooLarge { .. }) => RunEnd::Answer,
         Some(OriginFault::TimedOut) => RunEnd::Failed(RunFailure::TimedOut),
         Some(OriginFault::Cut(_) | OriginFault::Transient(_)) => RunEnd::Failed(RunFailure::Cut),
-        // An origin that cannot be reached is every key's trouble: its breaker paces that.
+        // An unreachable origin concerns every key: the origin's breaker paces it.
         Some(
             OriginFault::Unreachable(_)
             | OriginFault::Unauthorized(_)
@@ -73,7 +73,7 @@ fn run_end(fault: Option<&OriginFault>) -> RunEnd {
 }
 
 impl Fetch {
-    /// Keys held back, or held back before; and the same for prefetches alone.
+    /// Keys with remembered failures: of clients' runs, and of prefetches.
     pub(crate) fn backoff_lens(&self) -> (usize, usize) {
         (self.backoff.len(), self.backoff.ahead_len())
     }
@@ -83,20 +83,20 @@ impl Fetch {
         self.backoff.by_key.lock().get(key)?.left(self.context.now())
     }
 
-    /// Whether a prefetch of this key is held back: by what clients' runs came to, or earlier prefetches.
+    /// Whether prefetches of this key are held back, by the failure of a client's run or of an earlier prefetch.
     pub(crate) fn is_held_back_ahead(&self, key: &QueryKey) -> bool {
         let is_held = |failure: &BackOff| failure.left(self.context.now()).is_some();
         self.held_back(key).is_some() || self.backoff.ahead.lock().get(key).is_some_and(is_held)
     }
 
-    /// Whether a run of this key has brought no answer since then, as far as is remembered here. Another node
-    /// may have had an answer before it, which is what the time is for.
+    /// Whether this node remembers a run of this key that brought no answer, since `then`. Earlier failures do not
+    /// count, because another node may have had an answer after them.
     pub(crate) fn has_failed_since(&self, key: &QueryKey, then: MonoTime) -> bool {
         self.backoff.by_key.lock().peek(key).is_some_and(|failure| failure.noted_at() >= then)
     }
 
-    /// Somebody's run that began then has brought an answer: failures of before are over here too. Without this a node
-    /// that fails, loses the key to another and gets it back holds back what that one has read since.
+    /// A run that began at `began`, on any node, has brought an answer, which ends earlier failures here too. Without
+    /// this, a node that fails, loses the key and gets it back would hold back despite the other node's answer.
     pub(crate) fn note_answer(&self, key: &QueryKey, began: MonoTime) {
         let mut by_key = self.backoff.by_key.lock();
         if by_key.peek(key).is_some_and(|failure| failure.noted_at() < began) {
@@ -104,8 +104,8 @@ impl Fetch {
         }
     }
 
-    /// Takes note of how a run of this key ended that began at `began`; before anybody is told of it, so that
-    /// whoever is told finds the key held back.
+    /// Notes the end of a run of this key that began at `began`. Called before the end is announced, so that those who
+    /// learn it find the key held back.
     pub(crate) fn note_end(
         &self,
         (key, cause): (&QueryKey, Cause),
@@ -128,7 +128,7 @@ impl Fetch {
         by_key.put(*key, BackOff::after(before, failure, began, now, unit));
     }
 
-    /// What there is without a run, and so without a lease: what the store has, else word of the pause.
+    /// The answer without a run or a lease: the store's, else the rest of the pause.
     pub(super) async fn answer_held_back(
         &self,
         job: &FetchJob,
@@ -145,7 +145,7 @@ impl Fetch {
         })
     }
 
-    /// What is stored, where it is an answer to who would otherwise be refused a run.
+    /// The stored answer for a request that would otherwise be refused a run.
     pub(super) fn stored_answer(
         &self,
         job: &FetchJob,
@@ -155,8 +155,8 @@ impl Fetch {
     ) -> Option<FetchResult> {
         let copy = self.cache.decode(&job.query, stored, asked, held.map(|copy| &**copy))?;
         let now = self.context.now();
-        // Of age zero an entry is also when the store's clock was set back (F24): whoever wants a read of its own gets
-        // none that was stored before.
+        // An entry also has age zero when the store's clock was set back (F24). A request that wants a read of its own
+        // gets no stored entry.
         let is_young =
             job.bounds.age_max_ms.is_none_or(|age_max| age_max > Millis::ZERO && copy.age_ms(now) <= age_max);
         match copy.life(now) {

@@ -1,7 +1,7 @@
-//! Competing for the lease of a key: a value, the right to run, or word of who has it.
+//! Competing for the lease of a key: ends with a value, the right to run, or the news that another node runs.
 //!
-//! Between nodes the store decides. This module asks it, waits, and finds out whether a holder still lives. It never runs
-//! anything.
+//! Between nodes the store decides. This module asks it, waits, and finds out whether a holder is still alive. It never
+//! runs anything.
 
 use hopcache_core::lease::{Grant, GrantKind, LeaseAsk, StoredEntry, Token};
 use hopcache_core::limits;
@@ -20,22 +20,22 @@ use crate::model::ports::{PeerError, Scope, Store, StoreError};
 /// How the competition for a key ended.
 #[derive(Debug)]
 pub(super) enum Acquired {
-    /// There is a fresh value.
+    /// A fresh value.
     Value(SharedCopy),
     /// This node may run. A stale value may be served meanwhile.
     Lease { lease: HeldLease, stale: Option<SharedCopy> },
-    /// Somebody else runs, and a stale value may be served meanwhile.
+    /// Another holder runs, and a stale value may be served meanwhile.
     BusyStale(SharedCopy),
-    /// Somebody else runs, for longer than this fetch waits.
+    /// Another holder runs, for longer than this fetch waits.
     Busy,
-    /// The store is out of reach.
+    /// The store is unreachable.
     NoStore,
 }
 
-/// What became of a stored entry that failed its checksum.
+/// The state of a stored entry that failed its checksum.
 enum Corrupt {
-    /// It is gone: the next answer will be another. It is asked for after a loser's wait. So a node that keeps storing such
-    /// entries keeps nobody busier, and no longer, than a holder that never ends.
+    /// It is removed, so the next answer will be another one. The competition asks for that after a loser's wait. So a
+    /// node that keeps storing corrupt entries delays others no more than a holder that never ends.
     Removed,
     /// It could not be removed, and would be found again and again.
     Stays,
@@ -45,14 +45,14 @@ enum Corrupt {
 struct Competition<'a> {
     job: &'a FetchJob,
     held: Option<&'a SharedCopy>,
-    /// One nonce for the whole competition: a lease whose grant was lost on the way (F21) is known for our own by it, when
-    /// the next answer says that it is busy.
+    /// One nonce for the whole competition. If the grant of a lease is lost on the way (F21), the next answer says that
+    /// the lease is held, and the nonce shows that this node holds it.
     ask: LeaseAsk,
     purges: Purges,
 }
 
 impl Fetch {
-    /// Asks the store once, and a second time where the first answer was lost: a lease that was granted unheard would keep
+    /// Asks the store once, and a second time if the first answer was lost: a lease that was granted unheard would keep
     /// everybody waiting until it lapsed (F21).
     pub(super) async fn acquire_at_once(
         &self,
@@ -69,9 +69,10 @@ impl Fetch {
         }
         match grant {
             Err(_) => Acquired::NoStore,
-            // Of age zero an entry is also when the store's clock was set back (F24): a read of one's own takes none.
+            // An entry also has age zero when the store's clock was set back (F24). A request that wants a read of its
+            // own takes none.
             Ok(Grant::Value(_)) if without_lease == WithoutLease::Run => Acquired::Busy,
-            // A corrupt one is a waiting request's to remove.
+            // A corrupt entry is left to a waiting request, which removes it.
             Ok(Grant::Value(stored)) => self
                 .cache
                 .decode(&job.query, &stored, asked, held.map(|copy| &**copy))
@@ -84,8 +85,8 @@ impl Fetch {
         }
     }
 
-    /// Competes until there is a value, a lease, or no store. A loser waits with exponential back-off and jitter and then
-    /// competes again: a wait that ends never turns into a run without a lease.
+    /// Competes until there is a value, a lease, or no store. A loser waits with exponential back-off and jitter and
+    /// then competes again: the end of a wait is never a reason to run without a lease.
     pub(super) async fn acquire_until(
         &self,
         job: &FetchJob,
@@ -105,13 +106,13 @@ impl Fetch {
                 Some(token) => self.store.steal(key, token, &competition.ask).await,
             };
             if grant.is_ok() {
-                // Silences in a row count. A node that waits for seconds for another's lease would otherwise meet enough
-                // of them one by one, and run beside the holder (I2).
+                // Only consecutive silences count. A node that waits for seconds for another's lease would otherwise
+                // collect enough single ones, and run beside the holder (I2).
                 silences = 0;
             }
             match grant {
-                // Slow is not gone: a burst that starves the machine must not turn into runs without a lease. A store
-                // that stays silent is gone.
+                // A slow store is not gone: a burst that starves the machine must not cause runs without a lease. A
+                // store that stays silent is gone.
                 Err(StoreError::TimedOut) if silences < limits::STORE_SILENCES_MAX => silences += 1,
                 Err(_) => return Acquired::NoStore,
                 Ok(Grant::Value(stored)) => match self.read_stored(&competition, &stored, asked).await {
@@ -172,7 +173,7 @@ impl Fetch {
         Acquired::Lease { lease, stale }
     }
 
-    /// A copy of a stored entry. One that does not pass its checksum is removed, so that the next round finds none
+    /// A copy of a stored entry. An entry that fails its checksum is removed, so that the next round does not find it
     /// (I10, F39).
     async fn read_stored(
         &self,
@@ -189,9 +190,9 @@ impl Fetch {
         Err(if removed.is_ok() { Corrupt::Removed } else { Corrupt::Stays })
     }
 
-    /// A stale value that may be served meanwhile. One past grace may not: it is put aside for those who wait, should the
-    /// run fail or take too long. A corrupt one is only left alone: to remove it would take the lease with it, ours or the
-    /// holder's, and the next commit replaces it anyway.
+    /// A stale value that may be served meanwhile. A value past grace may not be: it is put aside for the waiters, in
+    /// case the run fails or takes too long. A corrupt entry is left alone: removing it would remove the lease with it,
+    /// ours or the holder's, and the next commit replaces it anyway.
     fn stale_copy(
         &self,
         competition: &Competition<'_>,
@@ -211,9 +212,9 @@ impl Fetch {
         None
     }
 
-    /// Whether the holder of a lease is known to be dead: an earlier life of this node, or a peer whose port refuses or
-    /// answers as somebody else. A silent one may only be slow: its lease decides, unless its connections broke. A process
-    /// that dies breaks them, and one whose machine or container goes with it is silent from then on:
+    /// Whether the holder of a lease is known to be dead: it is an earlier life of this node, or a peer whose port
+    /// refuses or answers as another node. A silent peer may only be slow, so its lease decides, unless its connections
+    /// broke. A process that dies breaks them. If its machine or container goes too, it is silent afterwards:
     ///   the owner is killed · its connections break · its address vanishes · a probe meets silence.
     async fn is_dead(&self, holder: &Holder) -> bool {
         if holder.node == *self.context.node() {
@@ -227,9 +228,9 @@ impl Fetch {
         }
     }
 
-    /// Whether a life of this name was an earlier one of this node, and not another node that has its name by mistake and
-    /// would have its leases taken from it while it runs. What an earlier life held has lapsed when this one is as old as a
-    /// lease can be: a node that holds one later lives, or did a moment ago.
+    /// Whether a life of this name was an earlier one of this node. The alternative is another node that has the same
+    /// name by mistake; its leases must not be taken while it runs. Leases of an earlier life have lapsed once this
+    /// life is as old as a lease can be. So a later holder is a node that lives, or did a moment ago.
     fn is_own_past(&self, life: Incarnation) -> bool {
         life != self.context.me().incarnation
             && self.context.age_ms() < Millis(limits::LEASE_MS_MAX)

@@ -1,4 +1,4 @@
-//! Leases that this node holds, so that each is given back whatever happens to its run, and all of them when the node goes.
+//! Leases that this node holds. Each is given back however its run ends, and all of them when the node leaves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::model::context::Context;
 use crate::model::ports::Store;
 
 /// Leases held: one for each run under a lease. A run waits in the origin's queue
-/// ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]); a run without a place there ends at once, and its lease is given back.
+/// ([`hopcache_core::limits::ORIGIN_WAITING_MAX`]). A run without a place there ends at once and gives its lease back.
 pub(crate) struct Leases {
     context: Context,
     store: Arc<WatchedStore>,
@@ -28,7 +28,7 @@ impl Leases {
         Arc::new(Self { context: context.clone(), store: Arc::clone(store), held: Mutex::default() })
     }
 
-    /// A lease that the store has just granted for so long.
+    /// A lease that the store has just granted for `lease_ms`.
     pub(super) fn granted(self: &Arc<Self>, key: QueryKey, token: Token, lease_ms: Millis) -> HeldLease {
         self.held.lock().insert((key, token.nonce), token);
         HeldLease { leases: Arc::clone(self), key, token, lease_ms, is_in_use: true }
@@ -39,7 +39,7 @@ impl Leases {
         self.held.lock().len()
     }
 
-    /// Releases every lease, so that nobody waits for them to lapse. One that could not be released stays.
+    /// Releases every lease, so that nobody waits for them to lapse. A lease that could not be released stays.
     pub(super) async fn give_back_all(&self) {
         let held: Vec<_> = self.held.lock().iter().map(|((key, _), token)| (*key, *token)).collect();
         let give_back = async |(key, token): (QueryKey, Token)| {
@@ -56,8 +56,8 @@ impl Leases {
     }
 }
 
-/// A lease that a run uses, or is about to. Dropped before the run has ended (a panic, an abort: F4), it is given back, so
-/// that the waiters who compete again do not wait for it to lapse.
+/// A lease that a run uses, or is about to use. If it is dropped before the run has ended (a panic, an abort: F4), it
+/// is given back, so that waiters who compete again do not wait for it to lapse.
 pub(crate) struct HeldLease {
     leases: Arc<Leases>,
     key: QueryKey,
@@ -72,8 +72,8 @@ impl HeldLease {
         self.token
     }
 
-    /// What the store was asked for, not what would be asked for now: renewals are paced by it, and a lease of the
-    /// pattern's newer, longer tail would be renewed after this one had lapsed.
+    /// The length that the store was asked for. Renewals are paced by it: by the pattern's newer, longer tail, a
+    /// renewal would come after this lease had lapsed.
     pub(super) fn lease_ms(&self) -> Millis {
         self.lease_ms
     }
@@ -96,7 +96,7 @@ impl std::fmt::Debug for HeldLease {
 impl Drop for HeldLease {
     fn drop(&mut self) {
         self.leases.remove(&self.key, self.token);
-        // No runtime: the process ends, and the lease lapses.
+        // Without a runtime the process is ending, and the lease lapses.
         if self.is_in_use && Handle::try_current().is_ok() {
             let (leases, key, token) = (Arc::clone(&self.leases), self.key, self.token);
             self.leases.context.spawn(async move {

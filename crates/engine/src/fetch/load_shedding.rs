@@ -1,7 +1,7 @@
-//! Load shedding: which retries and runs this node refuses when it is overloaded. It has a budget of retries, and remembers
-//! what was shed at the origin, for as long as `readyz` names them.
+//! Load shedding: which retries and runs this node refuses when it is overloaded. It keeps the budget of retries, and
+//! the times of recent refusals for `readyz`.
 //!
-//! Nothing here waits. What it asks the store is whether there is an answer without a run.
+//! Nothing here waits. It asks the store only whether there is an answer without a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use crate::model::event::{Cause, Event, FaultWord};
 use crate::model::job::FetchJob;
 use crate::model::ports::{OriginFault, Store};
 
-/// The budget, and when something was refused last (in microseconds of this node's clock; 0 for never).
+/// The budget, and the time of the last refusal (in microseconds of this node's clock; 0 for never).
 #[derive(Default)]
 pub(super) struct LoadShedding {
     retries: Mutex<RetryBudget>,
@@ -27,7 +27,7 @@ pub(super) struct LoadShedding {
     shed_at: AtomicU64,
 }
 
-/// For a run's place at the origin, what it is for.
+/// The class in which a run waits for a place at the origin.
 pub(super) const fn class_of(cause: Cause) -> RunClass {
     match cause {
         Cause::Miss => RunClass::Miss,
@@ -38,13 +38,13 @@ pub(super) const fn class_of(cause: Cause) -> RunClass {
 }
 
 impl Fetch {
-    /// A client's request, or one of another node's, was no hit at once: it pays in for this node's retries. Hops and rounds of
-    /// it do not, since those are retries or follow from them.
+    /// A request, of a client or another node, was not answered by a hit at once: it pays in for this node's retries.
+    /// Its hops and rounds do not pay, because they are retries or follow from them.
     pub(crate) fn pay_for_retries(&self) {
         self.shedding.retries.lock().request(self.context.now());
     }
 
-    /// Whether one more second try is within the budget.
+    /// Whether the budget allows one more retry.
     pub(crate) fn may_retry(&self) -> bool {
         let now = self.context.now();
         let may = self.shedding.retries.lock().take(now);
@@ -55,21 +55,21 @@ impl Fetch {
         may
     }
 
-    /// Takes note of a run that was never sent for want of a place.
+    /// Notes a run that was never sent because the origin had no place for it.
     pub(crate) fn note_shed(&self, class: RunClass, fault: &OriginFault, was_sent: bool) {
         if was_sent || !matches!(fault, OriginFault::Overloaded | OriginFault::TooManyRuns) {
             return;
         }
         self.context.note(Event::Shed(class));
-        // That refreshes and prefetches give way is meant, and nobody lacks an answer for it.
+        // Refreshes and prefetches are meant to give way, and nobody lacks an answer for it.
         if !matches!(class, RunClass::Refresh | RunClass::Prefetch) {
             self.shedding.shed_at.store(self.context.now().0.max(1), Ordering::Relaxed);
         }
     }
 
-    /// A miss for which the origin has no place in time ends here, before a lease is taken and given back for it, and the
-    /// other nodes' store commands with it wait less. It is answered with what is stored, or by a former owner. Where
-    /// somebody else runs it already, it goes on and waits for that.
+    /// A miss ends here if the origin has no place for it in time. It takes no lease that it would only give back, so
+    /// other nodes' store commands wait less. The stored entry or a former owner answers it. If another node runs it
+    /// already, it goes on and waits for that run.
     pub(super) async fn shed_early(&self, job: &FetchJob, held: Option<&SharedCopy>) -> Option<FetchResult> {
         let (class, query) = (class_of(job.cause), &job.query);
         let fault = self.origin.would_shed(&query.identity, class, self.policy.run_timeout_ms)?;
@@ -108,8 +108,8 @@ impl Fetch {
         at > 0 && self.context.now().since(MonoTime(at)) < Millis(DEGRADED_SAID_MS)
     }
 
-    /// A run of the key failed: stale answers say so until there is a newer copy. A prefetch's failure is nothing that a
-    /// client is told: a request for a stale copy has it refreshed, and that refresh says how the origin is.
+    /// A run of the key failed: stale answers say so until there is a newer copy. A prefetch's failure is not reported
+    /// to clients: a request for a stale copy triggers a refresh, and that refresh shows the origin's state.
     pub(super) fn mark_origin_failed(&self, (key, cause): (&QueryKey, Cause), fault: &OriginFault) {
         if cause != Cause::Prefetch && fault.is_outage() {
             self.cache.mark_origin_failed(key);

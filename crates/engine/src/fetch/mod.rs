@@ -1,7 +1,8 @@
-//! The only leader: classify, compete for the lease, run, commit. Misses, `no-cache` requests, refreshes and prefetches all
-//! go through [`Fetch::fetch`]; [`Terms`] says what is different between them.
+//! The only leader: classify, compete for the lease, run, commit. Misses, `no-cache` requests, refreshes and prefetches
+//! all go through [`Fetch::fetch`]; [`Terms`] has the differences between them.
 //!
-//! It decides who runs and what may be stored. It serves nobody, and starts no flight by itself: the rooms above do.
+//! It decides which node runs and which results may be stored. It serves nobody and starts no flight: the rooms above
+//! do.
 
 mod classify;
 mod commit;
@@ -19,7 +20,7 @@ use hopcache_core::key::QueryKey;
 use hopcache_core::time::Millis;
 
 use crate::cache::copy::SharedCopy;
-use crate::cache::flight::FlightTable;
+use crate::cache::flight::{FlightTable, Leader};
 use crate::cache::{Cache, WatchedStore};
 use crate::fetch::failure_backoff::FailureBackoff;
 use crate::fetch::lease_acquire::Acquired;
@@ -30,6 +31,7 @@ use crate::fetch::terms::{BackOffTerms, LeaseTerms, WithoutLease};
 use crate::invalidate::{FormerCopy, Invalidate};
 use crate::model::ask::Query;
 use crate::model::context::Context;
+use crate::model::event::Event;
 use crate::model::job::FetchJob;
 use crate::model::policy::Policy;
 use crate::model::ports::{Origin, Routing};
@@ -44,6 +46,9 @@ pub(crate) use terms::{Gate, Terms};
 
 /// The table of flights that lead here, by key.
 pub(crate) type Flights = Arc<FlightTable<QueryKey, Arc<FlightResult>>>;
+
+/// The leader's seat on such a flight.
+pub(crate) type FlightLeader = Leader<QueryKey, Arc<FlightResult>>;
 
 /// Fetches values: from the store, from a former owner, or from the origin.
 pub struct Fetch {
@@ -62,7 +67,7 @@ pub struct Fetch {
     policy: FetchPolicy,
 }
 
-/// The operator's settings that decide about runs and lives.
+/// The operator's settings for runs and lives.
 struct FetchPolicy {
     ttl_ms: Millis,
     grace: f64,
@@ -103,8 +108,8 @@ impl Fetch {
         })
     }
 
-    /// Competes, asks a former owner, runs: in this order, and no further than it takes. `held` is the copy in memory that
-    /// the value will replace.
+    /// Competes, asks a former owner, runs, in this order, and stops at the first that has a value. `held` is the copy
+    /// in memory that the value will replace.
     pub(crate) async fn fetch(&self, job: &FetchJob, terms: Terms<'_>, held: Option<&SharedCopy>) -> Fetched {
         if let Some(result) = self.without_a_run(job, &terms, held).await {
             return Fetched::new(result);
@@ -133,7 +138,7 @@ impl Fetch {
             None => None,
         };
         match former {
-            // The lease is given back: what a former owner gave is not committed (`invalidate::handover`).
+            // Dropping the lease gives it back: a former owner's copy is not committed (`invalidate::handover`).
             Some(FormerCopy::Fresh(copy)) => Fetched::new(FetchResult::Found(copy)),
             Some(FormerCopy::Stale(copy)) => Fetched::stale(copy, lease),
             None => {
@@ -162,7 +167,7 @@ impl Fetch {
         })
     }
 
-    /// The end of a fetch that runs nothing, by the key's back-off or for want of a place at the origin.
+    /// The end of a fetch that runs nothing, because of the key's back-off or because the origin has no place.
     async fn without_a_run(
         &self,
         job: &FetchJob,
@@ -185,12 +190,12 @@ impl Fetch {
         &self.flights
     }
 
-    /// Whether statements read.
+    /// Decides whether statements read.
     pub(crate) fn classifier(&self) -> &Classifier {
         &self.classifier
     }
 
-    /// What is known about a query without asking anybody.
+    /// The verdict on a query as far as it is known without asking the server.
     #[must_use]
     pub fn verdict(&self, query: &Query) -> Verdict {
         self.classifier.verdict(query)
@@ -202,20 +207,35 @@ impl Fetch {
         self.leases.len()
     }
 
-    /// Releases every lease that this node still holds, so that nobody waits for them to lapse. One that could not be
-    /// released stays among [`Fetch::leases_held`].
+    /// Releases every lease that this node still holds, so that nobody waits for them to lapse. A lease that could not
+    /// be released stays in [`Fetch::leases_held`].
     pub async fn give_back_leases(&self) {
         self.leases.give_back_all().await;
     }
 
-    /// Keeps what was fetched in memory, rendered, before anybody is told. The caller holds a seat in a table, and looks
-    /// afterwards whether an invalidation has detached it.
-    pub(crate) fn keep(&self, job: &FetchJob, result: &FetchResult) {
+    /// Keeps a result in memory, rendered, before the holder of `seat` tells anybody. An invalidation that detached the
+    /// seat meanwhile wins, and the copy is removed again:
+    ///   we read X · a purge detaches our seat · the purge empties memory · we keep X · we see the detached seat,
+    ///   remove X.
+    pub(crate) fn keep<V: Clone>(&self, seat: &Leader<QueryKey, V>, job: &FetchJob, result: &FetchResult) {
+        self.keep_in_memory(job, result);
+        if !seat.is_attached() {
+            self.cache.remove(&job.query.key);
+        }
+    }
+
+    fn keep_in_memory(&self, job: &FetchJob, result: &FetchResult) {
         let Some(copy) = commit::copy_to_keep(result) else { return };
         self.note_answer(&job.query.key, copy.read_started());
         if copy.rendering(job.rendering, self.cache.renderer()).is_err() {
             return;
         }
         self.cache.put(job.query.key, copy, copy.kept_until());
+    }
+
+    /// Ends a flight with its result, which all its followers get.
+    pub(crate) fn land(&self, leader: FlightLeader, job: &FetchJob, result: FetchResult) {
+        let followers = leader.land(Arc::new(FlightResult::new(job, result)));
+        self.context.note(Event::Landed { followers });
     }
 }

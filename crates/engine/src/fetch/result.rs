@@ -1,4 +1,4 @@
-//! How a fetch ends, in one enum: what the leader tells its followers.
+//! The end of a fetch, in one enum: the leader gives it to its followers.
 
 use bytes::Bytes;
 use hopcache_core::time::Millis;
@@ -10,11 +10,11 @@ use crate::model::outcome::{Detail, Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault};
 use crate::model::rendering::RenderingId;
 
-/// What a flight tells its leader and its followers alike.
+/// The end of a flight, for its leader and its followers alike.
 #[derive(Debug)]
 pub(crate) struct FlightResult {
     whose: [u8; 32],
-    /// How long the leader's client let the run take.
+    /// The run time that the leader's client allowed.
     run_ms_max: Option<Millis>,
     result: FetchResult,
 }
@@ -25,13 +25,13 @@ impl FlightResult {
         Self { whose: job.query.identity.fingerprint, run_ms_max: job.run_ms_max, result }
     }
 
-    /// What the flight came to.
+    /// The end of its fetch.
     pub(crate) fn result(&self) -> &FetchResult {
         &self.result
     }
 
-    /// Whether the run ended at a limit that the leader's client had set, and this request gives a run more time: then the
-    /// failure is not its own.
+    /// Whether the run ended at a limit that the leader's client had set while this request allows a run more time.
+    /// Then the failure does not apply to this request.
     pub(crate) fn was_cut_short_for(&self, run_ms_max: Option<Millis>) -> bool {
         let is_late = matches!(
             &self.result,
@@ -41,7 +41,8 @@ impl FlightResult {
         is_late && self.run_ms_max.is_some_and(allows_more)
     }
 
-    /// Whether Neo4j refused the leader's log-on, and these are other credentials: then nothing is said of these.
+    /// Whether Neo4j refused the leader's log-on, and this request has other credentials. Then the refusal does not
+    /// apply to it.
     pub(crate) fn refuses_other_credentials(&self, fingerprint: &[u8; 32]) -> bool {
         let is_refusal = matches!(
             &self.result,
@@ -51,12 +52,12 @@ impl FlightResult {
     }
 }
 
-/// How a fetch ends.
+/// The end of a fetch.
 #[derive(Debug)]
 pub(crate) enum FetchResult {
     /// The store, or a former owner, had a fresh value.
     Found(SharedCopy),
-    /// There was a stale value; a refresh goes on.
+    /// The store had a stale value; a refresh goes on.
     Stale(SharedCopy),
     /// The origin ran.
     Ran {
@@ -64,29 +65,29 @@ pub(crate) enum FetchResult {
         copy: SharedCopy,
         /// The answer with this run's bookmark, in the leader's rendering.
         live: Option<(RenderingId, Bytes)>,
-        /// What became of it.
+        /// Whether it was stored.
         kept: Kept,
-        /// Why it was not kept as usual.
+        /// Why it was not stored as usual.
         detail: Option<Detail>,
     },
-    /// Nobody vouches that this is a read: each request has to go its own way.
+    /// The server has not confirmed a read: each request runs for itself.
     NotARead(Reason),
-    /// The run failed. The error is the statement's own where [`OriginFault::Failed`].
+    /// The run failed. With [`OriginFault::Failed`] it is the statement's own error.
     Failed(OriginError),
-    /// Nothing was run: the key's last runs brought no answer, and it is left alone for so long.
+    /// Nothing was run: the key is held back, because its last runs brought no answer.
     HeldBack {
-        /// What is left of the pause.
+        /// The rest of the pause.
         left_ms: Millis,
     },
 }
 
 impl FetchResult {
-    /// Whether the server would not give an older value any more.
+    /// Whether the server refuses to give an older value now.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind.refuses_statement())
     }
 
-    /// Whether a statement was sent to the origin for it.
+    /// Whether the fetch sent a statement to the origin.
     pub(crate) fn was_run(&self) -> bool {
         match self {
             Self::Ran { .. } => true,
@@ -95,16 +96,16 @@ impl FetchResult {
         }
     }
 
-    /// Whether a failure says something of the leader's circumstances and nothing of the statement.
+    /// Whether a failure comes from the leader's circumstances, not from the statement.
     pub(crate) fn is_leaders_luck(&self) -> bool {
         let Self::Failed(error) = self else { return false };
         match error.kind {
-            // All who ask for a key are one principal, so its full queue is everybody's.
+            // All requests for a key are of one principal, so its full queue concerns all of them.
             OriginFault::Failed(_)
             | OriginFault::TooLarge { .. }
             | OriginFault::TimedOut
             | OriginFault::TooManyRuns
-            // Of the follower's own credentials: see `refuses_other_credentials`.
+            // For other credentials see `refuses_other_credentials`.
             | OriginFault::Unauthorized(_) => false,
             OriginFault::Transient(_)
             | OriginFault::Unreachable(_)
@@ -117,7 +118,7 @@ impl FetchResult {
 /// Why nothing was fetched, by the terms of the fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotFetched {
-    /// Somebody else holds the lease, for longer than this fetch waits.
+    /// Another node holds the lease, for longer than this fetch waits.
     Busy,
     /// The store did not answer.
     NoStore,
@@ -125,11 +126,11 @@ pub(crate) enum NotFetched {
     Closed,
 }
 
-/// What a fetch came to.
+/// The end of a fetch, with the lease if one is left.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     result: Result<FetchResult, NotFetched>,
-    /// The lease that was won, where the result is a stale value that has to be refreshed with it.
+    /// The lease that was won, for the refresh of a stale result.
     lease: Option<HeldLease>,
     is_leased: bool,
 }
@@ -151,12 +152,12 @@ impl Fetched {
         Self { result: Err(why), lease: None, is_leased: why != NotFetched::NoStore }
     }
 
-    /// Whether the store said who may run.
+    /// Whether the store decided which node may run.
     pub(crate) fn is_leased(&self) -> bool {
         self.is_leased
     }
 
-    /// The lease with which a stale value is to be refreshed.
+    /// Takes the lease for the refresh of a stale value.
     pub(crate) fn take_lease(&mut self) -> Option<HeldLease> {
         self.lease.take()
     }
@@ -166,7 +167,7 @@ impl Fetched {
         self.result
     }
 
-    /// The result of a fetch for a waiting client: a lease that stays busy is an overload.
+    /// The result for a waiting client: a lease that stays held elsewhere is an overload.
     pub(crate) fn result_for_client(self) -> FetchResult {
         self.result.unwrap_or_else(|_| FetchResult::Failed(OriginFault::Overloaded.into()))
     }

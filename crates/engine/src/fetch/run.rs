@@ -1,6 +1,6 @@
-//! One run at the origin: classified by the server's word, counted once, under a lease that is renewed while it goes on.
+//! One run at the origin: classified by the server, counted once, under a lease that is renewed during the run.
 //!
-//! Nothing here decides who runs; a run without a lease stores nothing. What becomes of a result is `commit`'s.
+//! Nothing here decides which node runs. A run without a lease stores nothing. `commit` decides the use of a result.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use crate::model::job::FetchJob;
 use crate::model::outcome::{Kept, Reason};
 use crate::model::ports::{OriginError, OriginFault, Store};
 
-/// Under what a run goes on.
+/// The conditions of a run.
 pub(super) struct RunUnder<'a> {
     /// The lease; a run without one stores nothing.
     pub(super) lease: Option<&'a RunLease>,
-    /// What its copy comes from.
+    /// The provenance of its copy.
     pub(super) provenance: Option<Arc<dyn Provenance>>,
     /// The copy in memory that the result will replace.
     pub(super) held: Option<&'a SharedCopy>,
-    /// Of a run without a lease: whether another holds it. Otherwise the store was silent.
+    /// For a run without a lease: whether another node holds it. Otherwise the store was silent.
     pub(super) is_beside_lease: bool,
 }
 
 impl<'a> RunUnder<'a> {
-    /// Without a lease, since the store is silent.
+    /// Without a lease, because the store is silent.
     pub(super) fn no_lease(held: Option<&'a SharedCopy>) -> Self {
         Self { lease: None, provenance: None, held, is_beside_lease: false }
     }
 
-    /// Without a lease, since another run holds it.
+    /// Without a lease, because another run holds it.
     pub(super) fn beside_lease(held: Option<&'a SharedCopy>) -> Self {
         Self { is_beside_lease: true, ..Self::no_lease(held) }
     }
@@ -71,8 +71,8 @@ impl Fetch {
         result
     }
 
-    /// Renews at a third of the lease, so that two renewals may be lost. A renewal that is refused changes nothing here:
-    /// the commit will be refused too, and the waiters still get the value.
+    /// Renews at a third of the lease, so that two renewals may be lost. A refused renewal changes nothing here: the
+    /// store will refuse the commit too, and the waiters still get the value.
     async fn renew_for_ever(&self, job: &FetchJob, lease: &RunLease, lease_ms: Millis) -> Infallible {
         loop {
             self.context.sleep(Millis(lease_ms.0 / 3)).await;
@@ -83,7 +83,7 @@ impl Fetch {
         }
     }
 
-    /// Classifies by the server's word, runs, and offers the result to the store.
+    /// Classifies by the server's answer, runs, and offers the result to the store.
     pub(super) async fn run(&self, job: &FetchJob, under: RunUnder<'_>) -> FetchResult {
         let asked_at = self.context.now();
         let word = match job.until {
@@ -92,7 +92,7 @@ impl Fetch {
             }
             _ => self.classifier.server_word_for(&job.query, class_of(job.cause)).await,
         };
-        // Only now: the question for the word may have used up a refresh's time.
+        // Computed only now: the classification may have used up a refresh's time.
         let run_timeout_ms = self.policy.run_timeout_ms.min(job.run_ms_max.unwrap_or(Millis(u64::MAX)));
         let left_ms = |until: MonoTime| run_timeout_ms.min(until.since(self.context.now()));
         let timeout_ms = job.until.map_or(run_timeout_ms, left_ms);
@@ -108,12 +108,12 @@ impl Fetch {
             }
             Ok(StatementKind::Read) => return self.run_read(job, bounds, under).await,
             Ok(_) => FetchResult::NotARead(Reason::Write),
-            // Nobody asked for its failure (I6: nobody vouches for a read either).
+            // No client asked for this failure (and I6: the server has not confirmed a read).
             Err(OriginError { kind: OriginFault::Failed(_), .. }) if job.cause == Cause::Prefetch => {
                 FetchResult::NotARead(Reason::Unknown)
             }
-            // A text that cannot be planned fails when it is run, with its own positions in the message; access mode READ
-            // keeps that harmless.
+            // A text that cannot be planned fails when it is run, with its own positions in the message. Access mode
+            // READ keeps that harmless.
             Err(OriginError { kind: OriginFault::Failed(_), .. }) => {
                 match self.run_counted(job, bounds).await.0 {
                     Err(error) => FetchResult::Failed(error),
@@ -130,7 +130,7 @@ impl Fetch {
         self.end_without_result(query, token, ended).await
     }
 
-    /// Runs a statement that the server calls a read.
+    /// Runs a statement that the server has confirmed as a read.
     async fn run_read(&self, job: &FetchJob, bounds: RunBounds, under: RunUnder<'_>) -> FetchResult {
         let (ended, reading) = self.run_counted(job, bounds).await;
         match ended {
@@ -139,8 +139,8 @@ impl Fetch {
             }
             Ok(result) => {
                 let ran = self.settle(job, under, result, reading).await;
-                // A holder that was stopped in mid-run (F2) measured its own pause: taken for the statement's, it would
-                // make the next leases as long as they may be.
+                // A holder that was stopped during its run (F2) measured its own pause. Counted as the statement's
+                // time, it would make the next leases as long as allowed.
                 if !matches!(ran, FetchResult::Ran { kept: Kept::Fenced, .. }) {
                     self.cache.pace().observe_run(&job.query, job.hints, reading.took_ms);
                 }
@@ -163,8 +163,8 @@ impl Fetch {
         (ended, Reading { read_started, took_ms })
     }
 
-    /// Gives the lease back, so that the next one need not wait for it to lapse; with the entry, where the server would not
-    /// give that any more.
+    /// Gives the lease back, so that the next leader need not wait for it to lapse. If the server refuses to give the
+    /// stored entry's value now, the entry is removed with it.
     pub(super) async fn end_without_result(
         &self,
         query: &Query,
@@ -187,13 +187,13 @@ impl Fetch {
     }
 }
 
-/// Whether there was a run at all: one that found no slot, or no server, is none.
+/// Whether the run was sent: a run that found no slot or no server was not.
 pub(crate) fn was_sent(ended: &Result<ResultSet, OriginError>) -> bool {
     ended.as_ref().err().is_none_or(|error| error.was_sent)
 }
 
-/// A run at the origin, noted once, however it ends. One that is dropped after its time was over (an origin that does not
-/// keep to the deadline) has timed out; one that is dropped before, by a panic or the process' end, says nothing.
+/// A run at the origin, noted once, however it ends. A run dropped after its time was over (the origin ignored the
+/// deadline) has timed out. A run dropped before that, by a panic or the end of the process, is no evidence.
 struct UnderWay<'a> {
     fetch: &'a Fetch,
     job: &'a FetchJob,
@@ -214,8 +214,8 @@ impl UnderWay<'_> {
         if was_sent {
             fetch.context.note(Event::OriginRun { cause: job.cause, took_ms });
         }
-        // A refresh may have less time than a request's run, which is not held back for it. What it took to come here is
-        // no matter.
+        // A refresh may have less time than a request's run, which it must not hold back. The time before the run does
+        // not count.
         let had_ms = bounds.timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS);
         let is_cut_short = had_ms < fetch.policy.run_timeout_ms.0;
         let is_prefetch = job.cause == Cause::Prefetch;
@@ -226,7 +226,7 @@ impl UnderWay<'_> {
             fetch.note_shed(class_of(job.cause), fault, was_sent);
             let is_own_limit = is_cut_short && job.run_ms_max.is_some() && *fault == OriginFault::TimedOut;
             if is_own_limit {
-                // What one client does not wait for says nothing of the origin.
+                // The limit of one client is no evidence against the origin.
                 fetch.context.note(Event::OriginFault(FaultWord::from(fault)));
             } else {
                 fetch.note_fault(job, fault);
@@ -245,11 +245,11 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The lease that a run holds, and until when, by this node's clock.
+/// The lease that a run holds, and its end by this node's clock.
 ///
-/// It counts from when the run's holder turns to it, and from when a renewal was asked for, never from its answer. A grant
-/// that lay in a stopped node's socket is so taken to end later than it does. The read begins after that, though, and is
-/// no older than one without a lease.
+/// It counts from when its holder takes it up, and from when a renewal was asked for, never from the answer. So a grant
+/// that lay in the socket of a stopped node seems to end later than it does. But the read begins after that, and its
+/// value is no older than that of a run without a lease.
 pub(super) struct RunLease {
     token: Token,
     ends: AtomicU64,

@@ -1,5 +1,5 @@
-//! The terms of a fetch: what is different between a miss, a `no-cache` request, a refresh and a prefetch. Everything else
-//! is the same for all of them.
+//! The terms of a fetch: the differences between a miss, a `no-cache` request, a refresh and a prefetch. Everything
+//! else is the same for all of them.
 //!
 //! | | waits for another's lease | without a lease | back-off | former owner | sheds early |
 //! |---|---|---|---|---|---|
@@ -26,47 +26,48 @@ pub(crate) struct Terms<'a> {
     pub(super) gate: Option<&'a dyn Gate>,
 }
 
-/// How the lease is come by.
+/// How the fetch gets its lease.
 #[derive(Debug)]
 pub(super) enum LeaseTerms {
-    /// Competes, and waits for the holder until then.
+    /// Competes, and waits for the holder until this time.
     WaitUntil(MonoTime),
     /// Asks the store, and does not wait for another holder.
     Once,
-    /// It is held already.
+    /// It holds the lease already.
     Held(HeldLease),
 }
 
-/// What is done where the store grants no lease.
+/// The action when the store grants no lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WithoutLease {
-    /// Runs where the store is silent; gives up where another node holds the lease.
+    /// Runs if the store is silent; gives up if another node holds the lease.
     RunIfStoreIsSilent,
-    /// Runs in any case; the result is answered and not stored.
+    /// Runs anyway; the result is answered and not stored.
     Run,
     /// Runs nothing.
     GiveUp,
 }
 
-/// What the back-off of the key's failed runs means.
+/// The action when the key's failed runs hold it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackOffTerms {
-    /// What the store has is the answer, if it is one.
+    /// Answers from the store if its entry qualifies.
     AnswerFromStore,
-    /// Nothing is done.
+    /// Ends without a run.
     Stop,
-    /// The caller has looked, or holds the lease already.
+    /// Goes on: the caller has looked, or holds the lease already.
     Ignore,
 }
 
 /// The last decision before a run under a lease.
 pub(crate) trait Gate: Sync {
-    /// Opens: the run begins now, and its copy comes from this. Or stays closed: the lease is given back.
+    /// Returns the provenance of the copy if the gate opens: the run begins now. `None` keeps it closed: the lease is
+    /// given back.
     fn open(&self) -> Option<Arc<dyn Provenance>>;
 }
 
 impl<'a> Terms<'a> {
-    /// A miss waits for another's run and for the lapse of its lease.
+    /// A miss waits for another node's run, and for its lease to lapse.
     pub(crate) fn miss(give_up_at: MonoTime) -> Self {
         Self {
             lease: LeaseTerms::WaitUntil(give_up_at),

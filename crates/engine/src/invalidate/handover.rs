@@ -1,27 +1,28 @@
-//! Keys that move when the ring changes: what their former owner keeps, what it tells the new owner, and when the new owner
-//! asks. It decides nothing about who owns a key (the ring does) or who runs (the store's lease does).
+//! Keys that move when the ring changes: the copies and facts of their former owner, and the questions of their new
+//! owner. It decides neither who owns a key (the ring does) nor which node runs (the store's lease does).
 //!
-//! The store has what moves, usually. Where it has not (it lost its data, or cannot be reached), the former owner's memory
-//! is asked before Neo4j: within [`HANDOVER_MS`] of a change, once for a flight, for at most [`HANDOVER_ASK_MS`]. The asked
-//! node answers from memory alone: no flight, no store, no hop (I8).
+//! Usually the store has the values of moved keys. If it lost its data or is unreachable, the former owner's memory is
+//! asked before Neo4j: within [`HANDOVER_MS`] of a change, once for a flight, for at most [`HANDOVER_ASK_MS`]. The
+//! asked node answers from memory alone: no flight, no store, no hop (I8).
 //!
-//! The former owner does not serve what it keeps as an owner's copy: others own the key, and newer values may be stored that
-//! it does not hear of. Such a copy is marked with when it was left, and [`Cache::look`](crate::cache::Cache::look) does not
-//! see it.
+//! The former owner does not serve such copies as an owner's: other nodes own the keys, and may have stored newer
+//! values without its knowledge. Each copy is marked with the time at which its key moved, and
+//! [`Cache::look`](crate::cache::Cache::look) does not see it.
 //!
-//! The new owner serves what it fetched, keeps it in memory, and gives the lease back. It does not commit the value: the
-//! lease may be younger than a purge that the former owner has not heard of yet, and an entry of before the purge would then
-//! stay in the store (I3). In memory the value is subject to what every copy is subject to:
+//! The new owner serves the fetched value, keeps it in memory, and gives the lease back. It does not commit the value.
+//! The lease may be younger than a purge that the former owner does not know of yet, and an entry from before the purge
+//! would then stay in the store (I3). In memory the value obeys the rules of every copy:
 //!
-//! - Age travels: it counts from the start of the read, as the former owner says, and from before it was asked (I4).
-//! - A purge of the key detaches the flight that asks, so what it brings is not kept (`path::lead`).
-//! - The former owner may be told after the new one: the new owner is told · it asks · the former owner answers X · the former
-//!   owner is told. So while keys move, a key's owner is told once more at the end (`purge.rs`). Former owners are told whether
-//!   they are on a ring or not.
-//! - A former owner that cannot be told reads the log. It answers only a node that has read exactly as much of the log as
-//!   itself. If the new owner has not read of the purge yet, it will, and forgets X. If it has, so has the former owner, and X
-//!   is gone. A node that has read nothing yet forgets all that it has when it first reads, and does not keep what it asked for
-//!   before.
+//! - Age travels: it counts from the start of the read, as the former owner states it, and from before the question
+//!   (I4).
+//! - A purge of the key detaches the flight that asks, so its copy is not kept (`path::lead`).
+//! - A purge may reach the former owner after the new one: the purge reaches the new owner · it asks · the former owner
+//!   answers X · the purge reaches the former owner. So while keys move, a purge goes to a key's owner once more at the
+//!   end (`purge.rs`). It goes to former owners whether they are on a ring or not.
+//! - A former owner that a purge cannot reach reads the log. It answers only a node that has read exactly as much of
+//!   the log as itself. If the new owner has not read of the purge yet, it will, and forgets X. If it has, the former
+//!   owner has too, and X is gone. A node that has read nothing yet forgets all its copies at its first look, and keeps
+//!   no answer from before it.
 //! - Identity is part of the key, and the entry is sealed for it (I5).
 
 use std::cell::Cell;
@@ -49,7 +50,7 @@ use crate::model::ports::{LogCursor, LogMark, Scope};
 use crate::peers::Wanted;
 use crate::peers::message::Moved;
 
-/// Rings that were in force not long ago, and how much of the invalidation log was read.
+/// Earlier rings of a while ago, and how much of the invalidation log was read.
 pub(super) struct HandoverRings {
     rings: Mutex<Rings>,
     log_read: AtomicU64,
@@ -57,7 +58,7 @@ pub(super) struct HandoverRings {
 
 struct Rings {
     now: Arc<Ring>,
-    /// Latest first, each with until when its owners are asked.
+    /// Latest first, each with the time until which its owners are asked.
     former: VecDeque<(Arc<Ring>, MonoTime)>,
     /// Former owners that could not be asked since the last change.
     silent: Vec<NodeName>,
@@ -69,7 +70,7 @@ impl HandoverRings {
         Self { rings: Mutex::new(rings), log_read: AtomicU64::new(0) }
     }
 
-    /// After what it says was carried out.
+    /// Notes how much of the log was read. Called after its invalidations were carried out.
     pub(super) fn has_read(&self, log: LogCursor) {
         self.log_read.store(log.mark().0, Ordering::Release);
     }
@@ -84,8 +85,8 @@ impl HandoverRings {
 }
 
 impl Rings {
-    /// Takes note of the ring in force, if it is another one. Whoever needs the former one does this first: the task
-    /// that watches the ring may not have run yet.
+    /// Notes the ring in force, if it is another one. Callers that need the former ring call this first: the task that
+    /// watches the ring may not have run yet.
     fn note(&mut self, view: &Arc<Ring>, now: MonoTime) -> bool {
         self.former.retain(|(_, until)| *until > now);
         if view.epoch() == self.now.epoch() {
@@ -98,7 +99,7 @@ impl Rings {
         true
     }
 
-    /// Whoever may still have, or give, what `scope` covers.
+    /// The nodes that may still have, or give, copies that `scope` covers.
     fn concerned(&self, scope: &Scope) -> Vec<NodeName> {
         let concerned = |(ring, _): &(Arc<Ring>, MonoTime)| match scope {
             Scope::Key(key) => ring.owner(key).cloned().into_iter().collect(),
@@ -119,36 +120,36 @@ impl Rings {
     }
 }
 
-/// Plain data: what a change of the ring made of copies in memory.
+/// Plain data: the effect of a change of the ring on copies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingChange {
-    /// Forgotten.
+    /// Copies forgotten.
     pub dropped: u64,
-    /// Left for their keys' new owners.
+    /// Copies left for their keys' new owners.
     pub left: u64,
 }
 
-/// Whether what was left then is of no use any more.
+/// Whether a copy left at `left_at` is of no use any more.
 fn is_over(left_at: MonoTime, now: MonoTime) -> bool {
     now.since(left_at) >= Millis(HANDOVER_MS)
 }
 
-/// The same copy, of a key that is this node's again.
+/// The same copy, for a key that is this node's again.
 fn taken_back(left: &MemoryCopy) -> MemoryCopy {
     left.with_times(left.times()).with_token(left.token())
 }
 
-/// What a flight that would have to run found in a former owner's memory.
+/// A former owner's copy, for a flight that would otherwise run.
 pub(crate) enum FormerCopy {
-    /// An answer.
+    /// It is an answer.
     Fresh(SharedCopy),
-    /// An answer that has to be refreshed.
+    /// It is an answer and needs a refresh.
     Stale(SharedCopy),
 }
 
 impl Invalidate {
-    /// Takes note of a change of the ring. Copies of keys that this node does not own any more are left for their new
-    /// owners, for [`HANDOVER_MS`]; near copies are forgotten at once. Called when the ring has changed.
+    /// Handles a change of the ring. Copies of keys that this node does not own any more are left for their new owners,
+    /// for [`HANDOVER_MS`]; near copies are forgotten at once. Called when the ring has changed.
     pub fn ring_changed(&self) -> RingChange {
         let (view, now) = (self.routing.view(), self.context.now());
         self.rings.rings.lock().note(&view, now);
@@ -166,7 +167,7 @@ impl Invalidate {
         RingChange { dropped, left: left.get() }
     }
 
-    /// Forgets what was kept for new owners for long enough. Called some time after a change.
+    /// Forgets copies that were kept for new owners long enough. Called some time after a change.
     pub fn forget_left(&self) -> u64 {
         let now = self.context.now();
         self.cache.remove_where(&|_, copy| copy.left_at().is_some_and(|left_at| is_over(left_at, now)))
@@ -180,7 +181,7 @@ impl Invalidate {
         !rings.former.is_empty()
     }
 
-    /// Former owners of what `scope` covers, those that cannot be asked included; a name may be there twice.
+    /// Former owners of the keys that `scope` covers, unreachable ones included. A name may occur twice.
     pub(crate) fn in_former_rings(&self, scope: &Scope) -> Vec<NodeName> {
         let (view, now) = (self.routing.view(), self.context.now());
         let mut rings = self.rings.rings.lock();
@@ -188,12 +189,12 @@ impl Invalidate {
         rings.concerned(scope)
     }
 
-    /// Rings that were in force before, and are asked yet.
+    /// Earlier rings whose owners are still asked.
     pub(crate) fn former_rings(&self) -> usize {
         self.rings.former_len()
     }
 
-    /// What a former owner of the key, or this node if it is one, has of it, for a flight to which the store had nothing
+    /// The copy of a former owner of the key, or of this node if it is one, for a flight to which the store had nothing
     /// to give.
     pub(crate) async fn former_copy(&self, query: &Query, bounds: &ValueBounds) -> Option<FormerCopy> {
         if self.ttl_ms == Millis::ZERO || !self.do_keys_move() {
@@ -211,7 +212,7 @@ impl Invalidate {
         let is_left = |left_at: MonoTime| !is_over(left_at, now);
         let left = self.cache.look_for_new_owner(&query.key)?;
         left.left_at().filter(|left_at| is_left(*left_at))?;
-        // Unmarked: the key is this node's again, and nobody would find the copy that was left.
+        // Unmarked: the key is this node's again, and a marked copy would not be found.
         let heat = self.cache.pace().heat_after(None, &query.key, now);
         self.as_answer(bounds, Arc::new(taken_back(&left).with_heat(heat)))
     }
@@ -245,11 +246,11 @@ impl Invalidate {
         self.cache.pace().learn(&query.key, moved.plan);
         let stored = StoredEntry { bytes: moved.entry, left_ms: moved.left_ms };
         let copy = self.cache.decode(query, &stored, asked, None)?;
-        // The first look at the log since then: what it said may have been about this copy.
+        // This was the first look at the log since the question: an invalidation in it may have covered this copy.
         (self.rings.log_read() == log || log != LogMark::default()).then_some(copy)
     }
 
-    /// A copy as an answer within these bounds, if it is one.
+    /// A copy as an answer within these bounds, if it qualifies.
     fn as_answer(&self, bounds: &ValueBounds, copy: SharedCopy) -> Option<FormerCopy> {
         let now = self.context.now();
         match copy.life(now) {
@@ -268,13 +269,14 @@ impl Invalidate {
         let has_read_as_much = log == LogMark::default() || log == self.rings.log_read();
         let copy = self.cache.look_for_new_owner(key).filter(|_| has_read_as_much)?;
         let moved = self.moved(key, &copy)?;
-        // The new owner asks for a request, not for a prediction (`prefetch::launch`).
+        // The new owner asks because of a request, not a prediction (`prefetch::launch`).
         copy.serves_demand();
         self.context.note(Event::Handover(HandoverWord::Given));
         Some(moved)
     }
 
-    /// Only what the store once took: no token fences another copy, which lives briefly here and on no other node.
+    /// Only a copy that the store once took. Any other copy has no fence token, so it lives briefly here and on no
+    /// other node.
     fn moved(&self, key: &QueryKey, copy: &MemoryCopy) -> Option<Moved> {
         let (now, token) = (self.context.now(), copy.token()?);
         let is_over = copy.left_at().is_some_and(|left_at| is_over(left_at, now));
@@ -286,7 +288,7 @@ impl Invalidate {
         Some(Moved { left_ms: copy.fallback_until().since(now), plan, entry })
     }
 
-    /// Takes note of what a leaving node knows of keys that this one will own; how many these are.
+    /// Takes over a leaving node's facts of keys that this node will own. Returns the number of keys.
     pub(crate) fn learn_plans(&self, plans: &[(QueryKey, KeyPlan)]) -> u32 {
         for (key, plan) in plans {
             self.cache.pace().learn(key, *plan);

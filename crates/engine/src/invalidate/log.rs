@@ -1,4 +1,5 @@
-//! Following the store's invalidation log: the bound on how long a copy here outlives a purge that did not reach this node.
+//! Following the store's invalidation log: the bound on how long a copy here outlives a purge that did not reach this
+//! node.
 
 use std::convert::Infallible;
 
@@ -9,8 +10,8 @@ use crate::invalidate::Invalidate;
 use crate::model::ports::{LogCursor, Scope, Store};
 
 impl Invalidate {
-    /// Follows the store's invalidation log for ever; the caller owns the task. `on_look` is called at each look. It bounds how long a copy
-    /// here outlives a purge that did not reach this node directly.
+    /// Follows the store's invalidation log for ever; the caller owns the task. `on_look` is called at each look. It
+    /// bounds how long a copy here outlives a purge that did not reach this node directly.
     pub(crate) async fn follow_log(&self, on_look: &(dyn Fn() + Send + Sync)) -> Infallible {
         let mut cursor = LogCursor::default();
         let mut is_first = true;
@@ -21,7 +22,7 @@ impl Invalidate {
             on_look();
             if let Ok(page) = page {
                 is_more = page.scopes.len() >= INVALIDATION_PAGE_LEN_MAX;
-                // A first look that came late may have missed what concerns copies kept meanwhile.
+                // A late first look may have missed invalidations of copies that were kept meanwhile.
                 if page.gap && (!is_first || self.cache.copies() > 0) {
                     self.cache.forget(&Scope::All);
                 }

@@ -1,6 +1,6 @@
 //! Invalidation: purges, the invalidation log, and copies whose key has moved to another owner.
 //!
-//! It decides who has to forget and in which order. It runs nothing at the origin, and serves nobody.
+//! It decides which nodes have to forget, and in which order. It runs nothing at the origin, and serves nobody.
 
 mod handover;
 mod log;
@@ -23,7 +23,7 @@ pub(crate) use handover::FormerCopy;
 pub use handover::RingChange;
 pub use purge::Purged;
 
-/// Forgets, here and elsewhere.
+/// Invalidates on this node and on others.
 pub struct Invalidate {
     context: Context,
     cache: Arc<Cache>,
@@ -31,7 +31,7 @@ pub struct Invalidate {
     peers: Arc<PeerCalls>,
     routing: Arc<dyn Routing>,
     rings: HandoverRings,
-    /// Flights that tell other nodes of a refusal at a time.
+    /// Bounds the flights that announce a refusal to other nodes at a time.
     refusals: Semaphore,
     ttl_ms: Millis,
     probe_timeout_ms: Millis,

@@ -1,14 +1,14 @@
-//! Purges: forgetting in the store, on every node that can be reached, and in flights that may have read before.
+//! Purges: forgetting in the store, on every reachable node, and in flights that may have read before the purge.
 //!
-//! The order matters. Store first: the lease goes with the entry, so a run that read before the purge cannot commit
-//! after it (I3). Then memories: a copy that is put there afterwards comes from a read after the purge, or from a flight
-//! that was detached and removes its own copy again. A node that cannot be reached reads the store's invalidation log,
-//! within [`INVALIDATION_POLL_MS`](hopcache_core::limits::INVALIDATION_POLL_MS) of reaching the store again.
+//! The order matters. The store comes first: the lease goes with the entry, so a run that read before the purge cannot
+//! commit after it (I3). Memories come next: a copy put there afterwards comes from a read after the purge, or from a
+//! detached flight, which removes its own copy again. An unreachable node reads the store's invalidation log, within
+//! [`INVALIDATION_POLL_MS`](hopcache_core::limits::INVALIDATION_POLL_MS) of reaching the store again.
 //!
-//! What Neo4j refuses now ([`Neo4jFailure::refuses_statement`](crate::model::ports::Neo4jFailure)) goes the same way:
-//! store, by the lease of the run that was refused · this node · its waiters are told · the other nodes. The log hears of
-//! it only where a node could not be told, and while keys move. A node that this one does not know of finds out by
-//! itself: the same entry is as old there, so what it reads next is refused too.
+//! A statement that Neo4j refuses now ([`Neo4jFailure::refuses_statement`](crate::model::ports::Neo4jFailure)) goes the
+//! same way: store, by the lease of the refused run · this node · its waiters · the other nodes. The log gets it only
+//! if a node could not be reached, and while keys move. A node that this one does not know finds out by itself: its
+//! copy of the same entry is as old, so its next read is refused too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use crate::invalidate::Invalidate;
 use crate::model::ports::{PeerError, Scope, Store, StoreError};
 use crate::peers::Purge;
 
-/// Plain data: what a purge reached.
+/// Plain data: the reach of a purge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purged {
     /// Entries removed from the store, or why it could not be asked.
     pub store: Result<u64, StoreError>,
     /// Copies removed from memories.
     pub copies: u64,
-    /// Nodes that were told, this one included.
+    /// Nodes that were reached, this one included.
     pub nodes: u32,
-    /// Nodes that could not be told directly.
+    /// Nodes that could not be reached directly.
     pub unreached: u32,
 }
 
-/// What the other nodes said.
+/// The answers of the other nodes.
 #[derive(Debug, Default)]
 struct PurgeReach {
     copies: u64,
@@ -56,10 +56,10 @@ impl Invalidate {
         Purged { store, copies: copies + told.copies, nodes: 1 + told.nodes, unreached: told.unreached }
     }
 
-    /// Removes an entry from the store that a run under this lease was refused, and ends the lease. The lease says that
-    /// nobody has stored a newer one meanwhile, and no older run has a lease to commit it again (I3). The invalidation
-    /// log hears nothing of it: nine thousand keys of a role that is revoked would overflow it, and every node
-    /// would forget everything.
+    /// Removes an entry from the store after a run under this lease was refused, and ends the lease. The lease shows
+    /// that no newer entry was stored meanwhile, and no older run has a lease to commit it again (I3). The invalidation
+    /// log does not get it: nine thousand keys of a revoked role would overflow the log, and every node would forget
+    /// everything.
     pub(crate) async fn withdraw(&self, key: &QueryKey, token: Token) {
         // A life of zero: the entry is removed and nothing is stored.
         let withdrawn = self.store.commit(key, token, Bytes::new(), Millis::ZERO).await;
@@ -79,25 +79,26 @@ impl Invalidate {
         }
     }
 
-    /// Forgets on this node what the server would not give any more.
+    /// Forgets on this node a value that the server refuses to give now.
     pub(crate) fn forget_refused(&self, key: &QueryKey) {
         self.cache.forget(&Scope::Key(*key));
     }
 
-    /// Tells the other nodes, after the store has [forgotten](Self::withdraw) and this node. The log is for those who
-    /// could not be told. What bounds the number of those who tell is the caller's: the refresh workers, or
-    /// [`REFUSALS_TOLD_AT_A_TIME`](hopcache_core::limits::REFUSALS_TOLD_AT_A_TIME).
+    /// Announces the refusal to the other nodes, after the store has [forgotten](Self::withdraw) and this node. Nodes
+    /// that cannot be reached get it from the log. The caller bounds the number of concurrent calls: by the refresh
+    /// workers, or by [`REFUSALS_TOLD_AT_A_TIME`](hopcache_core::limits::REFUSALS_TOLD_AT_A_TIME).
     pub(crate) async fn tell_refused(&self, key: &QueryKey, was_leased: bool) {
         let scope = Scope::Key(*key);
-        // While keys move one of a former ring may be asked that this node could not tell, or does not know of: two that
-        // have read as little of the log as each other would hand the value on. Without a lease the run could not remove it.
+        // While keys move, a new owner may ask a former one that this node could not reach or does not know. If both
+        // have read equally little of the log, the value would move on. Without a lease the run could not remove the
+        // entry.
         let do_keys_move = self.do_keys_move();
         if self.tell_others(&scope).await.unreached > 0 || do_keys_move || !was_leased {
             let _ = self.store.invalidate(&scope).await;
         }
     }
 
-    /// Tells the others beside each other, so that one that is silent keeps nobody waiting but for itself.
+    /// Tells the other nodes concurrently, so that a silent one delays nobody else.
     async fn tell_others(&self, scope: &Scope) -> PurgeReach {
         let mut others = self.in_order_to_tell(scope);
         let (mut told, mut owner) = (PurgeReach::default(), Vec::new());
@@ -110,7 +111,8 @@ impl Invalidate {
         }
         let reached = self.tell_all(others, scope, &mut told).await;
         let again = match scope {
-            // It may have asked a former owner for the value that had not been told yet (`handover.rs`).
+            // While keys move, it may have got the value from a former owner that the purge had not reached yet
+            // (`handover.rs`).
             Scope::Key(_) if self.do_keys_move() => owner,
             Scope::Key(_) => Vec::new(),
             Scope::Tag(_) | Scope::All => reached,
@@ -124,7 +126,7 @@ impl Invalidate {
         told
     }
 
-    /// Returns those who were reached.
+    /// Tells these nodes, and returns those that were reached.
     async fn tell_all(&self, nodes: Vec<NodeName>, scope: &Scope, told: &mut PurgeReach) -> Vec<NodeName> {
         let asked = nodes.into_iter().map(async |node| (self.tell(&node, scope).await, node));
         let answers: Vec<_> = stream::iter(asked).buffered(PEERS_TOLD_AT_A_TIME).collect().await;
@@ -136,7 +138,7 @@ impl Invalidate {
                     told.nodes += 1;
                     reached.push(node);
                 }
-                // Only of a former ring, and nobody lives there: it has nothing, and gives nothing to anybody.
+                // A dead node of a former ring has no copy and gives none to anybody.
                 Err(PeerError::Gone(_)) if !self.is_reachable(&node) => {}
                 Err(_) => told.unreached += 1,
             }
@@ -144,15 +146,15 @@ impl Invalidate {
         reached
     }
 
-    /// The other nodes, a key's owner first. Who has been told may still get a near copy from an owner that has
-    /// not:
-    ///   A is told · A forwards · the owner answers X · the owner is told · A keeps X, and its clients get it for
-    ///   up to a second after the purge is done.
-    /// So an owner is told before those who ask it, and this node, which forgets at once, does so again at the
-    /// end. Of a database every node owns some keys: all are told twice.
+    /// The other nodes, a key's owner first. A node that the purge has reached may still get a near copy from an owner
+    /// that it has not:
+    ///   the purge reaches A · A forwards · the owner answers X · the purge reaches the owner · A keeps X, and its
+    ///   clients get it for up to a second after the purge is done.
+    /// So the owner comes before the nodes that ask it, and this node, which forgets at once, forgets again at the end.
+    /// Every node owns some keys of a database, so all nodes get such a purge twice.
     ///
-    /// Not only those on the ring: one that drains, or joins, has near copies; and former owners are asked for what they
-    /// left (`handover.rs`), whether they drain or this node alone has lost sight of them.
+    /// Not only nodes on the ring: one that drains or joins has near copies. Former owners are asked for the copies
+    /// that they left (`handover.rs`), whether they drain or only this node has lost sight of them.
     pub(crate) fn in_order_to_tell(&self, scope: &Scope) -> Vec<NodeName> {
         let view = self.routing.view();
         let ring: Vec<NodeName> = match scope {
@@ -168,19 +170,19 @@ impl Invalidate {
         self.routing.reachable().contains(node)
     }
 
-    /// How many copies a node forgot, or why it could not be told.
+    /// How many copies a node forgot, or why it could not be reached.
     async fn tell(&self, node: &NodeName, scope: &Scope) -> Result<u64, PeerError> {
         let life = self.routing.life_of(node);
         let answer = self.peers.ask(node, &Purge(scope), self.probe_timeout_ms).await;
-        // Or every purge until gossip knows would find it gone again. Silence is for probes to judge.
+        // Otherwise every purge would find it gone again until gossip knows. Silence is for probes to judge.
         if let Err(error @ PeerError::Gone(_)) = &answer {
             self.routing.report(node, life, error);
         }
         answer
     }
 
-    /// Forgets on this node what Neo4j refuses, before its waiters are told. With the permit, which bounds how many
-    /// refusals are told at a time, the other nodes are told afterwards.
+    /// Forgets on this node a value that Neo4j refuses to give now, before the waiters are answered. The permit, which
+    /// bounds concurrent announcements, allows announcing it to the other nodes afterwards.
     pub(crate) async fn refused(&self, key: &QueryKey) -> Option<SemaphorePermit<'_>> {
         let telling = self.refusals.acquire().await.ok();
         self.forget_refused(key);

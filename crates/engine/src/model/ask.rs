@@ -1,6 +1,6 @@
-//! What a client asks, as far as the engine cares: a query, a rendering, and how fresh the answer has to be.
+//! A client's request, as the engine sees it: a query, a rendering, and how fresh the answer has to be.
 //!
-//! Nothing here knows a protocol: a front reads the request and says it in these words.
+//! Nothing here knows a protocol: a front reads the request and translates it to these types.
 
 use std::sync::Arc;
 
@@ -22,32 +22,32 @@ use crate::model::rendering::RenderingId;
 /// A statement with everything that decides its answer.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// What decides whether another request may share the answer.
+    /// Requests with the same key may share the answer.
     pub key: QueryKey,
-    /// What its answer depends on: what an invalidation of it names.
+    /// The tags of its answer: an invalidation names them.
     pub tags: Tags,
     /// Database name as the client gave it.
     pub database: Arc<str>,
     /// Statement as the client gave it: error positions refer to it.
     pub statement: Arc<str>,
-    /// Its normal form: what the server's word on it is remembered by.
+    /// Its normal form. The server's answer about the statement is remembered by it.
     pub normal: NormalForm,
-    /// Literal- and parameter-free form, for what runs of its kind cost.
+    /// Literal- and parameter-free form, for the cost of such runs.
     pub pattern: PatternId,
-    /// What the lexer makes of it.
+    /// The lexer's verdict.
     pub lexed: Lexed,
     /// Parameters: one canonical PackStream map.
     pub params: Bytes,
-    /// User to act as, if another.
+    /// User to act as, if it is another one.
     pub impersonated: Option<String>,
-    /// As whom.
+    /// The asking identity.
     pub identity: Arc<Identity>,
-    /// What the node that it is forwarded to believes this node's reading by; none where it is not forwarded.
+    /// Proof of this node's reading, for the node that the query is forwarded to; `None` if it is not forwarded.
     proof: Option<[u8; 32]>,
 }
 
-/// Whose runs tell what a run costs: those of one pattern, for one principal, in one database. What one principal makes
-/// slow, by its literals or parameters, changes no lease and no deadline of another's.
+/// The runs that estimate the cost of a run: those of one pattern, for one principal, in one database. A principal that
+/// makes runs slow, by its literals or parameters, changes no lease and no deadline of another principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CostKey {
     pattern: PatternId,
@@ -56,13 +56,13 @@ pub(crate) struct CostKey {
 }
 
 impl CostKey {
-    /// The same of another pattern.
+    /// The same, for another pattern.
     pub(crate) fn of_pattern(self, pattern: PatternId) -> Self {
         Self { pattern, ..self }
     }
 }
 
-/// What a [`Query`] is made of.
+/// The parts of a [`Query`].
 #[derive(Debug, Clone)]
 pub struct QueryParts {
     /// Database name as the client gave it.
@@ -71,15 +71,15 @@ pub struct QueryParts {
     pub statement: Arc<str>,
     /// One canonical PackStream map.
     pub params: Bytes,
-    /// User to act as, if another.
+    /// User to act as, if it is another one.
     pub impersonated: Option<String>,
-    /// As whom.
+    /// The asking identity.
     pub identity: Arc<Identity>,
 }
 
 impl Query {
-    /// Reads a statement: normal form, lexer's verdict, key. `procedures` are those beyond the built-in
-    /// list that the operator vouches for. It walks over the text once, and takes time linear in its length.
+    /// Reads a statement: normal form, lexer's verdict, key. `procedures` are those that the operator vouches for
+    /// beyond the built-in list. It lexes the text once, in time linear in its length.
     #[must_use]
     pub fn read(parts: QueryParts, hasher: &KeyHasher, procedures: &[String]) -> Self {
         let Statement { normal, lexed, pattern } = Statement::of(&parts.statement, procedures);
@@ -96,29 +96,29 @@ impl Query {
         query
     }
 
-    /// A statement that another node has read, if its word can be believed. The text is not walked over.
+    /// A statement that another node has read, if its proof holds. This node does not lex the text.
     pub(crate) fn told(
         parts: QueryParts,
         hasher: &KeyHasher,
         key: QueryKey,
         reading: &ToldReading<'_>,
     ) -> Option<Self> {
-        // A long normal form is not sent. Nothing that this node remembers goes by the form of a long text.
+        // A long normal form is not sent. This node remembers nothing by the form of a long text.
         let normal = reading.normal.map_or_else(|| Arc::clone(&parts.statement), Arc::from);
         let normal = NormalForm::as_told(normal);
         let statement = Statement { normal, lexed: Lexed::PerhapsRead, pattern: reading.pattern };
         let query = Self::of(parts, hasher, (key, statement));
         let said = SaidReading { normal: reading.normal, ..query.said_reading() };
-        // Nobody learns anything from how long this takes: the proof came sealed with the same secret.
+        // The timing of this comparison reveals nothing: the proof came sealed with the same secret.
         (hasher.reading_proof(&said) == reading.proof).then_some(query)
     }
 
-    /// Whose runs tell what a run of this query costs.
+    /// The group of runs that estimates this query's cost.
     pub(crate) fn cost_key(&self) -> CostKey {
         CostKey { pattern: self.pattern, database: self.tags.database(), scope: self.identity.scope }
     }
 
-    /// What is told to the node that this query is forwarded to.
+    /// The reading for the node that this query is forwarded to.
     pub(crate) fn to_tell(&self) -> Option<ToldReading<'_>> {
         let SaidReading { normal, pattern, .. } = self.said_reading();
         self.proof.map(|proof| ToldReading { normal, pattern, proof })
@@ -173,10 +173,10 @@ impl Query {
     }
 }
 
-/// What a node tells another one of a statement that it has read and takes for a read.
+/// A node's reading of a statement that it takes for a read, for another node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ToldReading<'a> {
-    /// The normal form; none where it is the statement itself, or too long to be sent beside it.
+    /// The normal form; `None` if it is the statement itself, or too long to be sent beside it.
     pub(crate) normal: Option<&'a str>,
     pub(crate) pattern: PatternId,
     /// [`KeyHasher::reading_proof`] of it.
@@ -197,11 +197,11 @@ pub struct RunBounds {
 pub struct Freshness {
     /// `no-cache`: the origin has to be asked after this request came.
     pub no_cache: bool,
-    /// `max-age`: nothing older.
+    /// `max-age`: the greatest age accepted.
     pub age_max_ms: Option<Millis>,
-    /// `max-stale`: accepted beyond the soft TTL, up to so much.
+    /// `max-stale`: the greatest time past the soft TTL accepted.
     pub stale_max_ms: Option<Millis>,
-    /// `only-if-cached`: nobody asks the origin for this request.
+    /// `only-if-cached`: this request must not cause a run at the origin.
     pub only_if_cached: bool,
 }
 
@@ -210,7 +210,7 @@ pub struct Freshness {
 pub struct Hints {
     /// TTL wanted for the entry.
     pub ttl_ms: Option<Millis>,
-    /// Degree of the graph node asked about.
+    /// Degree of the queried graph node.
     pub degree: Option<u64>,
     /// How fast the answer changes; 1 is usual.
     pub volatility: Option<f64>,
@@ -219,27 +219,27 @@ pub struct Hints {
 /// One request at its entry node.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// What is asked.
+    /// The query.
     pub query: Arc<Query>,
-    /// In which rendering.
+    /// The rendering of the answer.
     pub rendering: RenderingId,
-    /// How fresh.
+    /// The freshness that the answer needs.
     pub freshness: Freshness,
     /// Hints.
     pub hints: Hints,
     /// Access mode that the client asked for; a read that is cached always runs in READ.
     pub mode: AccessMode,
-    /// `no-store`, bookmarks and the like: why this request is not to touch the cache.
+    /// The reason why this request must not touch the cache: `no-store`, bookmarks and the like.
     pub bypass: Option<RequestBypass>,
     /// When the client gives up.
     pub deadline: MonoTime,
-    /// How long a run may take at the most, by the client's word; always less than the operator's.
+    /// The longest run that the client allows; always less than the operator's limit.
     pub run_ms_max: Option<Millis>,
     /// W3C trace context.
     pub traceparent: Option<String>,
-    /// Whether another node sent it: then it has made its one hop (I8).
+    /// Whether another node sent it. Then it has made its one hop (I8).
     pub is_forwarded: bool,
-    /// Which session this request belongs to, for learning: a keyed hash of what the client calls it.
+    /// The session of this request, for learning: a keyed hash of the client's name for it.
     pub session: Option<SessionTag>,
 }
 
@@ -247,11 +247,11 @@ pub struct Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionTag(pub [u8; 16]);
 
-/// What makes a request, whatever its statement, pass the cache by.
+/// The reason why a request bypasses the cache, whatever its statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestBypass {
     /// `Cache-Control: no-store`.
     NoStore,
-    /// It waits for bookmarks.
+    /// The request waits for bookmarks.
     Bookmarks(Vec<String>),
 }

@@ -1,10 +1,10 @@
-//! Which stored values are an answer without a run.
+//! Which earlier values are an answer without a run.
 
 use hopcache_core::time::Millis;
 
 use crate::model::ask::Freshness;
 
-/// The bounds that a request or a refresh puts on a value of before.
+/// The bounds that a request or a refresh puts on an earlier value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueBounds {
     /// Older values do not count; zero for `no-cache`.
@@ -16,17 +16,17 @@ pub struct ValueBounds {
 /// Whether a stale value is an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StaleUse {
-    /// Somebody waits: serve it, if it is past its soft TTL by no more than this.
+    /// A request waits: serve the stale value, if it is past its soft TTL by no more than this.
     Serve {
         /// The request's `max-stale`.
         past_max_ms: Option<Millis>,
     },
-    /// It is what is being refreshed, or what the request does not want.
+    /// The stale value is being refreshed, or the request does not want it.
     Ignore,
 }
 
 impl ValueBounds {
-    /// No value of before is an answer.
+    /// No earlier value is an answer.
     pub const NOTHING: Self = Self { age_max_ms: Some(Millis::ZERO), stale_use: StaleUse::Ignore };
 
     /// The bounds of a request.

@@ -1,4 +1,5 @@
-//! What every room of an engine gets: who this node is, its clock, dice and observer, its tasks and its lifecycle.
+//! The context that every room of an engine gets: this node's name and life, its clock, dice and observer, its tasks
+//! and its lifecycle.
 //!
 //! A context decides nothing. It is cheap to clone, and all clones are of the same node.
 
@@ -29,7 +30,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context of a node that begins now.
+    /// The context of a node that starts now.
     #[must_use]
     pub fn new(me: Holder, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>, observer: Arc<dyn Observer>) -> Self {
         let began = clock.now();
@@ -61,19 +62,19 @@ impl Context {
         self.clock.now()
     }
 
-    /// The clock itself, for who reads it without a context.
+    /// The clock itself, for callers that keep it without a context.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// The observer itself, for who reports without a context.
+    /// The observer itself, for callers that keep it without a context.
     #[must_use]
     pub fn observer(&self) -> &Arc<dyn Observer> {
         &self.observer
     }
 
-    /// Done when so much time has passed.
+    /// Completes after `span`.
     #[must_use]
     pub fn sleep(&self, span: Millis) -> BoxFuture<'static, ()> {
         self.clock.sleep(span)

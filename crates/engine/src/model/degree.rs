@@ -1,4 +1,4 @@
-//! Degrees of the graph nodes that queries start from: what is asked about them, and who said what.
+//! Degrees of the graph nodes that queries start from: questions about them, and the sources of answers.
 
 use std::sync::Arc;
 
@@ -7,39 +7,40 @@ use hopcache_core::key::AnchorTag;
 
 use crate::model::identity::Identity;
 
-/// A question about a degree. It keeps no more of a query than it takes to ask: parameters may be megabytes.
+/// A question about a degree. It keeps only as much of a query as the question needs, because parameters may be
+/// megabytes.
 #[derive(Debug, Clone)]
 pub struct DegreeQuestion {
     /// The graph node, as this principal sees it.
     pub tag: AnchorTag,
-    /// Its label and key, whoever asks.
+    /// Its label and key, for all principals.
     pub property: AnchorTag,
-    /// The graph node in Cypher's words.
+    /// The graph node as a Cypher pattern.
     pub anchor: Anchor,
-    /// As whom.
+    /// The asking identity.
     pub identity: Arc<Identity>,
-    /// User to act as, if another.
+    /// User to act as, if it is another one.
     pub impersonated: Option<String>,
     /// Database name as the client gave it.
     pub database: Arc<str>,
 }
 
-/// What is known of a degree, and from whom.
+/// A degree as far as it is known, and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Degree {
-    /// Relationships of the graph node; nothing where nobody knows, which counts as one.
+    /// Relationships of the graph node; `None` if unknown, which counts as one.
     pub value: Option<u64>,
-    /// Who said so.
+    /// The source of the value.
     pub source: DegreeSource,
 }
 
-/// Who said a degree.
+/// The source of a degree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DegreeSource {
-    /// The caller.
+    /// The caller's hint.
     Hint,
     /// The server, asked in the background.
     Learned,
-    /// Nobody.
+    /// None: the degree is unknown.
     Unknown,
 }

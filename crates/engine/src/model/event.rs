@@ -1,4 +1,4 @@
-//! What happens inside an engine, in words from closed lists: counters are defined by these words.
+//! Events inside an engine, in closed lists: they define the counters.
 //!
 //! Nothing here counts. The observer port does.
 
@@ -9,77 +9,77 @@ use crate::model::faults::OriginFault;
 use crate::model::order::Skip;
 use crate::model::outcome::Kept;
 
-/// Something that happened inside, for metrics. Counters are defined by these words.
+/// An event inside an engine, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// A run at the origin ended, well or not. One that was never sent there is none.
+    /// A run at the origin ended, well or not. A run that was never sent does not count.
     OriginRun {
-        /// What for.
+        /// The purpose of the run.
         cause: Cause,
         /// How long it took.
         took_ms: Millis,
     },
-    /// The origin failed a run, or the question what a statement is.
+    /// The origin failed a run, or the question about what a statement is.
     OriginFault(FaultWord),
     /// A result was offered to the store.
     Commit(Kept),
     /// The store granted a lease.
     LeaseGrant(hopcache_core::lease::GrantKind),
-    /// The store said that somebody else leads.
+    /// The store answered that another node leads.
     LeaseBusy,
     /// A forward to another node ended.
     Forward(ForwardWord),
     /// A request joined a flight.
     Joined,
-    /// A flight, or a shared forward that a run answered, landed with so many followers.
+    /// A flight, or a shared forward that a run answered, landed.
     Landed {
-        /// Followers, its own leading request not counted.
+        /// Followers, without its own leading request.
         followers: u32,
     },
     /// The store failed a command.
     StoreFault,
-    /// The breaker of a peer came into a state.
+    /// The breaker of a peer changed to this state.
     PeerBreaker(hopcache_core::breaker::BreakerState),
-    /// A second try was over the budget and left out.
+    /// A retry was over the budget and refused.
     RetryRefused,
-    /// A run was never sent, for want of a place at the origin.
+    /// A run was never sent, because the origin had no place for it.
     Shed(hopcache_core::turns::RunClass),
-    /// A flight, or a read of one request's own, ended without a run: its key is held back.
+    /// A flight, or a request's own read, ended without a run: its key is held back.
     HeldBack,
     /// A stale copy was served.
     StaleServed,
     /// A background refresh began, ended well, or failed.
     Refresh(RefreshWord),
-    /// A refresh ended, well or not, so long after it was triggered.
+    /// A refresh ended, well or not, this long after it was triggered.
     RefreshTook(Millis),
-    /// A copy whose soft TTL was over was met for the first time, and served stale; or, soon after its expiry, a run
-    /// had to take its place. No refresh came in time.
+    /// A request found a copy past its soft TTL for the first time, and was served it stale; or, soon after the copy's
+    /// expiry, a run had to replace it. No refresh came in time.
     Late,
     /// A near copy of a key that another node owns was served.
     NearHit,
-    /// The text of a client's statement was walked over.
+    /// This node lexed the text of a client's statement.
     StatementLexed,
     /// Something was handed over, or not, when a key moved or a node left.
     Handover(HandoverWord),
     /// The server was asked for the degree of a graph node, well or not.
     DegreeAsked {
-        /// Whether it said one.
+        /// Whether it answered with one.
         is_known: bool,
     },
-    /// So many observations.
+    /// Observations of this fate, and their number.
     Observed(ObservationWord, u32),
-    /// So many parts of what other nodes have learned.
+    /// Parts of other nodes' lessons with this fate, and their number.
     Shared(ShareWord, u32),
-    /// A prefetch began, ended, or was left out.
+    /// A prefetch began, ended, or was skipped.
     Prefetch(PrefetchWord),
 }
 
-/// What became of a prefetch. What was launched is what was used, late and wasted, and what is pending.
+/// The fate of a prefetch. Launched = used + late + wasted + pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrefetchWord {
     /// Its run began.
     Launched(CandidateKind),
-    /// A demand request was answered with what it brought.
+    /// A demand request was answered with its copy.
     Used(CandidateKind),
     /// A demand request joined its flight.
     Late(CandidateKind),
@@ -89,7 +89,7 @@ pub enum PrefetchWord {
     Skipped(Skip),
 }
 
-/// What a run was for.
+/// The purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A miss.
@@ -98,7 +98,7 @@ pub enum Cause {
     Refresh,
     /// A write.
     Write,
-    /// Another request that passes the cache by.
+    /// Another request that bypasses the cache.
     Bypass,
     /// A prefetch.
     Prefetch,
@@ -111,7 +111,7 @@ pub enum FaultWord {
     Failed,
     /// The server refused the credentials.
     Unauthorized,
-    /// A transient error by the server's word.
+    /// A transient error according to the server.
     Transient,
     /// No connection.
     Unreachable,
@@ -154,71 +154,71 @@ pub enum ForwardWord {
     TimedOut,
     /// With a refusal.
     Refused,
-    /// Not at all: the peer is left out for now.
+    /// Not sent: the peer's breaker is open.
     LeftOut,
 }
 
-/// What was handed over when the ring changed.
+/// The handover of keys when the ring changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandoverWord {
     /// A key's new owner got the value from a former owner's memory, and ran nothing.
     Fetched,
-    /// A former owner was asked and had none.
+    /// A former owner was asked and had no value.
     Absent,
     /// A former owner could not be asked.
     Unreached,
     /// A former owner gave a value from its memory.
     Given,
-    /// A node told new owners what it knew of the cost and rate of so many keys.
+    /// A node gave new owners the facts (cost and rate) of this many keys.
     Notified(u32),
-    /// A new owner took note of what it was told of so many keys.
+    /// A new owner took over the facts of this many keys.
     Learned(u32),
     /// A request that waited for a flight of a leaving node was sent to the key's new owner.
     HandedOn,
 }
 
-/// How a refresh went. What was triggered is what was completed, what failed, and what is under way (waits for a
-/// worker, runs, or sleeps before its next try). A retry is another try of the same; what was dropped never began.
+/// The course of a refresh. Triggered = completed + failed + under way (it waits for a worker, runs, or sleeps before
+/// its next try). A retry is another try of the same refresh. A dropped one never began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefreshWord {
     /// It has a worker, or a place in the queue.
     Triggered,
     /// It brought a newer value.
     Completed,
-    /// It did not, whether by the origin, the store, an invalidation that came first, or a shutdown. The stale copy
-    /// stays, unless the server says that it would not give it any more.
+    /// It brought no newer value, because of the origin, the store, an invalidation that came first, or a shutdown. The
+    /// stale copy stays, unless the server refuses to give it now.
     Failed,
-    /// It failed, and now it is tried once more by itself.
+    /// A try failed, and the next try begins.
     Retried,
-    /// There was no room for it in the queue; not what a shutdown turns away.
+    /// The queue had no room for it. Refreshes that a shutdown refuses do not count.
     Dropped,
 }
 
-/// What became of observations of answered requests, at their entry node or at the owner of their session.
+/// The fate of observations of answered requests, at their entry node or at the owner of their session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObservationWord {
-    /// Told to the owner of their session, or this node is it.
+    /// Sent to the owner of their session, or this node is the owner.
     Sent,
-    /// More waited at the entry node than may.
+    /// The entry node's queue was full.
     Dropped,
-    /// Of a query that is too long to be learned.
+    /// The query is too long to be learned.
     TooLong,
-    /// Of a session that asked more often than anybody who waits for answers.
+    /// Its session asked more often than a client that waits for answers can.
     Crowded,
-    /// The owner of their session could not be told.
+    /// The owner of their session could not be reached.
     Unreached,
     /// Taken by the owner of their session.
     Taken,
-    /// More waited at the owner of their session than may.
+    /// The owner's queue was full.
     Refused,
-    /// Came after another of their session, and were learned.
+    /// Came after another of their session, and were learned from.
     Learned,
-    /// Taken, but nobody looked for what may follow: the fields of too many others were waited for.
+    /// Taken, but not used for candidates: too many others waited for fields.
     Unconsidered,
 }
 
 impl ObservationWord {
-    /// As operators read them, each at its [`ObservationWord::place`].
+    /// The names for operators, each at its [`ObservationWord::place`].
     pub const NAMES: [&str; 9] = [
         "sent",
         "dropped",
@@ -238,16 +238,16 @@ impl ObservationWord {
     }
 }
 
-/// What became of what nodes tell each other of what they have learned.
+/// The fate of lessons that nodes share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShareWord {
     /// A piece was spread.
     Spread,
-    /// A piece could not be spread; what it said is pulled.
+    /// A piece could not be spread; pulls transfer its content.
     Unspread,
     /// A count or a definition was news.
     Merged,
-    /// It was not, or not any more.
+    /// It was known already, or is out of date.
     Known,
     /// A piece or a page was refused: unreadable, of another version, or over a bound.
     Refused,
@@ -258,7 +258,7 @@ pub enum ShareWord {
 }
 
 impl ShareWord {
-    /// As operators read them, each at its [`ShareWord::place`].
+    /// The names for operators, each at its [`ShareWord::place`].
     pub const NAMES: [&str; 7] = ["spread", "unspread", "merged", "known", "refused", "pulled", "unreached"];
 
     /// Its place in [`ShareWord::NAMES`].

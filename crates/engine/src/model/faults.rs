@@ -1,4 +1,4 @@
-//! How the store, the origin and a peer fail, in words from closed lists.
+//! The failures of the store, the origin and peers, in closed lists.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ pub enum StoreError {
     /// Not reachable, refused, reset, or its breaker is open.
     #[error("the store cannot be reached: {0}")]
     Unreachable(String),
-    /// No answer within the command's deadline, or its connection broke before. The command may have been
+    /// No answer within the command's deadline, or the connection broke before an answer. The command may have been
     /// carried out.
     #[error("the store did not answer")]
     TimedOut,
@@ -17,7 +17,7 @@ pub enum StoreError {
     Refused(String),
 }
 
-/// A failure in Neo4j's words.
+/// A failure as Neo4j reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neo4jFailure {
     /// For example `Neo.ClientError.Statement.SyntaxError`.
@@ -27,11 +27,11 @@ pub struct Neo4jFailure {
 }
 
 impl Neo4jFailure {
-    /// Whether every later run of this statement as this principal would hear the same: what an earlier one brought
-    /// is not given any more (Neo4j status codes: `Neo.ClientError.Statement.*`, `.Schema.*`, `.Procedure.*` and
-    /// `.Security.Forbidden`). Not what is said of a database that is away or made anew, of a transaction that could not
-    /// begin, of the cluster, of the request or of the credentials: that is shown as it is, neither hidden behind an
-    /// older value nor the end of one.
+    /// Whether every later run of this statement as this principal would fail in the same way, so that an earlier value
+    /// is not given any more. True for `Neo.ClientError.Statement.*`, `.Schema.*`, `.Procedure.*` and
+    /// `.Security.Forbidden`. False for errors about an absent or recreated database, a transaction that could not
+    /// begin, the cluster, the request or the credentials. Such an error is returned as it is: no older value hides it,
+    /// and it ends none.
     #[must_use]
     pub fn refuses_statement(&self) -> bool {
         match self.class_and_category() {
@@ -40,16 +40,17 @@ impl Neo4jFailure {
         }
     }
 
-    /// Whether it is the client's to mend, whoever the client is: not a word on credentials or rights.
+    /// Whether the failure is the client's to correct, whoever the client is. Errors about credentials or rights are
+    /// not.
     #[must_use]
     pub fn is_everybodys(&self) -> bool {
         let (class, category) = self.class_and_category();
         class == Some("ClientError") && category != Some("Security")
     }
 
-    /// Whether the server is in trouble, whatever it is asked: `Neo.TransientError.*`, and of `Neo.DatabaseError.*`
-    /// what is not about a statement or the schema (a database that does not start, a log that cannot be
-    /// written, an unknown error). Never what is said of rights.
+    /// Whether the server is in trouble, whatever the statement: `Neo.TransientError.*`, and those
+    /// `Neo.DatabaseError.*` that are not about a statement or the schema (a database that does not start, a log that
+    /// cannot be written, an unknown error). Never an error about rights.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self.class_and_category() {
@@ -67,43 +68,43 @@ impl Neo4jFailure {
     }
 }
 
-/// Why a run did not end well.
+/// Why a run failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OriginError {
-    /// What happened.
+    /// The kind of failure.
     pub kind: OriginFault,
-    /// The column names, where the failure came after the server had named them: the Query API then
-    /// answers 202 with the error in the body.
+    /// The column names, if the server had named them before the failure. The Query API then answers 202 with the error
+    /// in the body.
     pub fields: Option<Vec<String>>,
-    /// The records that came before the server's failure: the Query API shows them beside the error.
-    /// Never a result, never stored (I10).
+    /// The records that came before the server's failure. The Query API shows them beside the error. They are never a
+    /// result and never stored (I10).
     pub records: Bytes,
-    /// Whether the statement went to the server: then it was a run, and a write may have been carried out.
+    /// Whether the statement was sent to the server. Then it was a run, and a write may have been carried out.
     pub was_sent: bool,
 }
 
-/// What happened to a run.
+/// The kinds of failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OriginFault {
-    /// The server said no to this statement, its parameters or its database.
+    /// The server refused this statement, its parameters or its database.
     Failed(Neo4jFailure),
-    /// The server said no to these credentials.
+    /// The server refused these credentials.
     Unauthorized(Neo4jFailure),
-    /// The server said that trying again may help.
+    /// The server reported that trying again may help.
     Transient(Neo4jFailure),
     /// No connection could be made.
     Unreachable(String),
-    /// The connection broke in the middle; a write may have been carried out.
+    /// The connection broke during the run; a write may have been carried out.
     Cut(String),
     /// The run's deadline passed.
     TimedOut,
-    /// No run slot or connection became free in time, or no room for a result that was under way.
+    /// No run slot or connection became free in time, or there was no room for a result under way.
     Overloaded,
-    /// As many runs of this principal wait for a slot as may (F37).
+    /// This principal already has the greatest number of runs that may wait for a slot (F37).
     TooManyRuns,
     /// The result is larger than `bytes_max`.
     TooLarge {
-        /// The bound that it went over, in bytes.
+        /// The exceeded bound, in bytes.
         limit_bytes: usize,
     },
 }
@@ -126,7 +127,7 @@ impl OriginFault {
     }
 }
 
-/// A fault that came before the statement was sent.
+/// A fault from before the statement was sent.
 impl From<OriginFault> for OriginError {
     fn from(kind: OriginFault) -> Self {
         Self { kind, fields: None, records: Bytes::new(), was_sent: false }
@@ -134,7 +135,7 @@ impl From<OriginFault> for OriginError {
 }
 
 impl OriginError {
-    /// The same fault of a statement that was sent.
+    /// The same fault, for a statement that was sent.
     #[must_use]
     pub fn of_sent(kind: OriginFault) -> Self {
         Self { was_sent: true, ..Self::from(kind) }
@@ -144,13 +145,13 @@ impl OriginError {
 /// Why a peer did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
-    /// Refused, or broken and not made again: nobody lives there.
+    /// Refused, or broken and not restored: the peer is dead.
     #[error("the peer cannot be reached: {0}")]
     Gone(String),
-    /// No answer in time: it may live.
+    /// No answer in time: the peer may be alive.
     #[error("the peer did not answer in time")]
     TimedOut,
-    /// It answered that it will not (wrong key, wrong cluster, too old a view, overload).
+    /// The peer refused (wrong key, wrong cluster, too old a view, overload).
     #[error("the peer refused: {0}")]
     Refused(String),
 }

@@ -1,5 +1,5 @@
-//! Who asks. The engine carries an identity to the origin and puts its scope into keys; it never
-//! looks inside and never logs it.
+//! The asking identity. The engine carries it to the origin and puts its scope into keys; it never looks inside and
+//! never logs it.
 
 use hopcache_core::key::PrincipalScope;
 
@@ -32,14 +32,14 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// A principal with what the origin needs to run as it.
+/// A principal, with everything that the origin needs to run as it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// What goes into query keys: scheme, user and impersonated user, never the password.
+    /// Its part in query keys: scheme, user and impersonated user, never the password.
     pub scope: PrincipalScope,
-    /// Keyed digest of the whole credentials: what connection pools and the memory of checked
-    /// credentials are keyed by, so that a wrong password never meets a connection of the right one.
+    /// Keyed digest of the whole credentials. Connection pools and the memory of checked credentials use it as their
+    /// key, so that a wrong password never meets a connection of the right one.
     pub fingerprint: [u8; 32],
-    /// What to log on with.
+    /// The credentials for the log-on.
     pub credentials: Credentials,
 }

@@ -1,11 +1,12 @@
-//! What one node shows another of a key: for `explain`, and for a new owner. Plain numbers; nothing is decided here.
+//! A node's view of a key, for another node: for `explain`, and for a new owner. Plain numbers; nothing is decided
+//! here.
 
 use hopcache_core::node::NodeName;
 use hopcache_core::refresh::{Cost, KeyFacts, Plan};
 use hopcache_core::time::Millis;
 use hopcache_learning::gain::CandidateKind;
 
-/// What memory and flights of a node hold under a key.
+/// A node's memory and flights for a key.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inspection {
     /// Age of the memory copy, in milliseconds.
@@ -27,10 +28,10 @@ pub struct RefreshFacts {
     pub copy: Option<CopyRefreshFacts>,
 }
 
-/// When a copy is refreshed, and by what that is decided.
+/// The facts that decide when a copy is refreshed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CopyRefreshFacts {
-    /// What is known of the key.
+    /// The facts of the key.
     pub facts: KeyFacts,
     /// Freshness left; zero for a stale copy.
     pub left_ms: Millis,
@@ -41,11 +42,11 @@ pub struct CopyRefreshFacts {
 /// The prefetch that brought an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrefetchedView {
-    /// What was asked before: its text, or its tag where the text is not known.
+    /// The query that was asked before: its text, or its tag if the text is not known.
     pub because: String,
     /// The node that launched it.
     pub by: NodeName,
-    /// How the candidate came about.
+    /// The kind of candidate.
     pub kind: CandidateKind,
     /// The probability that was predicted.
     pub p: f64,
@@ -53,14 +54,14 @@ pub struct PrefetchedView {
     pub is_used: bool,
 }
 
-/// What a node knows of a key's runs and requests: what its early refresh is planned by.
+/// A node's facts of a key's runs and requests, which plan its early refresh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeyPlan {
-    /// What its runs take.
+    /// The cost of its runs.
     pub cost: Cost,
     /// Requests per second.
     pub rate_per_s: Option<f64>,
-    /// Degree of the graph node asked about.
+    /// Degree of the queried graph node.
     pub degree: Option<u64>,
     /// How fast its answer changes.
     pub volatility: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a leader needs to know of the request, refresh or prefetch that started it.
+//! A leader's job: its facts of the request, refresh or prefetch that started it.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::model::rendering::RenderingId;
 /// A job for the leader (`fetch`).
 #[derive(Debug, Clone)]
 pub struct FetchJob {
-    /// What is asked.
+    /// The query.
     pub query: Arc<Query>,
-    /// The rendering that is made before anybody is told.
+    /// The rendering to make before the result is announced.
     pub rendering: RenderingId,
     /// Hints of the request.
     pub hints: Hints,
     /// W3C trace context.
     pub traceparent: Option<String>,
-    /// What the run is for.
+    /// The purpose of the run.
     pub cause: Cause,
-    /// Which values of before are an answer.
+    /// Which earlier values are an answer.
     pub bounds: ValueBounds,
-    /// When a refresh or a prefetch has to have ended. A request's own deadline bounds its wait, and not the run.
+    /// When a refresh or a prefetch must have ended. A request's own deadline bounds its wait, not the run.
     pub until: Option<MonoTime>,
-    /// How long the run may take at the most, by the word of the client whose request leads. What is run for nobody in
-    /// particular, such as a refresh, has no such limit.
+    /// The longest run that the leading request's client allows. A run without a client, such as a refresh, has no such
+    /// limit.
     pub run_ms_max: Option<Millis>,
 }
 

@@ -1,13 +1,13 @@
-//! Serving or leaving: three signals that a leaving node gives, in this order, each for ever.
+//! Serving or leaving: a leaving node gives three signals, in this order, each for ever.
 //!
-//! `path::drain` decides when; this module only tells everybody.
+//! `path::drain` decides when; this module only spreads the signals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// How far the leaving has come. All clones are one lifecycle.
+/// The state of leaving. All clones are one lifecycle.
 #[derive(Clone, Default)]
 pub struct Lifecycle {
     leads_no_more: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ impl Lifecycle {
         self.handed_on.cancel();
     }
 
-    /// Done when flights and refreshes that run here are to be dropped.
+    /// Completes when the flights and refreshes that run here have to be dropped.
     pub async fn flights_handed_on(&self) {
         self.handed_on.cancelled().await;
     }
@@ -42,7 +42,7 @@ impl Lifecycle {
         self.turned_away.cancel();
     }
 
-    /// Done when clients that wait are to be told that this node leaves.
+    /// Completes when waiting clients have to learn that this node leaves.
     pub async fn turned_away(&self) {
         self.turned_away.cancelled().await;
     }

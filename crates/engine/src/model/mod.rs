@@ -1,4 +1,4 @@
-//! What is asked and answered, the ports to the world, and the operator's policy: plain types that every room shares.
+//! Requests and answers, the ports to the world, and the operator's policy: plain types that every room shares.
 //!
 //! Nothing here decides anything, keeps anything or waits for anything. No file here imports another room.
 

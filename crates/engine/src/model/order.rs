@@ -1,4 +1,4 @@
-//! A prefetch order: what the owner of a session asks of the owner of a candidate's key, and the answer.
+//! A prefetch order, from the owner of a session to the owner of a candidate's key, and the answer.
 //!
 //! Nothing is decided here.
 
@@ -11,55 +11,56 @@ use hopcache_learning::{FormId, SourceId};
 use crate::model::ask::Query;
 use crate::model::rendering::RenderingId;
 
-/// A candidate that is to be read before it is asked.
+/// A candidate to read ahead of its request.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// What is to be run, as the identity that asked what it follows.
+    /// The query to run, with the identity of the request that it follows.
     pub query: Arc<Query>,
-    /// The rendering that is made of it beforehand: that of the request which it follows.
+    /// The rendering to make in advance: that of the request that it follows.
     pub rendering: RenderingId,
-    /// What was asked before.
+    /// The query that was asked before.
     pub source: SourceId,
-    /// By which successor of it the candidate came about.
+    /// The successor from which the candidate came.
     pub form: FormId,
-    /// How it came about.
+    /// The kind of candidate.
     pub kind: CandidateKind,
-    /// How probable it is that it will be asked, as its launcher saw it: before calibration.
+    /// The probability that it will be asked, according to its launcher, before calibration.
     pub p: f64,
     /// The node that launched it.
     pub by: NodeName,
 }
 
-/// What became of an order at once.
+/// The immediate result of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launch {
-    /// A flight has begun. Whether it comes to a run, its ticket says: the store may have the value, or another node the
-    /// lease; then it is counted as skipped like the others.
+    /// A flight has begun. Its ticket shows whether it runs: if the store has the value, or another node the lease, the
+    /// order counts as skipped after all.
     Launched,
-    /// Nothing was begun.
+    /// Nothing began.
     Skipped(Skip),
 }
 
 /// Why an order was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Skip {
-    /// There is a fresh value; of an entry that was to be read before it expires, one that will not soon.
+    /// The value is fresh. For an overlap: it will not expire soon.
     Fresh,
     /// A flight or a refresh of it is under way, here or elsewhere.
     InFlight,
     /// The node's budget of launches is used up.
     Budget,
-    /// Half of the origin's slots are in use, as many prefetches run as may, or the origin has no place for one now.
+    /// Half of the origin's slots are in use, the greatest number of prefetches runs, or the origin has no place for
+    /// one now.
     OriginBusy,
-    /// The origin is away or shedding, or the store in trouble.
+    /// The origin is away or sheds load, or the store is in trouble.
     Degraded,
-    /// The statement writes, or is not for the cache, by the lexer's or the server's word (I6).
+    /// The lexer or the server says that the statement writes or is not cacheable (I6).
     Write,
-    /// The server's word on the statement could not be had (I6).
+    /// The server could not be asked about the statement (I6).
     Unclassified,
     /// The server refuses the statement.
     Refused,
-    /// The last runs of it brought no answer.
+    /// Its last runs brought no answer.
     HeldBack,
     /// Its result is known to be too large to store.
     TooLarge,
@@ -67,9 +68,9 @@ pub enum Skip {
     Off,
     /// The key is not this node's, or the node leaves.
     Elsewhere,
-    /// As many launched entries wait to be used as may.
+    /// The greatest number of launched entries waits to be used.
     Full,
-    /// The key's owner could not be asked. Said and counted by who asked.
+    /// The key's owner could not be reached. The asking node notes and counts this.
     Unreached,
 }
 
@@ -98,7 +99,7 @@ impl Skip {
         self as usize
     }
 
-    /// As operators read it.
+    /// Its name for operators.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -124,7 +125,7 @@ impl Skip {
 const LAUNCHED: u8 = 0;
 
 impl Launch {
-    /// As a peer is told.
+    /// Its byte in messages.
     #[must_use]
     pub fn to_byte(self) -> u8 {
         match self {
@@ -133,7 +134,7 @@ impl Launch {
         }
     }
 
-    /// What a peer said; of a word that this version does not know only that nothing was launched.
+    /// Reads a peer's byte. An unknown byte of a later version means only that nothing was launched.
     #[must_use]
     pub fn of_byte(byte: u8) -> Self {
         let place = usize::from(byte).checked_sub(1);

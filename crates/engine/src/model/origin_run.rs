@@ -1,4 +1,4 @@
-//! One run at the origin, as it is asked for.
+//! The request for one run at the origin.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::model::identity::Identity;
 /// One statement for the origin.
 #[derive(Debug, Clone)]
 pub struct OriginRun {
-    /// As whom.
+    /// The asking identity.
     pub identity: Arc<Identity>,
-    /// User to act as, if another.
+    /// User to act as, if it is another one.
     pub impersonated: Option<String>,
     /// Database name as the client gave it.
     pub database: Arc<str>,
@@ -31,7 +31,7 @@ pub struct OriginRun {
     pub bytes_max: usize,
     /// W3C `traceparent`, for the transaction's metadata.
     pub traceparent: Option<String>,
-    /// What it is for, where places are scarce.
+    /// Its class in the competition for scarce places.
     pub class: RunClass,
 }
 
@@ -40,6 +40,6 @@ pub struct OriginRun {
 pub enum AccessMode {
     /// The server refuses writes.
     Read,
-    /// Anything goes.
+    /// The server allows writes.
     Write,
 }

@@ -1,5 +1,5 @@
-//! How a request ended, in words from closed lists. Status codes, headers and metrics are all made
-//! from this, in one place of the node; nothing here knows any of them.
+//! How a request ended, in closed lists. One place of the node makes status codes, headers and metrics from this;
+//! nothing here knows any of them.
 
 use bytes::Bytes;
 use hopcache_core::cypher::verdict::BypassReason;
@@ -13,26 +13,26 @@ use crate::model::rendering::RenderError;
 /// The end of one request at its entry node.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// What the client gets.
+    /// The client's answer.
     pub answer: Answer,
-    /// Why.
+    /// The reasons.
     pub how: How,
-    /// Which node found it, where that was not the entry node.
+    /// The node that found it, if that was not the entry node.
     pub answered_by: Option<NodeName>,
     /// The query's key.
     pub key: QueryKey,
 }
 
-/// What the client gets.
+/// The client's answer.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// A whole result, rendered.
     Body(Bytes),
-    /// None, and why.
+    /// No result, and the reason.
     Failed(Failure),
 }
 
-/// Where an answer came from.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct How {
     /// Hit, miss or bypass: each request is exactly one of them.
@@ -41,7 +41,7 @@ pub struct How {
     pub age_ms: Option<Millis>,
     /// Freshness left; negative for a stale answer.
     pub ttl_ms: Option<i64>,
-    /// More of it, in one word.
+    /// Further detail.
     pub detail: Option<Detail>,
 }
 
@@ -52,24 +52,24 @@ pub enum Class {
     Hit,
     /// Served from an origin run, this request's or one that it joined.
     Miss {
-        /// What became of the result.
+        /// Whether the store took the result.
         kept: Kept,
         /// Whether this request led the run or joined it.
         role: Role,
     },
-    /// Not for the cache.
+    /// Not cacheable.
     Bypass(Reason),
 }
 
-/// What became of a result.
+/// Whether the store took a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// The store took it.
     Stored,
-    /// The store refused the token: somebody newer leads (I3). Or it could not be asked, and the lease had ended by this
-    /// node's own clock: somebody newer may lead (F2).
+    /// The store refused the token: there is a newer leader (I3). Or the store could not be asked, and the lease had
+    /// ended by this node's own clock: there may be a newer leader (F2).
     Fenced,
-    /// It was not offered: the store is out of reach, the result too large, the TTL is 0, or it failed.
+    /// It was not offered: the store is unreachable, the result is too large, the TTL is 0, or the run failed.
     Skipped,
 }
 
@@ -82,24 +82,24 @@ pub enum Role {
     Joined,
 }
 
-/// Why a request passed the cache by.
+/// Why a request bypassed the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The text itself says so.
+    /// The text itself decides it.
     Text(BypassReason),
-    /// A write, by the lexer's or the server's word.
+    /// The lexer or the server says that it writes.
     Write,
     /// Neo4j refused to explain the text, but ran it: treated as a write (I6).
     Unknown,
     /// `Cache-Control: no-store`.
     NoStore,
-    /// It waits for bookmarks.
+    /// The request waits for bookmarks.
     Bookmarks,
     /// Its result is known to be too large to store.
     TooLarge,
     /// It runs in a transaction that Neo4j has begun: its own writes decide what it reads.
     Transaction,
-    /// Its client speaks a version of Bolt in which values have other forms than those that are kept.
+    /// Its client speaks a version of Bolt whose values have other forms than the cached ones.
     OldBolt,
     /// It was refused before it became a query (malformed, unauthorised, over a limit).
     Rejected,
@@ -118,15 +118,15 @@ pub enum Detail {
     TooLarge,
     /// The store refused the result's token.
     Fenced,
-    /// The summary shows that it was no read after all.
+    /// The summary shows that the statement was no read.
     Updates,
-    /// The caching is off (TTL 0).
+    /// Caching is off (TTL 0).
     Off,
-    /// `only-if-cached`, and there is none.
+    /// `only-if-cached`, and there is no entry.
     NotCached,
     /// The run failed.
     Failed,
-    /// Another run of this key holds the lease, so this one's result is not stored: it is answered, and kept briefly in
+    /// Another run of this key holds the lease. So this result is not stored: it is answered, and kept briefly in
     /// memory only.
     Busy,
 }
@@ -134,31 +134,31 @@ pub enum Detail {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// What happened.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// Column names, where the server had named them before it failed.
+    /// Column names, if the server had named them before it failed.
     pub fields: Option<Vec<String>>,
     /// Records that came before the failure, one behind the other, for the client to see beside it.
     pub records: Bytes,
-    /// Whether the statement went to Neo4j, as far as its own run said so. Not told between nodes: what a
-    /// node asks another is harmless to repeat.
+    /// Whether the run sent the statement to Neo4j. Nodes do not send this to each other: a question between nodes is
+    /// harmless to repeat.
     pub was_sent: bool,
 }
 
-/// What kept an answer away.
+/// The kinds of failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Neo4j's own word on the statement, the database or the credentials.
+    /// Neo4j's own error for the statement, the database or the credentials.
     Neo4j(Neo4jFailure),
     /// Neo4j cannot be reached.
     OriginUnreachable,
-    /// The connection to Neo4j broke in the middle of the run.
+    /// The connection to Neo4j broke during the run.
     OriginCut,
     /// The run's deadline passed.
     OriginTimedOut,
     /// No place for another run, flight, follower or large result.
     Overloaded,
-    /// This principal has as many runs waiting as one may.
+    /// This principal already has the greatest number of waiting runs.
     TooManyRuns,
     /// The request's own deadline passed while it waited.
     DeadlinePassed,
@@ -167,13 +167,13 @@ pub enum FailureKind {
         /// That limit.
         limit_bytes: usize,
     },
-    /// `only-if-cached`, and there is none.
+    /// `only-if-cached`, and there is no entry.
     NotCached,
     /// The origin's bytes were not a result.
     BadResult,
-    /// The last runs of this query brought no answer; it is not run again for so long.
+    /// The last runs of this query brought no answer, so it is held back.
     HeldBack {
-        /// What is left of the pause.
+        /// The rest of the pause.
         left_ms: Millis,
     },
     /// This node is leaving, and ends before the answer can come.
@@ -181,8 +181,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Whether everybody who asks the same gets the same failure, whoever they are and however long
-    /// they wait.
+    /// Whether all requests for the same query get this failure, whoever asks and however long they wait.
     #[must_use]
     pub fn is_of_statement(&self) -> bool {
         match self {
@@ -200,9 +199,9 @@ impl FailureKind {
         }
     }
 
-    /// Whether a stale answer is better than this failure (RFC 5861, section 4): where the origin, or the way to
-    /// it, fails whoever asks. Not where Neo4j says something of the statement or of rights, and not where
-    /// this principal alone asks for too much: to be told to slow down it has to be told.
+    /// Whether a stale answer is better than this failure (RFC 5861, section 4). True if the origin, or the way to it,
+    /// fails for everybody. False for Neo4j's errors about the statement or rights. Also false if this principal alone
+    /// asks for too much: only the error makes it slow down.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
@@ -218,8 +217,8 @@ impl FailureKind {
         }
     }
 
-    /// Whether it says something of the key's runs, which everybody who waited for them has to hear: another
-    /// try would be held back. All who ask for a key are one principal, so its full queue is among them.
+    /// Whether the failure concerns the key's runs, so that all waiters get it, because another try would be held back.
+    /// All requests for a key are of one principal, so its full queue is among these failures.
     #[must_use]
     pub const fn is_of_key(&self) -> bool {
         matches!(self, Self::OriginTimedOut | Self::HeldBack { .. } | Self::TooManyRuns)

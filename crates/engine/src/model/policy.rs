@@ -1,9 +1,10 @@
-//! What the operator decides: the settings that the engine knows. They decide nothing by themselves.
+//! The operator's settings, as far as the engine needs them. They decide nothing by themselves.
 
+use hopcache_core::limits::PATTERNS_DEFAULT;
 use hopcache_core::refresh::Rule;
 use hopcache_core::time::Millis;
 
-/// What the operator decides.
+/// The operator's settings.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Soft TTL; zero turns caching off.
@@ -18,25 +19,25 @@ pub struct Policy {
     pub run_timeout_ms: Millis,
     /// Deadline of one peer probe.
     pub probe_timeout_ms: Millis,
-    /// Procedures beyond the built-in list that the operator vouches for.
+    /// Procedures that the operator vouches for beyond the built-in list.
     pub procedures: Vec<String>,
-    /// Beyond grace, for how long an entry is served while the origin fails; zero turns that off.
+    /// How long past grace an entry is served while the origin fails; zero for never.
     pub stale_if_error_ms: Millis,
     /// Early refresh.
     pub refresh: RefreshPolicy,
     /// Prefetch of what sessions ask next.
     pub prefetch: PrefetchPolicy,
-    /// Requests per second from which on other nodes get near copies of a key; infinite for never. No setting:
-    /// [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
+    /// The rate, in requests per second, from which other nodes get near copies of a key; infinite for never. Not a
+    /// setting: [`hopcache_core::limits::NEAR_RATE_PER_S_MIN`] in production.
     pub near_rate_per_s_min: f64,
 }
 
-/// What the operator decides of refreshes.
+/// The operator's settings for refreshes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RefreshPolicy {
-    /// Whether entries are refreshed before they expire. Stale ones are refreshed in any case.
+    /// Whether entries are refreshed before they expire. Stale ones are always refreshed.
     pub is_early: bool,
-    /// How the moment is chosen.
+    /// The rule that chooses the moment.
     pub rule: Rule,
     /// Entries with a shorter TTL are not refreshed early.
     pub ttl_ms_min: Millis,
@@ -46,30 +47,30 @@ pub struct RefreshPolicy {
     pub queue_max: u32,
     /// Deadline of one try.
     pub timeout_ms: Millis,
-    /// How often a failed refresh is tried again by itself; zero for never.
+    /// Retries of a failed refresh; zero for none.
     pub retries_max: u32,
     /// Factor between the waits before two retries.
     pub retry_factor: f64,
 }
 
-/// What the operator decides of prefetch.
+/// The operator's settings for prefetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefetchPolicy {
     /// Whether anything is observed, learned or launched.
     pub is_on: bool,
-    /// Candidates launched for one request at the most.
+    /// The greatest number of candidates launched for one request.
     pub queries_max: u32,
     /// Node ids of a result that are expanded.
     pub depth: u32,
     /// Patterns whose successors are learned.
     pub patterns_max: u32,
-    /// Whether nodes tell each other what they have learned.
+    /// Whether nodes share their lessons.
     pub is_gossiped: bool,
-    /// Where candidates come from.
+    /// The sources of candidates.
     pub kinds: Kinds,
 }
 
-/// Kinds of candidates that are in force.
+/// The enabled kinds of candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of four words")]
 pub struct Kinds {
@@ -77,7 +78,7 @@ pub struct Kinds {
     pub exact: bool,
     /// Queries seen before, their parameters bound anew.
     pub template: bool,
-    /// The query at hand for the nodes in its result.
+    /// The current query, for the nodes in its result.
     pub neighbour: bool,
     /// Entries of the same anchor that are about to expire.
     pub overlap: bool,
@@ -94,11 +95,11 @@ impl PrefetchPolicy {
         is_on: false,
         queries_max: 4,
         depth: 1,
-        patterns_max: 256,
+        patterns_max: PATTERNS_DEFAULT,
         is_gossiped: true,
         kinds: Kinds::ALL,
     };
 
-    /// As a node has it that was not told otherwise (INTERFACE `[prefetch]`).
+    /// The default of a node (INTERFACE `[prefetch]`).
     pub const DEFAULT: Self = Self { is_on: true, ..Self::OFF };
 }

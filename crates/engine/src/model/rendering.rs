@@ -1,12 +1,12 @@
-//! Renderings: bytes that a front makes of a result, under a name that says nothing of the front.
+//! Renderings: bytes that a front makes of a result, under a name that is neutral to the front.
 //!
 //! The engine keeps renderings beside copies and sends them between nodes. It never makes one and never looks inside.
 
 use bytes::Bytes;
 use hopcache_core::result::ResultSet;
 
-/// The name of a rendering. A front chooses the number; all nodes of a cluster give it the same meaning, since the owner
-/// of a key renders for the entry node.
+/// The name of a rendering. A front chooses the number. All nodes of a cluster give it the same meaning, because the
+/// owner of a key renders for the entry node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RenderingId(pub u8);
 
@@ -15,14 +15,14 @@ impl RenderingId {
     pub const RECORDS: Self = Self(u8::MAX);
 }
 
-/// Makes renderings. A node has one, put together from all of its fronts.
+/// Makes renderings. A node has one renderer, combined from all of its fronts.
 pub trait Renderer: Send + Sync + 'static {
-    /// Whether this node can make such renderings. One of a later version may know more of them.
+    /// Whether this node can make such renderings. A node of a later version may know more of them.
     fn knows(&self, id: RenderingId) -> bool;
-    /// Renders a whole result; with the bookmark of its run where the run itself answers.
+    /// Renders a whole result. If the run itself answers, with the bookmark of the run.
     ///
     /// # Errors
-    /// [`RenderError`] when there is no such rendering of the result.
+    /// [`RenderError`] if the result has no such rendering.
     fn render(
         &self,
         id: RenderingId,
@@ -36,13 +36,13 @@ pub trait Renderer: Send + Sync + 'static {
 /// Why there is no rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// It would be over the pass-through limit.
+    /// It would exceed the pass-through limit.
     #[error("the rendered answer is over {limit_bytes} bytes")]
     TooLarge {
         /// That limit.
         limit_bytes: usize,
     },
-    /// The records are not what the origin's format says.
+    /// The records do not have the origin's format.
     #[error("the records cannot be read")]
     BadRecords,
     /// This node knows no rendering of that name.

@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(jittered_ttl(TTL, 0.5, 0.0), Millis(30_000));
     }
 
-    /// Uniform over the range: the mean is the TTL, the deviation is TTL × jitter ÷ √3, and each tenth of the range has a
-    /// tenth of the lives.
+    /// Uniform over the range: the mean is the TTL, the deviation is TTL × jitter ÷ √3, and each tenth of the range has
+    /// a tenth of the lives.
     #[test]
     fn lives_are_spread_evenly_around_the_ttl() {
         for jitter in [0.01, 0.1, 0.5] {

@@ -1,5 +1,5 @@
-//! From a copy in memory, or the result of a fetch, to the outcome of a request. Nothing here waits or asks anybody, but for
-//! `only-if-cached`, which looks into the store.
+//! Turns a copy in memory, or the result of a fetch, into the outcome of a request. Nothing here waits or asks anybody,
+//! except that `only-if-cached` looks into the store.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::model::ports::Store;
 use crate::model::span::scaled;
 use crate::path::Path;
 
-/// What this node makes of a request.
+/// This node's answer to a request.
 #[derive(Debug, Clone)]
 pub(super) enum LocalAnswer {
     /// An answer, or a failure.
     Answered(Outcome),
-    /// The server does not vouch for a read: the entry node runs it for its one client.
+    /// The server has not confirmed a read: the entry node runs the statement for its own client.
     NotARead(Reason),
-    /// This node is leaving and leads no more: the key's new owner is to be asked.
+    /// This node is leaving and leads no more: the caller asks the key's new owner.
     Elsewhere,
 }
 
 impl Path {
-    /// Serves a fresh copy, or a stale one while a refresh runs (stale while revalidate, RFC 5861).
+    /// Serves a fresh copy, or a stale one while a refresh runs (stale-while-revalidate, RFC 5861).
     pub(super) fn from_memory(self: &Arc<Self>, ask: &Ask, held: Option<&SharedCopy>) -> Option<Outcome> {
         if ask.freshness.no_cache {
             return None;
@@ -40,7 +40,7 @@ impl Path {
         if !self.cache.guard().is_awake(now) || !copy.keeps_to(ask.freshness, now) {
             return None;
         }
-        // Nobody asks the origin for a request with `only-if-cached`.
+        // A request with `only-if-cached` must not cause a run at the origin.
         let job = || (!ask.freshness.only_if_cached).then(|| FetchJob::of(ask, Cause::Refresh));
         match copy.life(now) {
             Life::Fresh(_) => {
@@ -57,7 +57,7 @@ impl Path {
         }
     }
 
-    /// `only-if-cached`: what memory does not have may still be in the store.
+    /// `only-if-cached`: the store may have an entry that memory lacks.
     pub(super) async fn look_in_store(&self, ask: &Ask, held: Option<&SharedCopy>) -> Outcome {
         let asked = self.context.now();
         let seen = self.store.peek(&ask.query.key).await;
@@ -76,7 +76,7 @@ impl Path {
         self.not_cached(ask)
     }
 
-    /// The answer that the end of a flight is.
+    /// The answer from the end of a flight.
     pub(super) fn of_result(
         &self,
         ask: &Ask,
@@ -92,7 +92,7 @@ impl Path {
             }
             FetchResult::Found(copy) => self.hit_outcome(ask, copy, None, now),
             FetchResult::Stale(copy) => {
-                // The store's copy does not know how the runs after it went.
+                // The store's copy does not know the results of later runs.
                 if self.fetch.has_failed_since(&ask.query.key, copy.read_started()) {
                     copy.origin_failed();
                 }
@@ -102,7 +102,7 @@ impl Path {
                 if role == Role::Joined
                     && let Some(provenance) = copy.provenance()
                 {
-                    // It landed between this request's joining and its being seen to have: see `Tickets::joined`.
+                    // It landed after this request joined and before that was noted: see `Tickets::joined`.
                     provenance.joined();
                 }
                 let answer = match live {
@@ -118,14 +118,14 @@ impl Path {
         })
     }
 
-    /// A stale copy, or a dead one, in its own words.
+    /// The outcome of a stale or dead copy, marked as such.
     fn stale_outcome(&self, ask: &Ask, copy: &SharedCopy, now: MonoTime) -> Outcome {
         self.context.note(Event::StaleServed);
         let detail = if copy.has_origin_failed() { Detail::StaleIfError } else { Detail::Stale };
         self.hit_outcome(ask, copy, Some(detail), now)
     }
 
-    /// `now` is when the copy was judged: read once more it could be stale by then, and called fresh.
+    /// `now` is when the copy was judged. By a later reading of the clock it could be stale and be called fresh.
     pub(super) fn hit_outcome(
         &self,
         ask: &Ask,
@@ -164,12 +164,12 @@ impl Path {
         outcome
     }
 
-    /// Whether what landed is no answer to this request any more (I4). A run's own request takes its result however long the
-    /// run took: it is what the origin answers. So do those who joined while the value would have been within its life. To
-    /// judge them by its age at landing would refuse them every result whose run outlasts that:
+    /// Whether a flight's result is too old for this request (I4). The request that led takes the result however long
+    /// the run took: it is the origin's answer. So do requests that joined within the value's life. Judged by the age
+    /// at landing, they would be refused every result of a run that outlasts that life:
     ///   a TTL of 1 s, runs of 2 s, forty requests at once: one is answered · the others compete again · one of them is
-    ///   answered … and after some rounds the rest is told 503 by a healthy origin.
-    /// But what is older than any run takes was held by a process that was stopped in between.
+    ///   answered … and after some rounds the rest gets 503 although the origin is healthy.
+    /// A result older than any run takes was held by a process that was stopped in between.
     pub(super) fn is_holder_too_old(
         &self,
         ask: &Ask,
@@ -179,7 +179,7 @@ impl Path {
         match result {
             FetchResult::Found(copy) | FetchResult::Stale(copy) => copy.life(now) == Life::Dead,
             FetchResult::Ran { copy, .. } => {
-                // Past its own life, jitter included, before this request came. Without a TTL there is no such life.
+                // Past its own life, jitter included, before this request came. Without a TTL it has no such life.
                 let was_dead = copy.dead_at() > copy.read_started() && copy.dead_at() < joined;
                 let was_too_old = self.is_too_old(ask, joined.since(copy.read_started()), None);
                 let age_ms = copy.age_ms(now);
@@ -191,15 +191,15 @@ impl Path {
         }
     }
 
-    /// Whether an answer of this age is past TTL and grace, by the least that they can be; past stale-if-error too where it is
-    /// one of those.
+    /// Whether an answer of this age is past the shortest possible TTL and grace; for a stale-if-error answer, past
+    /// that too.
     pub(super) fn is_too_old(&self, ask: &Ask, age_ms: Millis, detail: Option<Detail>) -> bool {
         self.age_ms_max(ask.hints, detail).is_some_and(|most_ms| age_ms > most_ms)
     }
 
-    /// TTL and grace of what such hints ask for, stale-if-error too where it is one of those. Where the operator gives no TTL
-    /// there is no such bound. A request that wishes for none is bound by the operator's: a run takes time, so no answer is
-    /// younger than nothing, and one that waited in the socket of a stopped node may be of any age.
+    /// TTL and grace that these hints ask for, plus stale-if-error for such an answer. If the operator gives no TTL,
+    /// there is no such bound. A request that hints a TTL of zero is bound by the operator's TTL instead. A run takes
+    /// time, so every answer has some age, and an answer that waited in the socket of a stopped node may have any.
     pub(super) fn age_ms_max(&self, hints: Hints, detail: Option<Detail>) -> Option<Millis> {
         let wished_ms = hints.ttl_ms.filter(|ttl_ms| *ttl_ms > Millis::ZERO);
         let ttl_ms = wished_ms.unwrap_or(self.policy.ttl_ms).min(self.policy.ttl_ms);
@@ -212,7 +212,7 @@ impl Path {
     }
 }
 
-/// Whether the result of a flight keeps to the request's own `max-age` and `max-stale`.
+/// Whether the result of a flight satisfies the request's own `max-age` and `max-stale`.
 pub(super) fn is_fresh_enough(ask: &Ask, result: &FetchResult, now: MonoTime) -> bool {
     let (FetchResult::Found(copy) | FetchResult::Stale(copy) | FetchResult::Ran { copy, .. }) = result else {
         return true;

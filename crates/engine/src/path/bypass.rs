@@ -1,7 +1,7 @@
-//! Requests that pass the cache by: run at the origin as they came, once, for one client.
+//! Requests that bypass the cache: each runs at the origin as it came, once, for one client.
 //!
-//! Never cached, never shared, never retried (I6). The run is detached all the same: a write whose client leaves has to end in
-//! one way, not in the middle.
+//! They are never cached, shared or retried (I6). The run is detached anyway: a write whose client leaves runs to its
+//! end.
 
 use std::sync::Arc;
 

@@ -1,17 +1,18 @@
-//! Leaving in good order: what a node that leaves tells of its hottest keys, and the flights that will not end in time. It
-//! decides neither when (the node's `leave` does) nor who owns the keys then (the ring does).
+//! Leaving in good order: a leaving node tells the new owners about its hottest keys and ends the flights that will not
+//! land in time. The node's `leave` decides when, and the ring decides who owns the keys then.
 //!
-//! Of a hot key the new owner gets cost, rate and hints before it serves its first hit, so that its early refresh is planned
-//! from that hit on. The value it finds in the store, or asks for (`invalidate::handover`). What is learned so is a prior: one
+//! The new owner gets cost, rate and hints of a hot key before its first hit, so that the early refresh is planned from
+//! that hit on. It finds the value in the store, or asks for it (`invalidate::handover`). These facts are a prior: one
 //! run of its own, or a rate that it saw itself, weighs more.
 //!
-//! Flights that go on for too long: this node leads no more · its leases are released · the flights are dropped · their
-//! followers go to the new owner, which leads at once. In any other order a node would lead here again, or wait for a lease that
-//! nobody uses:
-//!   flights dropped · a follower competes again and leads here · leases released, its too.
-//! A flight that wins its lease between the first two steps is dropped like the others, and gives it back itself. Refreshes go
-//! the same way, though nobody waits for them: with the first step none begins any more, and those that wait or sleep end; those
-//! that run are dropped with the flights. Their runs would go on beside the new owner's, whose lease theirs has become (I2).
+//! Flights that take too long end in this order: this node stops leading · its leases are released · the flights are
+//! dropped · their followers go to the new owner, which leads at once. In any other order a node would lead here again,
+//! or wait for a lease that nobody uses:
+//!   flights dropped · a follower competes again and leads here · leases released, its lease too.
+//! A flight that wins its lease between the first two steps is dropped like the others, and gives it back itself.
+//! Refreshes end the same way, though nobody waits for them. From the first step on none begins, and those that wait or
+//! sleep end. Those that run are dropped with the flights: otherwise their runs would go on beside the new owner's,
+//! which has got their lease (I2).
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -34,11 +35,11 @@ use crate::path::answers::LocalAnswer;
 use crate::path::forward::Hop;
 use crate::peers::TellPlans;
 
-/// A key's rate first, in thousandths of a request per second.
+/// A key, ordered by its rate in thousandths of a request per second.
 type Hot = Reverse<(u64, QueryKey)>;
 
 impl Path {
-    /// Tells the nodes that own keys in `ring` what this one knows of its hottest ones. Returns of how many.
+    /// Tells the nodes that own keys in `ring` the facts of this node's hottest keys. Returns the number of keys.
     pub async fn tell_plans(&self, ring: &Ring) -> usize {
         let by_owner = self.hottest_by_owner(ring);
         let told = by_owner.into_iter().map(async |(node, plans)| {
@@ -86,9 +87,8 @@ impl Path {
         by_owner
     }
 
-    /// Ends the flights that lead here and sends those who wait for them to the keys' new owners, if there is anybody to
-    /// send them to; and the refreshes. Returns how many flights that were. To be called under a deadline: the store may
-    /// not take the leases back.
+    /// Ends the refreshes and the flights that lead here, and sends the waiters to the keys' new owners, if there is
+    /// another node. Returns the number of flights. Call it under a deadline: the store may not take the leases back.
     pub async fn hand_on_flights(&self, store_wait_ms: Millis) -> usize {
         let view = self.routing.view();
         if !view.members().iter().any(|node| node != self.context.node()) {
@@ -106,20 +106,20 @@ impl Path {
         flights
     }
 
-    /// Waits for a moment in which no request of another node is under way here. To be called under a deadline.
+    /// Waits until no request of another node is under way here. Call it under a deadline.
     pub async fn peers_are_answered(&self) {
         self.forwarded.close();
         self.forwarded.wait().await;
     }
 
-    /// What a request becomes that would lead here or wait for a flight.
+    /// The answer to a request that would lead here or wait for a flight.
     pub(super) fn hand_on(&self) -> LocalAnswer {
         self.context.note(Event::Handover(HandoverWord::HandedOn));
         LocalAnswer::Elsewhere
     }
 
-    /// This node's own client, whose flight was ended, is answered by the key's new owner. A forwarded request's entry node
-    /// is told to do the same (I8: it is not forwarded from here).
+    /// The key's new owner answers this node's own client, whose flight was ended. For a forwarded request the entry
+    /// node is asked to do the same (I8: this node does not forward it).
     pub(super) async fn at_new_owner(self: &Arc<Self>, ask: &Ask) -> LocalAnswer {
         let view = self.routing.view();
         let others = view.order(&ask.query.key).filter(|node| *node != self.context.node());
@@ -131,14 +131,14 @@ impl Path {
         LocalAnswer::Answered(self.failed(ask, FailureKind::Overloaded.into(), Role::Joined))
     }
 
-    /// Waits for flights to land, then gives back the leases that are left. Nothing is started afterwards that outlives the
-    /// caller's deadline; call it under one. No refresh begins any more, and those that wait or sleep end at once.
+    /// Waits for flights to land, then gives back the remaining leases. Call it under a deadline; nothing starts
+    /// afterwards that outlives it. No refresh begins any more, and those that wait or sleep end at once.
     pub async fn finish(&self) {
         self.refresh.end();
         self.prefetch.end();
         self.context.tasks().close();
         self.context.tasks().wait().await;
-        // A prefetch that nobody has used until now stays pending.
+        // A prefetch that is still unused stays pending.
         self.prefetch.end_pending();
         self.fetch.give_back_leases().await;
     }

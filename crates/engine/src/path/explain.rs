@@ -1,4 +1,4 @@
-//! Why a query was, or was not, answered from the cache: everything that decides it, asked for without changing anything.
+//! `explain`: why the cache did or did not answer a query. It gathers all that decides this and changes nothing.
 
 use hopcache_core::entry::{Entry, EntryClock, clock};
 use hopcache_core::key::QueryKey;
@@ -14,22 +14,22 @@ use crate::path::Path;
 use crate::peers::Inspect;
 use crate::refresh::refresh_view::RefreshView;
 
-/// Plain data: what `explain` shows.
+/// Plain data: the answer of `explain`.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// Where the statement goes.
+    /// The way of the statement.
     pub verdict: Verdict,
     /// Nodes in failover order, the owner first.
     pub order: Vec<NodeName>,
     /// The stored entry.
     pub entry: Option<EntryView>,
-    /// Why there is none to see, where the store could not say.
+    /// Why `entry` is missing, if the store could not answer.
     pub store_error: Option<StoreError>,
     /// Memory and flights of the owner, if it could be asked.
     pub owner: Option<Inspection>,
-    /// Who holds the lease, with which token, for how long yet.
+    /// The holder of the lease, its token, and the time left.
     pub lease: Option<(Holder, Token, Millis)>,
-    /// When it is refreshed, by what the owner knows.
+    /// The refresh, by the owner's facts.
     pub refresh: RefreshView,
 }
 
@@ -53,8 +53,8 @@ pub struct EntryView {
 }
 
 impl Path {
-    /// Explains a query as if it came with `hints`. Asks the server nothing: a statement that it has not been asked about is
-    /// [`Verdict::Unasked`].
+    /// Explains a query as if it came with `hints`. It does not ask the server: a statement that the server was never
+    /// asked about is [`Verdict::Unasked`].
     pub async fn explain(&self, query: &Query, hints: Hints) -> Explanation {
         let view = self.routing.view();
         let order: Vec<NodeName> = view.order(&query.key).cloned().collect();

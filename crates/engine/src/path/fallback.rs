@@ -1,5 +1,5 @@
-//! Stale answers instead of an outage (RFC 5861, section 4). Which copy stands in, and from when on, is decided in
-//! `cache::stale_fallback`; here it is found and served.
+//! Stale answers instead of an outage (RFC 5861, section 4). `cache::stale_fallback` decides which copy stands in and
+//! from when on. This module finds it and serves it.
 
 use hopcache_core::lease::SlotView;
 use hopcache_core::limits::STALE_FALLBACK_LATE_MS_MAX;
@@ -14,9 +14,9 @@ use crate::path::Path;
 use crate::path::answers::LocalAnswer;
 
 impl Path {
-    /// The fallback for a request that joins a flight that others have waited for long enough, or that begins or joins one
-    /// after a run that is known to have failed, or while the origin is known to be away. (A run that it lost without a word
-    /// holds the key's flight, or its lease, until its own deadline: to wait for that is to wait for nothing.)
+    /// The fallback that a request gets without waiting, in one of three cases: it joins a flight that is overdue; the
+    /// key's last run is known to have failed; the origin is known to be away. (A run whose origin went silent holds
+    /// the key's flight or lease until its own deadline, so waiting for it brings nothing.)
     pub(super) fn overdue_fallback(&self, ask: &Ask, held: Option<&SharedCopy>) -> Option<Outcome> {
         let now = self.context.now();
         if !self.cache.guard().is_awake(now) {
@@ -35,7 +35,7 @@ impl Path {
         (is_due && is_allowed(ask, &copy, now)).then(|| self.fallback_outcome(ask, &copy, now))
     }
 
-    /// Done when the flight that is waited for is overdue and there is a fallback; never, otherwise.
+    /// Completes when the awaited flight is overdue and there is a fallback; otherwise never.
     pub(super) async fn fallback_when_overdue(&self, ask: &Ask) -> Outcome {
         if !self.cache.is_stale_if_error_on() {
             return std::future::pending().await;
@@ -45,12 +45,12 @@ impl Path {
         loop {
             let overdue_at = self.cache.fallback_of_flight(key).map(|(_, overdue_at)| overdue_at);
             let left = overdue_at.map(|overdue_at| overdue_at.since(self.context.now()));
-            // One more for what was rounded off. Where there is no fallback yet, or one that this request may not have, it is
-            // looked for again after as long.
+            // One millisecond more, for rounding. If there is no fallback yet, or none for this request, it is looked
+            // for again after the same wait.
             let wait_ms =
                 left.filter(|left| *left > Millis::ZERO).map_or(usual_ms, |left| Millis(left.0 + 1));
             self.context.sleep(wait_ms).await;
-            // The process may have been stopped while this waited, and a purge have missed it.
+            // The process may have been stopped during the wait and have missed a purge.
             self.cache.look_after_pause().await;
             if let Some(outcome) = self.overdue_fallback(ask, self.cache.look(key).as_ref()) {
                 return outcome;
@@ -58,7 +58,7 @@ impl Path {
         }
     }
 
-    /// A fallback instead of an outage, where there is one that the request allows.
+    /// Replaces an outage by a fallback, if there is one that the request allows.
     pub(super) async fn or_fallback(&self, ask: &Ask, answer: LocalAnswer) -> LocalAnswer {
         let LocalAnswer::Answered(Outcome { answer: Answer::Failed(failure), .. }) = &answer else {
             return answer;
@@ -72,7 +72,8 @@ impl Path {
         }
     }
 
-    /// The same for failures of this node's own making beside a forward: the node that was asked has looked for itself.
+    /// As [`Self::or_fallback`], for this node's own failures around a forward: the node that was asked has looked for
+    /// itself.
     pub(super) async fn or_fallback_beside(&self, ask: &Ask, answer: LocalAnswer) -> LocalAnswer {
         match &answer {
             LocalAnswer::Answered(Outcome { answered_by: None, .. }) if !ask.freshness.only_if_cached => {
@@ -85,7 +86,7 @@ impl Path {
     /// The fallback in memory, in the flight's place or in the store, and when it was judged.
     async fn find_fallback(&self, ask: &Ask) -> Option<(SharedCopy, MonoTime)> {
         let key = &ask.query.key;
-        // The request may have begun before a pause in which a purge missed this node.
+        // The request may have begun before a pause in which this node missed a purge.
         self.cache.look_after_pause().await;
         let held = self.cache.look(key);
         let now = self.context.now();
@@ -94,7 +95,7 @@ impl Path {
             return Some((copy, now));
         }
         let (purges, asked) = (self.cache.purges(), self.context.now());
-        // A store that is silent would keep a request that has no time left for as long as a command may take.
+        // A silent store would delay a request that has no time left until the command's own deadline.
         let within = ask.deadline.since(asked).max(Millis(STALE_FALLBACK_LATE_MS_MAX));
         let seen = tokio::select! {
             biased;
@@ -108,8 +109,8 @@ impl Path {
             return None;
         }
         let is_newer = |held: &MemoryCopy| held.read_started() >= copy.read_started();
-        // The next requests of an outage find it here. A newer one that comes in between is lost to memory only: the store has
-        // it.
+        // The next requests of an outage find it in memory. If it overwrites a newer copy that came in between, only
+        // memory loses that one: the store has it.
         if !self.cache.look(key).is_some_and(|held| is_newer(&held)) {
             self.cache.put_unless_invalidated(purges, *key, &copy, copy.fallback_until());
         }
@@ -122,7 +123,7 @@ impl Path {
     }
 }
 
-/// Whether a copy is a fallback, and keeps to the request's own `max-age` and `max-stale`.
+/// Whether a copy is a fallback and satisfies the request's own `max-age` and `max-stale`.
 fn is_allowed(ask: &Ask, copy: &MemoryCopy, now: MonoTime) -> bool {
     copy.is_stale_fallback(now) && copy.keeps_to(ask.freshness, now)
 }

@@ -1,8 +1,8 @@
-//! One hop to the owner, and what to do when it does not answer.
+//! One hop to the owner, and the reaction when the owner does not answer.
 //!
-//! Requests of this node's clients for one key share one forward, as they share one flight at the owner. These shared forwards
-//! are a table of their own that no forwarded request ever looks into, so two nodes that take each other for the owner cannot
-//! wait for each other (I8).
+//! Requests of this node's clients for one key share one forward, as they share one flight at the owner. These shared
+//! forwards have a table of their own, which forwarded requests never use. So two nodes that take each other for the
+//! owner cannot wait for each other (I8).
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::path::answers::LocalAnswer;
 use crate::peers::Forward;
 use crate::peers::message::Reply;
 
-/// Time that an answer has for its way back after the request's own deadline.
+/// Time for an answer's way back after the request's own deadline.
 const FORWARD_MARGIN_MS: u64 = 500;
 
-/// Which requests share a forward: those for one key, in one rendering, with one limit for its run.
+/// Requests with the same key, rendering and run limit share a forward.
 pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>);
 
 /// How a forward ended.
@@ -34,11 +34,11 @@ pub(super) type ForwardKey = (QueryKey, RenderingId, Option<Millis>);
 pub(super) enum Hop {
     /// The node answered.
     Answered(LocalAnswer),
-    /// It cannot be asked; the next node of the ring is.
+    /// The node cannot be asked; the next node of the ring is.
     NextNode,
 }
 
-/// A peer's answer, and for how long it may be answered with here.
+/// A peer's answer, and for how long this node may reuse it.
 struct Reached {
     hop: Hop,
     near_ms: Millis,
@@ -50,8 +50,8 @@ impl From<Hop> for Reached {
     }
 }
 
-/// How a shared forward ended, when it had been sent, with which hints, by when it was to end, and with whose
-/// credentials (their fingerprint).
+/// How a shared forward ended. With it: when it was sent, its hints, its deadline, and the fingerprint of its
+/// credentials.
 #[derive(Debug)]
 pub(super) struct SharedForward {
     sent: MonoTime,
@@ -61,17 +61,17 @@ pub(super) struct SharedForward {
     hop: Hop,
 }
 
-/// What the end of a shared forward is to one who joined it.
+/// The use of a shared forward's end for a request that joined it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Share {
-    /// The answer, or the failure that it would get as well.
+    /// The answer, or the failure that the request would get as well.
     Everybodys,
-    /// The leader's bad luck, or want of room: one more shared forward finds out for all of them. Each asking
-    /// for itself would be as many forwards as there are followers, at the most loaded moment.
+    /// The leader's bad luck or want of room. One more shared forward finds out for all. If each follower asked for
+    /// itself, that would be as many forwards as followers, at the most loaded moment.
     Luck,
-    /// An answer that may have been too old already when this request joined (I4).
+    /// An answer that may already have been too old when this request joined (I4).
     TooOld,
-    /// A failure by the leader's deadline or credentials, which this request does not share.
+    /// A failure from the leader's deadline or credentials, which does not apply to this request.
     Leaders,
 }
 
@@ -83,7 +83,7 @@ impl Path {
         let failed = |kind: FailureKind, role| {
             Hop::Answered(LocalAnswer::Answered(self.failed(ask, kind.into(), role)))
         };
-        // How the first shared forward ended, for who tries again.
+        // How the first shared forward ended, for a request that tries again.
         let mut first: Option<Arc<SharedForward>> = None;
         loop {
             let joined = self.context.now();
@@ -111,14 +111,14 @@ impl Path {
                 _ if role == Role::Led => return self.as_role(&shared.hop, role),
                 Share::Everybodys => return self.as_role(&shared.hop, role),
                 Share::Luck | Share::TooOld if first.is_none() => first = Some(shared),
-                // A second failure is everybody's.
+                // A second failure is the answer for everybody.
                 Share::Luck => return self.as_role(&shared.hop, role),
                 Share::TooOld | Share::Leaders => return self.forward_alone(ask, to).await,
             }
         }
     }
 
-    /// Sends the forward that others may join; the seat is the leading request's own.
+    /// Sends the forward that others may join. The returned seat is the leading request's own.
     fn lead_forward(
         self: &Arc<Self>,
         leader: Leader<ForwardKey, Arc<SharedForward>>,
@@ -139,11 +139,11 @@ impl Path {
             let is_of_a_run = is_of_a_run(&hop);
             let followers = leader.land(Arc::new(SharedForward { sent, hints, deadline, whose, hop }));
             if is_of_a_run {
-                // The owner's flight has one follower for all of them: each node counts the crowd that it saw.
+                // The owner's flight counts this forward as one follower. Each node counts the followers that it saw.
                 path.context.note(Event::Landed { followers });
             }
             if let Some(near) = near {
-                // Those whom the owner did not see either: it was asked once for all of them.
+                // The owner did not see these followers: it was asked once for all of them.
                 add_near_hits(&near, followers);
             }
         });
@@ -152,9 +152,9 @@ impl Path {
 
     /// Keeps the near copy that a shared forward brought.
     ///
-    /// A purge empties memory after it has detached the forwards, so one that comes between the owner's answer and
-    /// our keeping it shows afterwards:
-    ///   the owner answers X · purge detaches this forward · purge empties memory · we keep X.
+    /// A purge detaches the forwards before it empties memory, so the detached seat shows a purge between the owner's
+    /// answer and the keeping:
+    ///   the owner answers X · a purge detaches this forward · the purge empties memory · we keep X.
     fn keep_near_of(
         &self,
         leader: &Leader<ForwardKey, Arc<SharedForward>>,
@@ -173,8 +173,8 @@ impl Path {
         None
     }
 
-    /// Asks for this request only, by its own deadline: the margin that [`Path::ask_peer`] gives an answer on
-    /// its way, once for each node of the ring that is silent, is not the client's to wait for.
+    /// Asks for this request only, until its own deadline. [`Path::ask_peer`] adds a margin for an answer on its way,
+    /// once for each silent node of the ring; the client need not wait for that.
     async fn forward_alone(self: &Arc<Self>, ask: &Ask, to: &NodeName) -> Hop {
         let left = ask.deadline.since(self.context.now());
         tokio::select! {
@@ -187,8 +187,8 @@ impl Path {
         }
     }
 
-    /// Asks, and stops waiting as soon as the node is known to be out of routing: a stopped process keeps its connections open
-    /// and would be waited for until the request's own deadline (I7).
+    /// Asks, and stops waiting as soon as routing knows that the node is gone. A stopped process keeps its connections
+    /// open, and the request would wait for it until its own deadline (I7).
     async fn ask_peer(self: &Arc<Self>, ask: &Ask, to: &NodeName, near_hits: Option<u32>) -> Reached {
         debug_assert!(!ask.is_forwarded, "I8: a forwarded request is forwarded again");
         let Some(call) = self.peers.admit(to) else {
@@ -197,7 +197,7 @@ impl Path {
         };
         let left_ms = ask.deadline.since(self.context.now());
         let question = Forward { ask, left_ms, epoch: self.routing.view().epoch(), near_hits };
-        // The owner answers a passed deadline itself; the margin is for its answer's way back.
+        // The owner itself answers a passed deadline. The margin is for its answer's way back.
         let within = Millis(left_ms.0.saturating_add(FORWARD_MARGIN_MS));
         let mut is_lost = false;
         let life = self.routing.life_of(to);
@@ -223,8 +223,8 @@ impl Path {
             Ok(Reply::NotARead(reason)) => return Hop::Answered(LocalAnswer::NotARead(reason)).into(),
             Err(error) => {
                 self.routing.report(to, life, &error);
-                // Nobody lives there, or not in the ring any more: the node that is asked instead is the owner now, so nothing
-                // is asked twice. A peer that stays and fails is what retries multiply.
+                // The node is dead, or no longer in the ring. The node that is asked instead is the owner now, so
+                // nothing is asked twice. Only a peer that stays and fails makes retries multiply.
                 let is_out = is_lost || matches!(error, PeerError::Gone(_));
                 if is_out || self.fetch.may_retry() {
                     return Hop::NextNode.into();
@@ -240,7 +240,7 @@ impl Path {
         Reached { hop: Hop::Answered(LocalAnswer::Answered(outcome)), near_ms }
     }
 
-    /// What a shared answer is to one who joined for it at `joined`.
+    /// The use of a shared answer for a request that joined at `joined`.
     fn share(&self, ask: &Ask, shared: &SharedForward, joined: MonoTime) -> Share {
         let Hop::Answered(LocalAnswer::Answered(outcome)) = &shared.hop else { return Share::Everybodys };
         let detail = outcome.how.detail;
@@ -249,7 +249,7 @@ impl Path {
             Answer::Body(_) if age_ms.is_some_and(|age_ms| self.is_too_old(ask, age_ms, detail)) => {
                 return Share::TooOld;
             }
-            // What the leader got in its last moment, those with more time need not take.
+            // Followers with more time need not take the answer that the leader got in its last moment.
             Answer::Body(_)
                 if detail == Some(Detail::StaleIfError)
                     && shared.deadline < ask.deadline
@@ -263,8 +263,8 @@ impl Path {
         match failure {
             kind if kind.is_of_statement() || kind.is_of_key() => Share::Everybodys,
             FailureKind::DeadlinePassed => Share::Leaders,
-            // A no to the very same credentials is everybody's who has them: each log-on more that is refused
-            // brings Neo4j nearer to locking the user out.
+            // A refusal applies to all requests with the same credentials: each further refused log-on brings the user
+            // nearer to Neo4j's lockout.
             FailureKind::Neo4j(said) if said.code.starts_with("Neo.ClientError.Security.") => {
                 if shared.whose == ask.query.identity.fingerprint {
                     Share::Everybodys
@@ -276,15 +276,15 @@ impl Path {
         }
     }
 
-    /// The most that a shared answer's age can have been when somebody joined at `joined`.
+    /// The greatest age that a shared answer can have had at `joined`.
     ///
-    /// When the owner answered cannot be known, only that it was after the forward was sent. So what joined later
-    /// takes the time between for the answer's: the owner answers · this process is stopped for 20 s · it goes
-    /// on, a client comes and joins · the answer is read from the socket, 20 s old and saying 1 s.
-    ///
-    /// Of a run the age that the owner said is how long the run took, as well, and no reason to refuse the result to
-    /// those who waited for it. That the forward led began after it was sent; one that it joined at the owner was
-    /// not too old then, or it would not have been its answer (`is_holder_too_old` there).
+    /// The owner answered after the forward was sent; when exactly is unknown. So a request that joined later counts
+    /// the time since the sending as age:
+    ///   the owner answers · this process is stopped for 20 s · it goes on, a client comes and joins · the answer is
+    ///   read from the socket, says 1 s and is 20 s old.
+    /// The age of a run's result includes the run's time, which is no reason to refuse it to the waiters. A run that
+    /// the forward led began after the sending. A run that it joined at the owner was not too old then, or it would not
+    /// have been the answer (`is_holder_too_old` there).
     fn age_when_joined(&self, shared: &SharedForward, outcome: &Outcome, joined: MonoTime) -> Option<Millis> {
         let said_ms = outcome.how.age_ms?;
         let sent_at_ms = match outcome.how.class {
@@ -298,7 +298,7 @@ impl Path {
         Some(Millis(sent_at_ms.0.saturating_add(on_its_way.0)))
     }
 
-    /// The same end, as seen by one who joined.
+    /// The same end, for a request in this role.
     fn as_role(&self, hop: &Hop, role: Role) -> Hop {
         let mut hop = hop.clone();
         if role == Role::Joined
@@ -312,7 +312,7 @@ impl Path {
     }
 }
 
-/// Whether it took a run to answer.
+/// Whether the answer came from a run.
 fn is_of_a_run(hop: &Hop) -> bool {
     matches!(
         hop,

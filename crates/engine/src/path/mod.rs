@@ -1,17 +1,17 @@
-//! The request path: one request start to end, on this node and to the owner of its key. It orchestrates the rooms below and
-//! decides nothing that they decide.
+//! The request path: one request start to end, on this node and to the owner of its key. It orchestrates the rooms
+//! below and leaves their decisions to them.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `request` | **start here**: answer, hit, hop, flight, lease, run, commit, observe |
 //! | `answers` | from a copy or a result to an outcome |
 //! | `fallback` | stale answers instead of an outage |
 //! | `forward` | one hop to the owner |
-//! | `bypass` | requests that pass the cache by |
+//! | `bypass` | requests that bypass the cache |
 //! | `peer_side` | the same at the owner, for other nodes |
-//! | `explain` | why a query was, or was not, answered from the cache |
+//! | `explain` | why the cache did or did not answer a query |
 //! | `drain` | leaving in good order |
-//! | `sizes` | how much of everything this node holds |
+//! | `sizes` | the size of every table of this node |
 
 mod answers;
 mod bypass;
@@ -57,7 +57,7 @@ pub(crate) struct Rooms {
     pub(crate) prefetch: Arc<Prefetch>,
 }
 
-/// One node's request path.
+/// The request path of one node.
 pub struct Path {
     context: Context,
     cache: Arc<Cache>,
@@ -72,13 +72,13 @@ pub struct Path {
     hasher: KeyHasher,
     procedures: Vec<String>,
     policy: PathPolicy,
-    /// Flights that wait for another node. A forwarded request never looks here (I8).
+    /// Forwards that wait for another node. A forwarded request never looks here (I8).
     forwards: Arc<FlightTable<ForwardKey, Arc<SharedForward>>>,
     /// Requests that other nodes sent and wait for.
     forwarded: TaskTracker,
 }
 
-/// The operator's settings that decide about answers.
+/// The operator's settings for answers.
 struct PathPolicy {
     ttl_ms: Millis,
     grace: f64,
@@ -119,15 +119,15 @@ impl Path {
         })
     }
 
-    /// Reads a client's statement, which walks over its text: off the workers where that is long.
+    /// Reads a client's statement. Walking over a long text happens off the workers.
     #[must_use]
     pub fn read(&self, parts: QueryParts) -> Query {
         self.context.note(Event::StatementLexed);
         Query::read(parts, &self.hasher, &self.procedures)
     }
 
-    /// Follows the store's invalidation log for ever; the caller owns the task. It bounds how long a copy here outlives a purge
-    /// that did not reach this node directly. Each look also ends the prefetches whose copies are dead.
+    /// Follows the store's invalidation log for ever; the caller owns the task. It bounds how long a copy here outlives
+    /// a purge that did not reach this node directly. Each look also ends the prefetches whose copies are dead.
     pub async fn follow_invalidations(&self) -> Infallible {
         self.invalidate.follow_log(&|| self.prefetch.sweep()).await
     }

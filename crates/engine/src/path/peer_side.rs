@@ -1,5 +1,5 @@
-//! The owner's side: what this node does for its peers. A message that arrives here has made its one hop: it is answered here,
-//! and never forwarded (I8).
+//! The owner's side: the answers of this node to its peers. A message that arrives here has made its one hop. It is
+//! answered here and never forwarded (I8).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Path {
     /// Answers a peer's message.
     ///
     /// # Errors
-    /// [`BadMessage`] when it is none, or its key is not the query's.
+    /// [`BadMessage`] if the bytes are no message, or its key is not the query's.
     pub async fn serve_peer(self: &Arc<Self>, message: &Bytes) -> Result<Bytes, BadMessage> {
         match decode_question(message)? {
             Question::Ask(forwarded) => self.serve_forwarded(&forwarded).await,
@@ -72,15 +72,15 @@ impl Path {
         forwarded.read_noting((&self.hasher, &self.procedures, &on_lexed), now)
     }
 
-    /// A fresh, rendered copy needs no look at the query behind its key. Of a hot key the asking node may answer more with it;
-    /// only here, where the very copy that is answered with says for how long.
+    /// A fresh, rendered copy answers without a look at the query behind its key. For a hot key this also permits the
+    /// asking node to reuse the answer: only here is the copy at hand that says for how long.
     fn hit_of_forwarded(self: &Arc<Self>, forwarded: &ForwardedAsk) -> Result<Reply, Looked> {
         if !forwarded.is_plain() {
             return Err(Looked::NotYet);
         }
         let Some(copy) = self.cache.look(forwarded.key()) else { return Err(Looked::Once(None)) };
         let now = self.context.now();
-        // Whichever node answers this request, these were answered with what came from here.
+        // Whichever node answers this request, copies from here answered these hits.
         let near_hits = forwarded.near_hits().unwrap_or(0);
         let is_answer = self.cache.guard().is_awake(now) && copy.has_rendering(forwarded.rendering());
         if !is_answer || !matches!(copy.life(now), Life::Fresh(_)) {
@@ -91,7 +91,7 @@ impl Path {
             return Err(Looked::Once(Some(copy)));
         };
         self.refresh.on_hit(forwarded.key(), &copy, (near_hits.saturating_add(1), now), || {
-            // Decoded, and its key checked, only where it leads to a run.
+            // Decodes the query and checks its key only where it leads to a run.
             let ask = self.read_forwarded(forwarded, now).ok()?;
             Some(FetchJob::of(&ask, Cause::Refresh))
         });

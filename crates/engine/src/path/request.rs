@@ -10,18 +10,18 @@
 //!   observe              what sessions teach                          prefetch
 //! ```
 //!
-//! It returns an outcome. Status codes, headers and metrics are made from that elsewhere, so nothing here can answer one thing
-//! and count another. `answer_here` and all below it never forward, and never wait for another node's flight (I8).
+//! It returns an outcome. Other crates make status codes, headers and metrics from it, so nothing here can answer one
+//! thing and count another. `answer_here` and everything below it never forward, and never wait for another node's
+//! flight (I8).
 
 use std::sync::Arc;
 
-use hopcache_core::key::QueryKey;
 use hopcache_core::limits::{COMPETE_ROUNDS_MAX, FORWARDS_MAX, LEASE_MS_MAX};
 use hopcache_core::time::{Millis, MonoTime};
 
 use crate::cache::copy::SharedCopy;
-use crate::cache::flight::{Follower, Leader, Seat, Wait};
-use crate::fetch::{FetchResult, FlightResult, Terms, Verdict};
+use crate::cache::flight::{Follower, Seat, Wait};
+use crate::fetch::{FetchResult, FlightLeader, FlightResult, Terms, Verdict};
 use crate::model::ask::{Ask, RequestBypass};
 use crate::model::bounds::ValueBounds;
 use crate::model::event::{Cause, Event};
@@ -31,19 +31,16 @@ use crate::path::Path;
 use crate::path::answers::{LocalAnswer, is_fresh_enough};
 use crate::path::forward::Hop;
 
-/// The leader's seat on the flight of a key.
-type KeyLeader = Leader<QueryKey, Arc<FlightResult>>;
-
-/// What memory held of a key when the request looked: on a miss it looks once.
+/// The key's copy in memory when the request looked. On a miss the request looks only once.
 pub(super) enum Looked {
-    /// Nobody has looked.
+    /// The request has not looked.
     NotYet,
     /// The copy that this node may take for the entry.
     Once(Option<SharedCopy>),
 }
 
 impl Path {
-    /// Answers a client's request at this, its entry node; `came` is when it came.
+    /// Answers a client's request at its entry node, which is this one. `came` is its arrival.
     pub async fn request(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Outcome {
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
@@ -55,10 +52,10 @@ impl Path {
         outcome
     }
 
-    /// As [`Path::request`], for a front that passes statements on to the origin by itself.
+    /// As [`Path::request`], for a front that itself passes statements on to the origin.
     ///
     /// # Errors
-    /// Why the request passes the cache by. Nothing was run for it then, but for what found that out.
+    /// The reason why the request bypasses the cache. Then nothing was run for it, except to find that out.
     pub async fn request_cached(self: &Arc<Self>, ask: &Ask, came: MonoTime) -> Result<Outcome, Reason> {
         let (hit, looked) = self.hit_or_looked(ask);
         let outcome = match hit {
@@ -69,7 +66,7 @@ impl Path {
         Ok(outcome)
     }
 
-    /// A fresh copy in this node's memory, where this node owns the key, else a near copy: no await, no lock, no hop.
+    /// A fresh copy in this node's memory if this node owns the key, else a near copy: no await, no lock, no hop.
     #[must_use]
     pub fn hit(self: &Arc<Self>, ask: &Ask) -> Option<Outcome> {
         self.hit_or_looked(ask).0
@@ -99,7 +96,7 @@ impl Path {
         }
     }
 
-    /// The answer of the cache or of a flight, or why the request passes the cache by.
+    /// The answer of the cache or of a flight, or the reason why the request bypasses the cache.
     async fn cached_answer(self: &Arc<Self>, ask: &Ask, looked: Looked) -> Result<Outcome, Reason> {
         let verdict = self.fetch.classifier().verdict(&ask.query);
         if ask.freshness.only_if_cached && (ask.bypass.is_some() || matches!(verdict, Verdict::Bypass(_))) {
@@ -127,10 +124,10 @@ impl Path {
         }
     }
 
-    /// The owner answers; where it is gone the next distinct node of the ring does, and this one at the latest. Whichever
-    /// node it is, the store's lease keeps it to one run.
+    /// The owner answers. If it is gone, the next distinct node of the ring does, and this node at the latest.
+    /// Whichever node it is, the store's lease limits it to one run.
     async fn at_owner(self: &Arc<Self>, ask: &Ask, mut looked: Looked) -> LocalAnswer {
-        // Once, however many nodes are asked for it.
+        // Once for each request, however many nodes are asked.
         self.fetch.pay_for_retries();
         let view = self.routing.view();
         for node in view.order(&ask.query.key).take(FORWARDS_MAX) {
@@ -139,7 +136,7 @@ impl Path {
             }
             match self.forward(ask, node).await {
                 Hop::Answered(answer) => return self.or_fallback_beside(ask, answer).await,
-                // The key may have been purged, or have moved, while this waited for another node.
+                // During the wait for another node, the key may have been purged or have moved.
                 Hop::NextNode => looked = Looked::NotYet,
             }
         }
@@ -149,8 +146,8 @@ impl Path {
         }
     }
 
-    /// Answers from memory, or leads or joins a flight. Used by the owner, for its own clients' requests and for forwarded
-    /// ones, and by a node that stands in for an owner that is gone.
+    /// Answers from memory, or leads or joins a flight. The owner uses it for its own clients' requests and for
+    /// forwarded ones; so does a node that stands in for an owner that is gone.
     pub(super) async fn answer_here(self: &Arc<Self>, ask: &Ask, looked: Looked) -> LocalAnswer {
         let looked = match looked {
             looked if self.cache.guard().is_awake(self.context.now()) => looked,
@@ -164,7 +161,7 @@ impl Path {
             Looked::NotYet => self.cache.look(&ask.query.key),
         };
         if ask.freshness.no_cache && ask.freshness.only_if_cached {
-            // Neither what is stored nor a run.
+            // The two directives exclude both stored entries and a run.
             return LocalAnswer::Answered(self.not_cached(ask));
         }
         if let Some(outcome) = self.from_memory(ask, held.as_ref()) {
@@ -193,9 +190,9 @@ impl Path {
         self.or_fallback(ask, answer).await
     }
 
-    /// Joins the flight of the key or leads it, until one of them has an answer for this request.
+    /// Joins the flight of the key or leads it, until a flight has an answer for this request.
     async fn compete(self: &Arc<Self>, ask: &Ask, mut held: Option<SharedCopy>) -> LocalAnswer {
-        // How the flight ended after which this request tries again.
+        // The end of the previous flight, if this request tries again after it.
         let mut before: Option<Arc<FlightResult>> = None;
         for round in 0..COMPETE_ROUNDS_MAX {
             if self.context.lifecycle().leads_no_more() {
@@ -227,13 +224,14 @@ impl Path {
                 FlightEnd::Lost => continue,
                 FlightEnd::Fallback(outcome) => return LocalAnswer::Answered(outcome),
             };
-            // One reading of the clock for the judgement and the answer: read once more, the value could have died meanwhile.
+            // One reading of the clock for both judgement and answer: by a second one the value could have died
+            // meanwhile.
             let now = self.context.now();
             match self.judge(ask, &landed, (role, joined, now), before.is_none()) {
                 Judgement::Answer => return self.of_result(ask, landed.result(), role, now),
                 Judgement::OnceMore => before = Some(landed),
                 Judgement::Again => {}
-                // Flights are shared by key; what this request asks beyond that, it asks for itself.
+                // Flights are shared by key. This request demands more, so it runs for itself.
                 Judgement::AskAlone => return self.read_anew(ask, held).await,
             }
         }
@@ -259,7 +257,7 @@ impl Path {
         }
     }
 
-    /// What the end of a flight is to a request that led or joined it.
+    /// The use of a flight's end for a request that led or joined it.
     fn judge(
         &self,
         ask: &Ask,
@@ -268,18 +266,20 @@ impl Path {
         is_first: bool,
     ) -> Judgement {
         let result = landed.result();
-        // A scope has no password: flights are shared by all who send the same user's name. A no to other credentials says
-        // nothing of these. A no to the same ones is taken at once: Neo4j locks a user out after three.
+        // Flights are shared by all requests with the same user's name, because a scope has no password. A refusal of
+        // other credentials does not apply to this request. A refusal of the same ones is taken at once: Neo4j locks a
+        // user out after three.
         if landed.refuses_other_credentials(&ask.query.identity.fingerprint) {
             return Judgement::Again;
         }
-        // One client's `maxExecutionTime` is no other client's: whoever allows more leads or joins the next flight.
+        // One client's `maxExecutionTime` does not bind others: a request that allows more leads or joins the next
+        // flight.
         if role == Role::Joined && landed.was_cut_short_for(ask.run_ms_max) {
             return Judgement::Again;
         }
-        // What the server says of the statement is everybody's answer, and so is a run that used up its time. Any other
-        // failure was the leader's luck: a follower tries once more before it takes it for its own, unless such tries have
-        // left the key held back.
+        // The server's error for the statement is the answer for everybody, and so is a run that used up its time. Any
+        // other failure may be the leader's bad luck: a follower tries once more before it takes the failure, unless
+        // such tries have left the key held back.
         let is_held_back = || self.fetch.held_back(&ask.query.key).is_some();
         if role == Role::Joined && is_first && result.is_leaders_luck() && !is_held_back() {
             return Judgement::OnceMore;
@@ -293,11 +293,11 @@ impl Path {
         Judgement::Answer
     }
 
-    /// Starts the leader's task, and gives its request a seat on the flight. The task belongs to this node and not to the
+    /// Starts the leader's task, and gives its request a seat on the flight. The task belongs to this node, not to the
     /// request: a client that leaves cancels nothing.
     fn launch(
         self: &Arc<Self>,
-        leader: KeyLeader,
+        leader: FlightLeader,
         job: FetchJob,
         held: Option<SharedCopy>,
     ) -> Follower<Arc<FlightResult>> {
@@ -306,19 +306,20 @@ impl Path {
             tokio::select! {
                 biased;
                 () = path.lead(leader, job, held) => {}
-                // Dropped, it gives its lease back and tells its followers that it was lost.
+                // Dropped, the leader gives its lease back and ends the flight as lost.
                 () = path.context.lifecycle().flights_handed_on() => {}
             }
         });
         follower
     }
 
-    /// Fetches (lease · run · commit), keeps what came, and tells everyone.
-    async fn lead(self: &Arc<Self>, leader: KeyLeader, job: FetchJob, held: Option<SharedCopy>) {
+    /// Fetches (lease · run · commit), keeps the result, and tells everyone.
+    async fn lead(self: &Arc<Self>, leader: FlightLeader, job: FetchJob, held: Option<SharedCopy>) {
         self.refresh.saw(&job.query);
         let key = job.query.key;
-        // A purge may have come since the request looked, and its copy must be no fallback then: the request looks, and finds
-        // X · a purge empties memory · this task begins, and counts that purge among those of before.
+        // A purge may have come since the request looked. Its copy must not become a fallback then:
+        //   the request looks and finds X · a purge empties memory · this task begins and counts that purge as an
+        //   earlier one.
         let before = self.cache.purges();
         let held = held.filter(|held| self.cache.look(&key).is_some_and(|now| Arc::ptr_eq(held, &now)));
         let fallback = self.cache.fallback_from_memory(&job.query, held.as_ref(), before);
@@ -331,32 +332,27 @@ impl Path {
         if let Some(expired) = expired {
             self.refresh.note_late_miss(&expired, &result);
         }
-        self.fetch.keep(&job, &result);
-        // The server would not give the old value any more: no later outage may bring it back (I11). The store has it no more
-        // (`Fetch::end_without_result`). A request that hears of the refusal from this node gets nothing older from it any
-        // more; the other nodes are told when those who wait have their answer.
+        // The server refuses to give the old value now, so no later outage may bring it back (I11). The store has
+        // removed it already (`Fetch::end_without_result`). This node removes it before it answers the waiters, and
+        // announces it to the other nodes after that.
         let has_old = result.is_refusal() && (fallback.is_taken() || self.cache.look(&key).is_some());
         let telling = if has_old { self.invalidate.refused(&key).await } else { None };
-        // Only now: a quick refresh would otherwise keep the new value before this keeps the stale one.
+        self.fetch.keep(&leader, &job, &result);
+        // After `keep`: otherwise a quick refresh keeps the new value first, and this task then overwrites it with the
+        // stale one.
         if let (FetchResult::Stale(copy), Some(lease)) = (&result, lease) {
             self.refresh.take_over(job.clone(), copy, lease);
         }
-        if !leader.is_attached() {
-            // An invalidation came between our read and our keeping it:
-            //   we read X · purge detaches this flight · purge empties memory · we keep X.
-            self.cache.remove(&key);
-        }
         drop(fallback);
-        let followers = leader.land(Arc::new(FlightResult::new(&job, result)));
-        self.context.note(Event::Landed { followers });
+        self.fetch.land(leader, &job, result);
         if has_old {
             self.invalidate.tell_refused(&key, is_leased).await;
         }
         drop(telling);
     }
 
-    /// `no-cache`: a read that begins after the request came, so no flight under way will do. It is stored where nobody else
-    /// holds the lease; where somebody does, it is only answered.
+    /// `no-cache`: a read that begins after the request came, so a flight under way is not enough. The result is stored
+    /// unless another node holds the lease; then it is only answered.
     async fn read_anew(self: &Arc<Self>, ask: &Ask, held: Option<SharedCopy>) -> LocalAnswer {
         let mut job = FetchJob::of(ask, Cause::Miss);
         job.bounds.age_max_ms = Some(Millis::ZERO);
@@ -365,7 +361,7 @@ impl Path {
             tokio::select! {
                 biased;
                 result = path.lead_anew(&job, held.as_ref()) => Some(result),
-                // Dropped, it gives its lease back.
+                // Dropped, the run gives its lease back.
                 () = path.context.lifecycle().flights_handed_on() => None,
             }
         });
@@ -386,16 +382,16 @@ impl Path {
     async fn lead_anew(&self, job: &FetchJob, held: Option<&SharedCopy>) -> FetchResult {
         let result = self.fetch.fetch(job, Terms::no_cache(), held).await.result_for_client();
         self.note_demand_run(&result);
-        // An older copy must not be served on; the new one is in the store. It is not kept here: without a seat in a table
-        // nobody would tell us of a purge in between. A run without a result brought nothing newer, and leaves the copy to
-        // those who take it; unless the server would not give that any more.
+        // The older copy must not be served any more; the new value is in the store. This node does not keep the new
+        // one: without a seat in a table it would not learn of a purge in between. A run without a result brought
+        // nothing newer and leaves the copy in place, unless the server refuses to give that now.
         if matches!(result, FetchResult::Ran { .. } | FetchResult::Found(_)) || result.is_refusal() {
             self.cache.remove(&job.query.key);
         }
         result
     }
 
-    /// With caching off, what was stored while it was on is no answer any more.
+    /// With caching off, entries stored earlier are no answers.
     fn job_of_miss(&self, ask: &Ask) -> FetchJob {
         let job = FetchJob::of(ask, Cause::Miss);
         if self.policy.ttl_ms > Millis::ZERO { job } else { FetchJob { bounds: ValueBounds::NOTHING, ..job } }
@@ -409,7 +405,7 @@ impl Path {
     }
 }
 
-/// How a request's wait for a flight ended.
+/// The end of a request's wait for a flight.
 enum FlightEnd {
     Landed(Arc<FlightResult>),
     /// The leader panicked or was dropped.
@@ -418,14 +414,14 @@ enum FlightEnd {
     Fallback(Outcome),
 }
 
-/// What the end of a flight is to one request.
+/// The use of a flight's end for one request.
 enum Judgement {
-    /// Its answer.
+    /// It is the answer.
     Answer,
-    /// The leader's luck: another flight, once.
+    /// The leader's bad luck: one more flight.
     OnceMore,
-    /// No answer to this request: another flight.
+    /// It does not apply to this request: another flight.
     Again,
-    /// Not as fresh as this request asks.
+    /// It is not as fresh as this request demands.
     AskAlone,
 }

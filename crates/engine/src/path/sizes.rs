@@ -1,11 +1,11 @@
-//! How much an engine holds, table by table: what promise I9 is checked by. It decides nothing.
+//! The size of every table of an engine, to check promise I9. It decides nothing.
 
 use hopcache_core::key::QueryKey;
 
 use crate::path::Path;
 use crate::prefetch::LearningSizes;
 
-/// Plain data: sizes of everything in an engine that grows with what is asked.
+/// Plain data: sizes of everything in an engine that grows with its requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Flights that lead here.
@@ -14,44 +14,44 @@ pub struct Sizes {
     pub forwards: usize,
     /// Refreshes that wait, run or sleep.
     pub refreshes: usize,
-    /// Questions to the server what a statement is, under way.
+    /// Questions under way to the server about what a statement is.
     pub questions: usize,
     /// Leases held.
     pub leases: usize,
     /// Tasks that belong to the engine.
     pub tasks: usize,
-    /// Statements of which the server's word is remembered.
+    /// Statements with a remembered answer of the server.
     pub words: usize,
-    /// Patterns of which the cost is remembered.
+    /// Patterns with a remembered cost.
     pub patterns: usize,
-    /// Keys of which cost and rate are remembered.
+    /// Keys with remembered cost and rate.
     pub keys: usize,
     /// Keys remembered as too large.
     pub too_large: usize,
-    /// Keys held back, or held back before.
+    /// Keys with remembered failures.
     pub failed_keys: usize,
-    /// The same for prefetches alone.
+    /// Keys with remembered failures of prefetches.
     pub failed_prefetches: usize,
     /// Degrees, anchors and questions about them.
     pub degrees: usize,
-    /// Copies put aside for those who wait for a run.
+    /// Copies put aside for the waiters of a run.
     pub fallbacks: usize,
     /// Prefetches under way.
     pub prefetches: usize,
-    /// Launched entries that wait to be used.
+    /// Launched prefetches whose copies wait to be used.
     pub tickets: usize,
-    /// Peers whose breaker is kept.
+    /// Peers with a breaker.
     pub breakers: usize,
-    /// Rings that were in force before, and are asked yet.
+    /// Earlier rings whose owners are still asked.
     pub former_rings: usize,
     /// Copies in memory.
     pub copies: u64,
-    /// What was seen and learned.
+    /// Observations and learned models.
     pub learning: LearningSizes,
 }
 
 impl Path {
-    /// Whether a flight that leads here is under way for a key, and can be joined.
+    /// For the simulator: whether a request for `key` would join a flight of this node.
     #[must_use]
     pub fn has_flight(&self, key: &QueryKey) -> bool {
         self.fetch.flights().followers(key).is_some()

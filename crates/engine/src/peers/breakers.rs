@@ -1,16 +1,16 @@
-//! A breaker for each peer: requests leave a peer out while it fails them again and again.
+//! A breaker for each peer: requests skip a peer that has failed several of them in a row.
 //!
-//! Membership decides who is in the ring, by connections and probes. This is about a peer that is there and no use: it
-//! answers probes and no questions, refuses, or speaks another version. Each request for its keys would wait for it
-//! first, up to its own deadline. So after some failures in a row requests go to the next node of the ring at once,
-//! under the same leases, and one question at a time that costs the peer no run finds out when it is well again: no client's request
-//! is the probe, since it could wait for the whole of its deadline.
+//! Membership decides by connections and probes which nodes are in the ring. A breaker is for a peer that is in the
+//! ring and useless: it answers probes and no questions, refuses, or speaks another version. Each request for its keys
+//! would first wait for it, up to its own deadline. So after some failures in a row requests go to the next node of the
+//! ring at once, under the same leases. One probe at a time, which causes no run, finds out when the peer is well
+//! again. No client's request is the probe, since it could wait for its whole deadline.
 //!
-//! Only requests open a breaker, several of them in a row. That membership loses a peer while it is asked is one such
-//! failure and no more: its probes are short, and fail as well where this process, or the whole machine, had no CPU to
-//! send or to read them. A probe that fails keeps a breaker open that requests have opened.
+//! Only requests open a breaker, by several failures in a row. If membership loses a peer while a request asks it, that
+//! is one such failure. Membership's probes are short, and also fail when this process or the whole machine had no CPU
+//! to send or read them. A failed probe keeps a breaker open that requests have opened.
 //!
-//! Never decides who owns a key, and takes nobody out of the ring. Purges and `explain` ask whom they like.
+//! A breaker never decides who owns a key, and takes no node out of the ring. Purges and `explain` ask all peers.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,7 +34,7 @@ const SETTINGS: BreakerSettings = BreakerSettings {
     probe_ms_max: Millis(limits::PEER_BREAKER_PROBE_MS_MAX),
 };
 
-/// The breakers of the peers that were asked; of members of the ring, and for a minute of those that left it.
+/// The breakers of the peers that were asked: for members of the ring, and for a minute after a peer left it.
 #[derive(Default)]
 pub(crate) struct PeerBreakers {
     by_name: Mutex<BTreeMap<NodeName, Guard>>,
@@ -43,7 +43,7 @@ pub(crate) struct PeerBreakers {
 
 struct Guard {
     breaker: Breaker,
-    /// When it was last in the ring, as far as somebody looked: who asks it, and who would probe it.
+    /// When this node last found it in the ring. Requests and probes look.
     in_ring_at: MonoTime,
 }
 
@@ -52,7 +52,8 @@ impl PeerBreakers {
         self.by_name.lock().len()
     }
 
-    /// Leave to ask a peer that is in the ring; `is_member` is asked only where there are more names than a ring has.
+    /// Permission to ask a peer that is in the ring. `is_member` is called only when there are more names than a ring
+    /// has.
     fn ask(&self, to: &NodeName, now: MonoTime, is_member: impl Fn(&NodeName) -> bool) -> Option<Admission> {
         let mut by_name = self.by_name.lock();
         if !by_name.contains_key(to) && by_name.len() >= limits::MEMBERS_MAX {
@@ -68,8 +69,8 @@ impl PeerBreakers {
         }
     }
 
-    /// Whom to probe now, and how many breakers that moved. Who is out of the ring is not asked, and forgotten after a while:
-    /// membership probes it, and brings it back.
+    /// The peers to probe now, and the number of breakers that this moved. A peer that left the ring is not probed and
+    /// after a while forgotten: membership probes it and brings it back.
     fn due(
         &self,
         now: MonoTime,
@@ -92,7 +93,7 @@ impl PeerBreakers {
         (due, moved)
     }
 
-    /// Changes a peer's breaker: its state before, and the new one if that is another.
+    /// Changes a peer's breaker. Returns its state before, and the new state if that is different.
     fn change(
         &self,
         to: &NodeName,
@@ -104,7 +105,7 @@ impl PeerBreakers {
         let before = guard.breaker.state();
         let changed = step(&mut guard.breaker)?;
         if before == BreakerState::Closed {
-            // A question may have been out for long before it failed: what is learned now is kept for a whole while.
+            // A question may have been out for long before it failed. What it shows is kept for the full time from now.
             guard.in_ring_at = now;
         }
         Some((before, changed))
@@ -118,12 +119,12 @@ impl PeerBreakers {
 }
 
 impl PeerCalls {
-    /// Leave to ask this peer; nothing while it is left out. A probe is never a request's.
+    /// Permission to ask this peer; `None` while requests skip it. A probe is never a client's request.
     pub(super) fn may_ask(&self, to: &NodeName) -> Option<Admission> {
         self.breakers.ask(to, self.context.now(), |name| self.routing.view().members().contains(name))
     }
 
-    /// Takes note of how a question that was admitted went.
+    /// Notes the result of an admitted question.
     pub(super) fn answered(&self, to: &NodeName, call: Admission, report: CallReport) {
         let now = self.context.now();
         let changed = self.breakers.change(to, now, |breaker| breaker.report(now, call, report));
@@ -140,18 +141,18 @@ impl PeerCalls {
         }
     }
 
-    /// Peers whose breaker is kept.
+    /// Peers with a breaker.
     pub(crate) fn breakers_len(&self) -> usize {
         self.breakers.len()
     }
 
-    /// Peers that requests leave out now.
+    /// Peers that requests skip now.
     #[must_use]
     pub fn left_out(&self) -> Vec<NodeName> {
         self.breakers.left_out()
     }
 
-    /// Probes the peers that are left out, until they answer; the caller owns the task.
+    /// Probes the skipped peers until they answer; the caller owns the task.
     pub async fn probe_left_out(&self) -> Infallible {
         loop {
             if self.left_out().is_empty() {
@@ -169,7 +170,8 @@ impl PeerCalls {
         due
     }
 
-    /// A question that is answered from memory, on the way that requests go: session, message and engine have to work.
+    /// A probe: a question that is answered from memory, on the way of requests, so that session, message and engine
+    /// must work.
     async fn probe_breaker(&self, name: NodeName, call: Admission) {
         let question = Inspect(QueryKey([0; 32]));
         let answer = self.ask(&name, &question, Millis(limits::PEER_BREAKER_PROBE_MS)).await;
@@ -205,7 +207,7 @@ mod tests {
     }
 
     /// A peer that fails and leaves the ring at the same time (it restarts) is remembered for a minute, however long
-    /// ago it was asked first: when it is back as sick as it was, nobody waits for it anew.
+    /// ago it was first asked. If it is still sick when it comes back, nobody waits for it anew.
     #[test]
     fn who_is_left_out_and_leaves_the_ring_is_remembered_for_a_while() {
         let (breakers, peer) = (PeerBreakers::default(), NodeName::new("sick").unwrap());
@@ -227,7 +229,7 @@ mod tests {
         assert!(breakers.left_out().is_empty(), "a name that stays away is forgotten");
     }
 
-    /// The questions that opened it were out for longer than a peer is remembered.
+    /// The questions that opened the breaker were out for longer than a peer is remembered.
     #[test]
     fn the_while_begins_when_it_is_left_out() {
         let (breakers, peer) = (PeerBreakers::default(), NodeName::new("slow").unwrap());

@@ -1,6 +1,6 @@
-//! Calls to other nodes: the messages and their codec, one way to ask, and the peers that requests leave out for now.
+//! Calls to other nodes: the messages and their codec, one way to ask, and the breakers of peers.
 //!
-//! It decides how a question travels and how its answer is read. It never decides whom to ask (the ring does), and never
+//! It decides how a question travels and how its answer is read. It never decides which node to ask (the ring does), or
 //! what an answer means.
 
 mod breakers;
@@ -35,10 +35,10 @@ impl PeerCalls {
         Arc::new(Self { context: context.clone(), peers, routing, breakers: PeerBreakers::default() })
     }
 
-    /// Asks a node once, and waits no longer than `within` for its answer. An answer that cannot be read is a refusal.
+    /// Asks a node once, and waits at most `within` for its answer. An answer that cannot be read counts as a refusal.
     ///
-    /// The port has a deadline too. An implementation may count it from when it has a connection, so this one counts
-    /// beside it.
+    /// The port has a deadline too, which an implementation may count from when it has a connection. So this one counts
+    /// from the start.
     pub(crate) async fn ask<Q: PeerQuestion>(
         &self,
         to: &NodeName,
@@ -53,19 +53,19 @@ impl PeerCalls {
         question.decode(&answer).map_err(|why| PeerError::Refused(why.to_string()))
     }
 
-    /// Whether a node lives: its incarnation, or how it could not be reached.
+    /// Whether a node is alive: its incarnation, or why it could not be reached.
     pub(crate) async fn probe(&self, node: &NodeName, within: Millis) -> Result<Incarnation, PeerError> {
         self.peers.probe(node, within).await
     }
 
-    /// Leave to send a client's request to this node; nothing while it is left out.
+    /// Permission to send a client's request to this node; `None` while its breaker is open.
     pub(crate) fn admit(self: &Arc<Self>, to: &NodeName) -> Option<AdmittedCall> {
         let call = self.may_ask(to)?;
         Some(AdmittedCall { calls: Arc::clone(self), to: to.clone(), call, report: CallReport::Abandoned })
     }
 }
 
-/// A request that was admitted. Dropped with its request, it says nothing of the node.
+/// An admitted request. Dropped with its request, it is no evidence about the node.
 pub(crate) struct AdmittedCall {
     calls: Arc<PeerCalls>,
     to: NodeName,
@@ -74,7 +74,7 @@ pub(crate) struct AdmittedCall {
 }
 
 impl AdmittedCall {
-    /// The request's answer, as far as the next requests for this node are concerned.
+    /// Notes the request's answer for the node's breaker.
     pub(crate) fn ended<T>(mut self, answer: &Result<T, PeerError>) {
         self.report = if answer.is_ok() { CallReport::Answered } else { CallReport::Failed };
     }

@@ -1,6 +1,6 @@
 //! The questions that nodes ask each other, each with the type of its answer.
 //!
-//! What the bytes mean is `message`'s; when a question is asked is decided by the rooms that ask.
+//! `message` defines the bytes. The rooms that ask decide when to ask.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::peers::message::{
     encode_purge, encode_wanted,
 };
 
-/// A question to one node, and how its answer is read.
+/// A question to one node, with the type of its answer.
 pub(crate) trait PeerQuestion: Sync {
-    /// What the node answers.
+    /// The answer of the node.
     type Answer;
     /// The question's bytes.
     fn encode(&self) -> Bytes;
@@ -36,7 +36,7 @@ pub(crate) struct Forward<'a> {
     pub(crate) ask: &'a Ask,
     pub(crate) left_ms: Millis,
     pub(crate) epoch: RingEpoch,
-    /// Hits of this node's near copy that the owner has not heard of; none where no near copy is wanted.
+    /// Hits of this node's near copy that the owner does not know of; `None` if no near copy is wanted.
     pub(crate) near_hits: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl PeerQuestion for Forward<'_> {
     }
 }
 
-/// Plain data: forget; how many copies that were.
+/// Plain data: a purge. The answer is the number of copies.
 pub(crate) struct Purge<'a>(pub(crate) &'a Scope);
 
 impl PeerQuestion for Purge<'_> {
@@ -67,7 +67,7 @@ impl PeerQuestion for Purge<'_> {
     }
 }
 
-/// Drop what was prefetched and not used; how many copies that were.
+/// Drop prefetched copies that were not used. The answer is the number of copies.
 pub(crate) struct FlushWaste;
 
 impl PeerQuestion for FlushWaste {
@@ -82,7 +82,7 @@ impl PeerQuestion for FlushWaste {
     }
 }
 
-/// Plain data: what memory and flights hold under a key.
+/// Plain data: asks for the state of memory and flights for a key.
 pub(crate) struct Inspect(pub(crate) QueryKey);
 
 impl PeerQuestion for Inspect {
@@ -97,7 +97,7 @@ impl PeerQuestion for Inspect {
     }
 }
 
-/// Plain data: the value of a key that this node owns now and the asked one owned before.
+/// Plain data: asks for the value of a key that this node owns now and the asked one owned before.
 pub(crate) struct Wanted {
     pub(crate) key: QueryKey,
     /// How much of the invalidation log this node has read.
@@ -116,7 +116,7 @@ impl PeerQuestion for Wanted {
     }
 }
 
-/// Plain data: what this node knows of keys that the asked one will own.
+/// Plain data: this node's facts of keys that the asked node will own.
 pub(crate) struct TellPlans<'a>(pub(crate) &'a [(QueryKey, KeyPlan)]);
 
 impl PeerQuestion for TellPlans<'_> {
@@ -131,7 +131,7 @@ impl PeerQuestion for TellPlans<'_> {
     }
 }
 
-/// Plain data: observations of sessions that the asked node owns, already written.
+/// Plain data: observations of sessions that the asked node owns, already encoded.
 pub(crate) struct ObservedPage(pub(crate) Bytes);
 
 impl PeerQuestion for ObservedPage {
@@ -146,7 +146,7 @@ impl PeerQuestion for ObservedPage {
     }
 }
 
-/// Plain data: the fields of the results of these keys.
+/// Plain data: asks for the fields of the results of these keys.
 pub(crate) struct FieldsWanted<'a>(pub(crate) &'a [QueryKey]);
 
 impl PeerQuestion for FieldsWanted<'_> {
@@ -162,7 +162,7 @@ impl PeerQuestion for FieldsWanted<'_> {
     }
 }
 
-/// Plain data: what differs from this digest of what was learned.
+/// Plain data: asks for the differences of lessons from this digest.
 pub(crate) struct Pull<'a>(pub(crate) &'a [u8]);
 
 impl PeerQuestion for Pull<'_> {

@@ -1,5 +1,5 @@
-//! Recent queries by the graph node that they started from: the overlaps of a query at hand. Whether their entries are about
-//! to expire is decided by the owners of their keys.
+//! Recent queries by the graph node that they started from: the overlaps of the current query. The owners of their keys
+//! decide whether their entries are about to expire.
 //!
 //! The tag of an anchor contains database and principal, so nothing is found across either (I5).
 
@@ -15,7 +15,7 @@ use lru::LruCache;
 
 use crate::model::ask::Query;
 
-/// A query that started from an anchor. The identity that asked it is not kept, nor are any credentials.
+/// A query that started from an anchor. Neither the asking identity nor any credentials are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Anchored {
     key: QueryKey,
@@ -23,7 +23,7 @@ pub(super) struct Anchored {
     pub(super) params: Bytes,
 }
 
-/// Anchors and the queries that were last seen to start there, latest first.
+/// Anchors and the queries that last started there, latest first.
 pub(super) struct Anchors(LruCache<AnchorTag, VecDeque<Anchored>>);
 
 impl Anchors {
@@ -31,7 +31,7 @@ impl Anchors {
         Self(LruCache::new(NonZeroUsize::new(ANCHORS_MAX).unwrap_or(NonZeroUsize::MIN)))
     }
 
-    /// Takes note of a query, and gives the others that started where it does.
+    /// Notes a query, and returns the others that start from the same anchor.
     pub(super) fn others(&mut self, hasher: &KeyHasher, query: &Query) -> Vec<Anchored> {
         let Some(anchor) = Anchor::of(&query.statement, &query.params) else { return Vec::new() };
         let tag = AnchorTag::of(hasher, &query.database, query.identity.scope, &anchor);

@@ -1,10 +1,10 @@
 //! Candidates: queries that may follow a request that was just answered. They come from exact successors, templates,
-//! neighbours and overlaps, are ranked together by the time that they are expected to save, and are ordered from the owners
-//! of their keys. Whether an order is carried out is the owner's decision (`launch.rs`): the owner knows its copies, its
+//! neighbours and overlaps. They are ranked together by the time that they are expected to save, and ordered from the
+//! owners of their keys. The owner decides whether to carry out an order (`launch.rs`): it knows its copies, its
 //! flights and its origin.
 //!
-//! Every candidate has the identity and database of the request that it follows (I5). All that is learned is tagged by
-//! both, each definition is checked once more, and the query is built from the request's own identity.
+//! Every candidate has the identity and database of the request that it follows (I5). All lessons are tagged by both,
+//! each definition is checked once more, and the query is built from the request's own identity.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -50,7 +50,7 @@ impl Considering {
         }
     }
 
-    /// Whether this node has not ordered the key in the last moment; from now on it has.
+    /// Whether this node has not ordered the key in the last moment. Marks the key as ordered.
     fn is_first(&self, key: &QueryKey, now: MonoTime) -> bool {
         let mut ordered = self.ordered.lock();
         let is_recent = ordered.get(key).is_some_and(|at| now.since(*at) < Millis(ORDERED_KEPT_MS));
@@ -76,7 +76,7 @@ struct Candidate {
     p: f64,
 }
 
-/// A candidate, and its worth by experience.
+/// A candidate, and its expected gain.
 struct Ranked {
     candidate: Candidate,
     /// Whether it pays by experience as well as by its own probability.
@@ -133,8 +133,8 @@ impl Prefetch {
         all
     }
 
-    /// The queries that followed this very query. They are judged together with the templates of its pattern, which are in
-    /// `all` already: each is the other's evidence (`hopcache_learning::evidence`).
+    /// The queries that followed this very query. They are judged together with the templates of its pattern, which are
+    /// in `all` already: each is evidence for the other (`hopcache_learning::evidence`).
     fn exact(&self, before: &Antecedent, now: MonoTime, all: &mut Vec<Candidate>) {
         let source = SourceId::Query(before.seen.tag);
         let Some(view) = self.learning.model.lock().view(source, now) else { return };
@@ -161,7 +161,7 @@ impl Prefetch {
         }
     }
 
-    /// The forms of predictions, as far as they are known, of this database and principal, and not refused by Neo4j.
+    /// The known forms of predictions that belong to this database and principal and that Neo4j has not refused.
     fn forms_of<'a>(&self, realm: RealmTag, predictions: &'a [Prediction]) -> Vec<(Form, &'a Prediction)> {
         let model = self.learning.model.lock();
         let known =
@@ -209,8 +209,8 @@ impl Prefetch {
         }
     }
 
-    /// The same statement for the first nodes of the result. The more often the pattern is seen without following itself,
-    /// the less likely is a neighbour.
+    /// The same statement for the first nodes of the result. The more often the pattern is seen without following
+    /// itself, the less likely a neighbour is.
     fn neighbours(
         &self,
         before: &Antecedent,
@@ -237,8 +237,8 @@ impl Prefetch {
         }
     }
 
-    /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator bounds
-    /// all of them. Of the candidates that only experience speaks against, one is tried now and then.
+    /// The candidates that pay, the most promising first. A source's precision bounds its own candidates, the operator
+    /// bounds all of them. Of the candidates that only experience speaks against, one is tried now and then.
     fn chosen(&self, before: &Antecedent, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let load = self.origin.slots().map_or(0.0, |slots| ratio(self.origin.in_flight(), slots));
         // The threshold does not depend on the time of a run. That costs a look at the statement.
@@ -262,7 +262,7 @@ impl Prefetch {
             let left =
                 left.entry(candidate.source).or_insert_with(|| feedback.launches_max(candidate.source));
             let pays = pays && *left > 0;
-            // Only experience speaks against it: the first such one of a request may be a trial.
+            // Only experience speaks against it: the first such candidate of a request may be a trial.
             let is_trial = !pays && !std::mem::replace(&mut was_refused, true) && feedback.is_tried();
             if pays || is_trial {
                 *left = left.saturating_sub(1);
@@ -297,7 +297,8 @@ impl Prefetch {
         if query.key == asked.key || self.learning.has_ended() {
             return;
         }
-        // Taken before the key is marked as ordered: a candidate that is left out now may be ordered with the next request.
+        // Taken before the key is marked as ordered: a candidate that is left out now may be ordered with the next
+        // request.
         let Ok(permit) = Arc::clone(&self.learning.considering.orders).try_acquire_owned() else {
             self.context.note(Event::Prefetch(PrefetchWord::Skipped(Skip::Unreached)));
             return;
@@ -322,8 +323,8 @@ impl Prefetch {
     }
 }
 
-/// The probability of one row of a template that stands for any of the first rows. The first row has a form of its own; the
-/// rest of the template's probability is spread over the others.
+/// The probability of one row of a template that stands for any of the first rows. The first row has a form of its own;
+/// the others share the rest of the template's probability.
 fn p_of_row(p_each: f64, p_first: f64, (row, rows): (u8, u64)) -> f64 {
     if rows <= 1 {
         return p_each;
@@ -346,7 +347,7 @@ fn ratio(part: usize, whole: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// THEORY "Learning and prefetch": the probabilities of the rows add up to that of any of them.
+    /// THEORY "Learning and prefetch": the rows' probabilities add up to the probability of any of them.
     #[test]
     fn the_rows_share_what_the_first_one_leaves() {
         let p = |row| p_of_row(0.8, 0.5, (row, 4));

@@ -1,13 +1,14 @@
-//! How launches ended, as their tickets tell the owners of the candidates' keys. Every end of a ticket, a client's hit among
-//! them, only leaves a note here. The notes are counted a little later, and gossip tells the counts to the sessions' owners.
+//! How launches ended, for the owners of the candidates' keys. Every end of a ticket, a client's hit among them, only
+//! leaves a note here. The notes are counted a little later, and gossip brings the counts to the sessions' owners.
 //!
-//! This module decides how many candidates a source may launch, and which forms are not launched for a while because Neo4j
-//! refused them. Launches of one source end at the owners of many keys. The owner of a session, which orders them, goes by
-//! the counts of all these nodes, as gossip tells them.
+//! This module decides how many candidates a source may launch, and which forms are not launched for a while because
+//! Neo4j refused them. Launches of one source end at the owners of many keys. The owner of a session, which orders
+//! them, uses the counts of all these nodes.
 //!
-//! A refusal is known at the node of the run. A node that orders the form from it again is told, and orders the form from no
-//! node for as long ([`Feedback::heard_refused`]). It does not pass the refusal on: two nodes that told each other of
-//! refusals that they have only heard of would never stop, and a form that Neo4j takes again would not come back.
+//! The node of a run knows of its refusal. A node that orders the form from it again learns of it from the answer, and
+//! then orders the form from no node for the same time ([`Feedback::heard_refused`]). It does not pass the refusal on.
+//! Two nodes that passed on refusals they only heard of would never stop, and a form that Neo4j accepts again would not
+//! come back.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -31,9 +32,9 @@ pub(super) struct Feedback {
     notes: Mutex<VecDeque<Resolved>>,
     widths: Mutex<LruCache<SourceId, Width>>,
     trials: Mutex<Trials>,
-    /// Until when, by this node's own runs.
+    /// Forms refused by this node's own runs, each with its end.
     refused: Mutex<LruCache<FormId, MonoTime>>,
-    /// Until when, by the answers of other nodes to orders.
+    /// Forms refused in other nodes' answers to orders, each with its end.
     heard_refused: Mutex<LruCache<FormId, MonoTime>>,
 }
 
@@ -60,7 +61,7 @@ impl Feedback {
         }
     }
 
-    /// Counts the notes, for every node to hear.
+    /// Counts the notes, so that gossip shares them.
     pub(super) fn work_in(&self) {
         let notes = std::mem::take(&mut *self.notes.lock());
         if notes.is_empty() {
@@ -76,7 +77,7 @@ impl Feedback {
         }
     }
 
-    /// How many candidates a source may launch for one request, by how its launches ended at all nodes.
+    /// How many candidates a source may launch for one request, according to its launches at all nodes.
     pub(super) fn launches_max(&self, source: SourceId) -> usize {
         let counted = self.model.lock().precision(source, self.clock.now());
         let mut widths = self.widths.lock();
@@ -95,13 +96,13 @@ impl Feedback {
         self.put_refused(&self.heard_refused, form);
     }
 
-    /// Whether it is ordered from no node: refused not long ago, here or at another node.
+    /// Whether the form is ordered from no node, because this node or another was refused it not long ago.
     pub(super) fn is_not_ordered(&self, form: FormId) -> bool {
         self.is_refused(form) || self.is_in(&self.heard_refused, form)
     }
 
     fn put_refused(&self, forms: &Mutex<LruCache<FormId, MonoTime>>, form: FormId) {
-        // Neighbours and overlaps have no form: one refusal says nothing of the others.
+        // Neighbours and overlaps have no form: one refusal is no evidence about the others.
         if form != FormId::ANY {
             let until = self.clock.now() + Millis(REFUSED_FORMS_MS);
             forms.lock().put(form, until);
@@ -180,7 +181,7 @@ mod tests {
         node.work_in();
     }
 
-    /// Merges as after gossip or a pull.
+    /// Merges, as after gossip or a pull.
     fn hear(to: &Feedback, from: &Feedback) {
         let digest = to.model.lock().digest(Still.now());
         let page = from.model.lock().answer_pull(&digest, Still.now());
@@ -188,8 +189,9 @@ mod tests {
         to.model.lock().merge(&lesson, Still.now(), |_| true);
     }
 
-    /// Issue 7, "its binding dropped": a form whose refusal is only heard of is not ordered, and the refusal is no answer to
-    /// another node's order. Else A, told by B a moment before B would try again, tells B, and so on for ever.
+    /// Issue 7, "its binding dropped": a form whose refusal is only heard of is not ordered, and this refusal is no
+    /// answer to another node's order. Otherwise B would inform A just before B tries again, A would inform B, and so
+    /// on for ever.
     #[test]
     fn what_is_heard_to_be_refused_is_not_passed_on() {
         let (orderer, owner) = (node(1), node(2));
@@ -201,8 +203,9 @@ mod tests {
         assert!(!orderer.is_not_ordered(FormId::ANY), "neighbours have no form in common");
     }
 
-    /// DESIGN "Prefetch", feedback: precision of a pattern above 0.75 raises K, below 0.40 halves it; over the launches of
-    /// all owners of keys, none of which has a window's worth of its own, as the session's owner has heard of them.
+    /// DESIGN "Prefetch", feedback: precision of a pattern above 0.75 raises K, below 0.40 halves it. The launches of
+    /// all key owners count together, as the session's owner has heard of them; no key owner has a whole window of its
+    /// own.
     #[test]
     fn the_owner_of_a_session_goes_by_what_all_owners_of_keys_have_counted() {
         let (session_owner, owners) = (node(1), [node(2), node(3), node(4)]);

@@ -1,6 +1,6 @@
 //! The fields of results that templates take their parameters from. This node asks the owners of keys for them, and
-//! remembers them for a while. The owner of a key reads them from its memory, and gives none where it has no copy: nothing
-//! runs for this, and nothing is read from the store.
+//! remembers them for a while. An owner reads them from its memory, and gives none if it has no copy: this never causes
+//! a run or a read from the store.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -29,11 +29,11 @@ pub(super) type FieldsByKey = BTreeMap<QueryKey, Arc<Fields>>;
 pub(super) enum Wanted {
     /// The remembered ones.
     Known,
-    /// The fields of the result as it is now: it is a new one.
+    /// The fields of the current result, because the result is new.
     Anew,
 }
 
-/// Fields that were asked for not long ago, each with since when they are known.
+/// Fields that were asked for not long ago, each with the time since which they are known.
 pub(super) struct KnownFields(Mutex<LruCache<QueryKey, (Arc<Fields>, MonoTime)>>);
 
 impl KnownFields {
@@ -58,7 +58,7 @@ impl KnownFields {
 }
 
 impl Prefetch {
-    /// The fields of the results under these keys, as far as they can be had at once.
+    /// The fields of the results under these keys, if they are available at once.
     pub(super) async fn fields_of(&self, keys: BTreeMap<QueryKey, Wanted>) -> FieldsByKey {
         let now = self.context.now();
         let view = self.routing.view();
@@ -107,7 +107,7 @@ impl Prefetch {
         keys.iter().copied().zip(answer.unwrap_or_default()).collect()
     }
 
-    /// The fields of this node's copy. Near copies do not count, nor copies that no store has taken.
+    /// The fields of this node's copy. Near copies and copies that no store has taken do not count.
     fn fields_here(&self, key: &QueryKey) -> Option<Arc<Fields>> {
         let copy = self.cache.look(key)?;
         copy.token()?;

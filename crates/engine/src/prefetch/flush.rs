@@ -1,5 +1,5 @@
-//! Drops copies that were prefetched and not used, in the memories of all nodes. The store keeps its entries: they are as
-//! good as any other, and cost no memory here.
+//! Drops copies that were prefetched and not used, in the memories of all nodes. The store keeps its entries: they are
+//! as good as any other, and take no memory here.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Flushed {
     pub copies: u64,
     /// Nodes that flushed, this one included.
     pub nodes: u32,
-    /// Nodes that could not be told.
+    /// Nodes that could not be reached.
     pub unreached: u32,
 }
 
@@ -38,8 +38,8 @@ impl Prefetch {
         stream::iter(told).buffered(PEERS_TOLD_AT_A_TIME).fold(own, add).await
     }
 
-    /// Flushes on this node; how many copies. A request may be answered with a copy in the same moment: then the copy is
-    /// used, or it is flushed, and the ticket says which. Flights under way are not touched.
+    /// Flushes on this node. Returns the number of copies. A request may use a copy at the same moment: the copy is
+    /// then either used or flushed, and the ticket shows which. Flights under way are not touched.
     fn flush_waste_here(&self) -> u64 {
         self.cache.remove_where(&|_, copy| copy.provenance().is_some_and(Provenance::flush))
     }

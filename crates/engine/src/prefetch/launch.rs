@@ -1,19 +1,20 @@
-//! An order at the owner of the candidate's key: whether it is carried out, and the flight that carries it out. This module
-//! does not choose candidates, and it waits for nobody: a run that cannot begin at once is left out.
+//! An order at the owner of the candidate's key: the decision to carry it out, and its flight. This module does not
+//! choose candidates and does not wait: a run that cannot begin at once is skipped.
 //!
-//! The flight is in the same table as the flights of misses, and the same leader (`fetch`) runs it under the store's lease.
-//! So I1 and I3 hold for it, and a demand request that comes meanwhile joins it. Where a miss would wait or be answered with
-//! a failure, the flight of a prefetch is dropped instead. Requests that had joined it compete again, as if there had been
-//! no flight, and hear nothing of it:
+//! The flight is in the same table as the flights of misses, and the same leader (`fetch`) runs it under the store's
+//! lease. So I1 and I3 hold for it, and a demand request that comes meanwhile joins it. Where a miss would wait or
+//! fail, the flight of a prefetch is dropped instead. Requests that had joined it compete again, as if there had been
+//! no flight, and see no failure of it:
 //!
 //! - Another node holds the lease: not waited for. The store does not answer: no run without a lease.
 //! - No slot is free at once, or the run fails, or the server refuses the statement or does not call it a read (I6).
 //!
-//! Nor does a client hear of it afterwards. A failed prefetch holds back no run of the key (`fetch::failure_backoff`), marks
-//! no copy (`cache::stale_fallback`) and does not count as shed (`fetch::load_shedding`). The origin's breaker counts it as
-//! any other call. A run that only takes too long is a reason to probe for the breaker, and no more than that.
+//! Clients do not see the failure afterwards either. A failed prefetch holds back no run of the key
+//! (`fetch::failure_backoff`), marks no copy (`cache::stale_fallback`) and does not count as shed
+//! (`fetch::load_shedding`). The origin's breaker counts it like any other call. A run that only takes too long makes
+//! the breaker probe, and nothing more.
 //!
-//! Former owners are not asked for a value (`invalidate::handover`): they would count the value that they give as used.
+//! Former owners are not asked for a value (`invalidate::handover`): they would count it as used.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,8 +30,8 @@ use hopcache_learning::gain::CandidateKind;
 
 use crate::cache::Provenance;
 use crate::cache::copy::{Life, SharedCopy};
-use crate::cache::flight::{Leader, Seat};
-use crate::fetch::{FetchResult, FlightResult, Gate, NotFetched, Terms, Verdict};
+use crate::cache::flight::Seat;
+use crate::fetch::{FetchResult, FlightLeader, Gate, NotFetched, Terms, Verdict};
 use crate::model::ask::Hints;
 use crate::model::bounds::{StaleUse, ValueBounds};
 use crate::model::event::{Cause, Event, PrefetchWord};
@@ -42,11 +43,9 @@ use crate::prefetch::Prefetch;
 use crate::prefetch::tickets::{LaunchPermit, Ticket};
 use crate::refresh::older_than;
 
-type KeyLeader = Leader<QueryKey, Arc<FlightResult>>;
-
 impl Prefetch {
-    /// Orders a prefetch from the owner of its key, which may be this node. Waits for the owner's answer, and no longer
-    /// than [`PREFETCH_TELL_MS`].
+    /// Orders a prefetch from the owner of its key, which may be this node. Waits for the owner's answer for at most
+    /// [`PREFETCH_TELL_MS`].
     pub async fn order(self: &Arc<Self>, order: Order) -> Launch {
         let view = self.routing.view();
         match view.owner(&order.query.key) {
@@ -63,7 +62,8 @@ impl Prefetch {
         }
     }
 
-    /// Decides at once whether an order for a key of this node is carried out. The flight runs in a task of its own.
+    /// Decides at once whether this node carries out an order for one of its keys. The flight runs in a task of its
+    /// own.
     pub fn launch(self: &Arc<Self>, order: Order) -> Launch {
         match self.begin(order) {
             Ok(()) => Launch::Launched,
@@ -88,7 +88,7 @@ impl Prefetch {
             tokio::select! {
                 biased;
                 () = prefetch.lead(leader, order, permit) => {}
-                // Dropped, the flight gives its lease back, and requests that joined it are sent elsewhere.
+                // Dropped, the flight gives its lease back, and requests that joined it go to another node.
                 () = lifecycle.flights_handed_on() => {}
             }
         });
@@ -115,7 +115,7 @@ impl Prefetch {
         }
         match self.fetch.classifier().verdict(query) {
             Verdict::Bypass(_) => return Err(Skip::Write),
-            // The server's word on it would not be remembered from one question to the next.
+            // The server's answer for so long a text would not be remembered.
             Verdict::Unasked if query.normal.as_str().len() > VERDICT_TEXT_BYTES_MAX => {
                 return Err(Skip::Unclassified);
             }
@@ -139,10 +139,10 @@ impl Prefetch {
         self.has_origin_room(order)
     }
 
-    /// Whether there is nothing to do for an order. An overlap is an entry that is read anew before it expires: it is
-    /// fresh while more than a tenth of its TTL is left, and where there is no copy there is nothing to do. Any other entry
-    /// is fresh until its TTL is over. A stale copy counts as fresh for an unlikely candidate: a request would be answered
-    /// with it at once, and would have it refreshed.
+    /// Whether an order has nothing to do. An overlap is an entry that is read anew before it expires: it is fresh
+    /// while more than a tenth of its TTL is left, and a missing copy leaves nothing to do. Any other entry is fresh
+    /// until its TTL is over. A stale copy counts as fresh for an unlikely candidate: it would answer a request at
+    /// once, and the request would trigger a refresh.
     fn is_fresh_for(&self, order: &Order) -> bool {
         let is_overlap = order.kind == CandidateKind::Overlap;
         let Some(copy) = self.cache.look(&order.query.key) else { return is_overlap };
@@ -155,7 +155,7 @@ impl Prefetch {
             || left.0.saturating_mul(100) > copy.ttl_ms().0.saturating_mul(PREFETCH_OVERLAP_LEFT_PERCENT)
     }
 
-    /// No prediction costs a request that waits now.
+    /// A prediction must not take a slot from a request that waits now.
     fn has_origin_room(&self, order: &Order) -> Result<(), Skip> {
         let origin = &self.origin;
         let is_well = origin.is_reachable() && !origin.refuses_us() && self.store.is_reachable();
@@ -170,10 +170,10 @@ impl Prefetch {
         Ok(())
     }
 
-    async fn lead(self: Arc<Self>, leader: KeyLeader, order: Order, permit: LaunchPermit) {
+    async fn lead(self: Arc<Self>, leader: FlightLeader, order: Order, permit: LaunchPermit) {
         let held = self.cache.look(&order.query.key);
-        // Requests that join wait for the flight. It is given up once it takes longer than its pattern ever does, so it
-        // costs them no more than that.
+        // Requests that join wait for the flight. It is given up after a time that runs of its pattern hardly ever
+        // exceed, which bounds the delay.
         let until = self.context.now() + self.cache.pace().run_ms_max(&order.query);
         let job = self.job_of(&order, held.as_ref(), until);
         let gate = LaunchGate { prefetch: &self, order: &order, decision: OnceLock::new(), permit };
@@ -202,22 +202,12 @@ impl Prefetch {
                 return;
             }
         };
-        self.land(leader, &job, result);
+        self.fetch.keep(&leader, &job, &result);
+        self.fetch.land(leader, &job, result);
     }
 
-    /// Keeps a value, and tells the requests that joined.
-    fn land(&self, leader: KeyLeader, job: &FetchJob, result: FetchResult) {
-        self.fetch.keep(job, &result);
-        if !leader.is_attached() {
-            // An invalidation came between the read and the keeping:
-            //   we read X · a purge detaches this flight · the purge empties memory · we keep X.
-            self.cache.remove(&job.query.key);
-        }
-        let followers = leader.land(Arc::new(FlightResult::new(job, result)));
-        self.context.note(Event::Landed { followers });
-    }
-
-    /// No later outage may bring back a value that the server would not give any more (I11), whichever run found out.
+    /// Any run may find that the server refuses to give the old value now. Then no later outage may bring it back
+    /// (I11).
     async fn forget_refused(&self, key: &QueryKey) {
         if self.cache.look(key).is_some() {
             let _telling = self.invalidate.refused(key).await;
@@ -226,7 +216,7 @@ impl Prefetch {
     }
 
     fn job_of(&self, order: &Order, held: Option<&SharedCopy>, until: MonoTime) -> FetchJob {
-        // The copy in memory that the flight is to replace, if there is one, is no answer to it.
+        // The copy in memory that the flight will replace, if any, is no answer to it.
         let age_max_ms = held.map(|copy| older_than(copy, self.context.now()));
         FetchJob {
             query: Arc::clone(&order.query),
@@ -240,7 +230,7 @@ impl Prefetch {
         }
     }
 
-    /// The server's word on the statement: only a read is prefetched (I6).
+    /// The server classifies the statement: only a read is prefetched (I6).
     async fn classify(&self, order: &Order, until: MonoTime) -> Result<(), Skip> {
         match self.fetch.classifier().server_word_ahead(&order.query, until).await {
             Ok(StatementKind::Read) => Ok(()),
@@ -256,7 +246,7 @@ impl Prefetch {
         }
     }
 
-    /// The lease · the gate · the run. The order is a launch when the gate has opened, and not before.
+    /// The lease · the gate · the run. The order becomes a launch when the gate opens.
     async fn fly(
         &self,
         job: &FetchJob,
@@ -272,7 +262,7 @@ impl Prefetch {
         match (result, gate.ticket()) {
             (result, Some(ticket)) => Ok(Flown::Launched(result, ticket)),
             (FetchResult::Found(copy), None) => {
-                // A copy that is in memory already is not put there again: its ticket would end with it.
+                // A copy that is in memory already is not put there again, because that would end its ticket.
                 let in_memory = self.cache.look(&job.query.key);
                 if in_memory.is_some_and(|own| own.token() == copy.token()) {
                     return Err(Skip::Fresh);
@@ -280,22 +270,22 @@ impl Prefetch {
                 self.skipped(Skip::Fresh);
                 Ok(Flown::Found(copy))
             }
-            // By the terms of a prefetch nothing else comes without a run.
+            // By the terms of a prefetch nothing else ends without a run.
             (_, None) => Err(Skip::Degraded),
         }
     }
 }
 
-/// How a flight ended that was not left out.
+/// The end of a flight that was not skipped.
 enum Flown {
-    /// The gate opened, and the run ended so.
+    /// The gate opened, and the run ended with this result.
     Launched(FetchResult, Arc<Ticket>),
     /// The store had a fresh value that memory did not have. Nothing was launched.
     Found(SharedCopy),
 }
 
-/// The last look at the origin, under the lease and before the run. When the gate opens, the order is a launch and has a
-/// ticket.
+/// The last look at the origin, under the lease and before the run. When the gate opens, the order is a launch and has
+/// a ticket.
 struct LaunchGate<'a> {
     prefetch: &'a Prefetch,
     order: &'a Order,

@@ -1,5 +1,5 @@
-//! Lessons as operators see them. This module decides nothing, and shows no parameter: constants and exact parameters are
-//! personal data. The statements of forms are shown by `explain` too.
+//! Lessons as operators see them. This module decides nothing, and shows no parameter, because constants and exact
+//! parameters are personal data. `explain` shows the statements of forms, too.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::prefetch::{Prefetch, search};
 pub struct PatternView {
     /// The pattern or query, in one database, of one principal.
     pub source: SourceId,
-    /// The pattern: the source itself, or the pattern of an exact query; nothing where no session of this node asked the
+    /// The pattern: the source itself, or the pattern of an exact query. `None` if no session of this node asked the
     /// query lately.
     pub pattern: Option<PatternTag>,
-    /// The pattern's text, where it is known here.
+    /// The pattern's text, if this node knows it.
     pub text: Option<String>,
-    /// The principal and database, where a successor names them.
+    /// The principal and database, if a successor names them.
     pub realm: Option<RealmTag>,
     /// How often it was seen, decayed.
     pub seen: f64,
-    /// Candidates that it may launch for one request at this node, by its precision.
+    /// Candidates that it may launch for one request at this node, according to its precision.
     pub launches_max: usize,
     /// Launched and used of all of its successors, decayed.
     pub outcome: Decayed,
@@ -38,18 +38,18 @@ pub struct PatternView {
 pub struct SuccessorView {
     /// Its name.
     pub id: FormId,
-    /// Its definition; nothing while that has not come here.
+    /// Its definition; `None` until that has arrived here.
     pub form: Option<Form>,
     /// Probability.
     pub p: f64,
     /// Counts, decayed.
     pub counts: Decayed,
-    /// How much of `counts.seen` each node counted, the most first: a node that this one knows, or the tag of one that it
-    /// does not know any more.
+    /// How much of `counts.seen` each node counted, the largest first: a known node's name, or the tag of a node that
+    /// is no longer known.
     pub taught_by: Vec<(Result<NodeName, OriginTag>, f64)>,
 }
 
-/// Plain data: how much was learned, for gauges.
+/// Plain data: the size of what was learned, for gauges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LearningSizes {
     /// Patterns whose successors are known.
@@ -58,9 +58,10 @@ pub struct LearningSizes {
     pub forms: usize,
     /// Sessions that this node owns.
     pub sessions: usize,
-    /// Observations that wait: to be told, or to be learned from.
+    /// Observations that wait: to be sent, or to be learned from.
     pub waiting: usize,
-    /// All else that is remembered: anchors, fields, orders of the last moment, notes on launches, the nodes that tell.
+    /// Other remembered items: anchors, fields, orders of the last moment, notes on launches, the nodes that send
+    /// observations.
     pub remembered: usize,
     /// Bytes of counts and definitions, as estimated.
     pub bytes: usize,
@@ -69,9 +70,9 @@ pub struct LearningSizes {
 }
 
 impl Prefetch {
-    /// The most frequent patterns, and beside them the most frequent exact queries: at most so many of each. `sought` is the
-    /// beginning of an id or a part of the pattern's text, in any case and spacing. Tasks that learn or tell meanwhile wait
-    /// for no more than a slice of the search.
+    /// The most frequent patterns and the most frequent exact queries, at most `sources_max` of each. `sought` is the
+    /// beginning of an id or a part of the pattern's text, in any case and spacing. Tasks that learn or share meanwhile
+    /// wait for one slice of the search at most.
     pub async fn successors_sought(&self, sought: &str, sources_max: usize) -> Vec<PatternView> {
         let now = self.context.now();
         let known = &self.learning.lessons.patterns;
@@ -89,7 +90,7 @@ impl Prefetch {
         views
     }
 
-    /// How much was learned.
+    /// The size of what was learned.
     #[must_use]
     pub fn learning_sizes(&self) -> LearningSizes {
         let model = self.learning.model.lock().sizes();
@@ -110,7 +111,7 @@ impl Prefetch {
         }
     }
 
-    /// All that is known here of successors, summed up.
+    /// All that this node knows of successors, summed up.
     #[must_use]
     pub fn learned(&self) -> Sum {
         self.learning.model.lock().sum(self.context.now())

@@ -1,9 +1,10 @@
-//! Lessons: the owner of a session puts the observations of entry nodes in order, finds the steps between them, and counts
-//! which query followed which. Which query may come next is decided by `consider`.
+//! Lessons: the owner of a session puts the observations of entry nodes in order, finds the steps between them, and
+//! counts which query followed which. `consider` decides which query may come next.
 //!
-//! Observations come in messages and wait in a bounded queue. One task puts them into their sessions and considers at once
-//! which queries may come next. By then the client has had its answer for some milliseconds. Steps are learned when the
-//! observations have settled: an entry node tells every 20 ms, so the later one of two requests may be heard of first.
+//! Observations come in messages and wait in a bounded queue. One task puts them into their sessions and considers at
+//! once which queries may come next. By then the client has had its answer for some milliseconds. Steps are learned
+//! when the observations have settled: an entry node reports every 20 ms, so the later one of two requests may arrive
+//! here first.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -36,7 +37,7 @@ use crate::prefetch::Prefetch;
 use crate::prefetch::anchors::Anchors;
 use crate::prefetch::fields::{FieldsByKey, KnownFields, Wanted};
 
-/// An observed query, as its session remembers it: without the identity that asked, whose credentials are kept no longer
+/// An observed query, as its session remembers it: without the asking identity, whose credentials are kept no longer
 /// than a request needs them.
 #[derive(Debug)]
 pub(super) struct ObservedQuery {
@@ -46,7 +47,7 @@ pub(super) struct ObservedQuery {
     pub(super) pattern: PatternTag,
     pub(super) tag: QueryTag,
     pub(super) realm: RealmTag,
-    /// For people; cut to the length that is kept.
+    /// For display; cut to the length that is kept.
     text: String,
 }
 
@@ -74,17 +75,17 @@ impl ObservedQuery {
     }
 }
 
-/// An observed request that candidates are to follow, as the identity that made it. Kept until they are ordered.
+/// An observed request and the identity that made it. Kept until the candidates that follow it are ordered.
 pub(super) struct Antecedent {
     pub(super) query: Arc<Query>,
     pub(super) seen: Arc<ObservedQuery>,
-    /// In which rendering it was answered.
+    /// The rendering of its answer.
     pub(super) rendering: RenderingId,
     /// Whether its result was new.
     pub(super) is_miss: bool,
 }
 
-/// Sessions that this node owns, and the observations of them.
+/// Sessions that this node owns, and their observations.
 pub(super) struct Lessons {
     queue: mpsc::Sender<Observation>,
     /// The queue's end, until the task that learns takes it.
@@ -93,7 +94,7 @@ pub(super) struct Lessons {
     tellers: Mutex<Tellers>,
     pub(super) anchors: Mutex<Anchors>,
     pub(super) fields: KnownFields,
-    /// The pattern of each exact query, for people.
+    /// The pattern of each exact query, for display.
     pub(super) patterns: Mutex<LruCache<QueryTag, PatternTag>>,
     /// Batches that wait for other nodes.
     under_way: Arc<Semaphore>,
@@ -145,13 +146,13 @@ impl Prefetch {
         Some(SessionKey::of(&self.hasher, &query.database, query.identity.scope, &tag.0))
     }
 
-    /// Where on the ring an observation belongs: its session, or its query where it has none.
+    /// The place of an observation on the ring: its session, or its query if it has none.
     pub(super) fn place_of_session(&self, seen: &Observation) -> QueryKey {
         self.session_of(seen).map_or(seen.query.key, |session| session.on_ring())
     }
 
-    /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of the
-    /// ring the first messages go astray, and are learned from too.
+    /// Takes observations of an entry node. It does not check whether this node owns the sessions: after a change of
+    /// the ring the first messages go to the old owner, which learns from them too.
     pub(crate) fn take_observed(&self, observed: &Observed) -> Result<Bytes, BadMessage> {
         if self.policy.is_on {
             let now = self.context.now();
@@ -258,8 +259,8 @@ impl Prefetch {
         });
     }
 
-    /// A permit for a batch. There is none while too many batches wait for other nodes, or when the node ends: then the
-    /// batch is left out.
+    /// A permit for a batch. `None` while too many batches wait for other nodes, or when the node ends; then the batch
+    /// is skipped.
     fn batch_permit(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.learning.lessons.under_way).try_acquire_owned().ok();
         permit.filter(|_| !self.learning.has_ended())
@@ -301,7 +302,7 @@ impl Prefetch {
     }
 }
 
-/// The lessons of a step: the exact query follows the query right before it, and templates follow the nearest query that
+/// The lessons of a step. The exact query follows the query right before it. Templates follow the nearest query that
 /// explains the next one's parameters.
 fn learn_from(step: &Step<Arc<ObservedQuery>>, fields: &FieldsByKey) -> Vec<(SourceId, RealmTag, Form)> {
     let Some(adjacent) = step.before.first() else { return Vec::new() };

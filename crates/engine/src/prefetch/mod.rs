@@ -1,24 +1,23 @@
-//! Prefetch: lessons from sessions, and the entries that are read ahead by them (DESIGN "Prefetch").
+//! Prefetch: lessons from sessions, and the entries that are read ahead because of them (DESIGN "Prefetch").
 //!
 //! | file | decides |
 //! |---|---|
-//! | `observe` | which answered requests are observed, and which node is told of them |
+//! | `observe` | which answered requests are observed, and which node gets the observations |
 //! | `lessons` | which steps and counts the owner of a session learns from them |
 //! | `fields` | which nodes are asked for the fields of results |
 //! | `consider` | which queries may come next, in which order |
 //! | `anchors` | which recent queries started from the same graph node |
-//! | `launch` | at the owner of a candidate's key: whether an order is carried out, and the flight that carries it out |
-//! | `tickets` | how each launch ended; it tells the [`Learner`] |
-//! | `feedback` | how many launches a source has, by how the last ones ended |
-//! | `share` | when nodes tell each other their lessons |
+//! | `launch` | at the owner of a candidate's key: whether an order is carried out, and its flight |
+//! | `tickets` | how each launch ended; it calls the [`Learner`] |
+//! | `feedback` | how many launches a source has, according to its last ones |
+//! | `share` | when nodes send each other their lessons |
 //! | `learned`, `search`, `flush` | which lessons operators see, and which copies they may drop |
 //!
-//! No client ever waits for anything here, and nothing here is shown to one. A prefetch that comes to nothing leaves the
-//! requests that joined it as if it had not been there. A prefetch is no request: it is not observed, so no prefetch brings
-//! about another.
+//! No client ever waits for anything here or sees anything of it. A failed prefetch leaves the requests that joined it
+//! as if it had not been there. A prefetch is no request: it is not observed, so no prefetch causes another.
 //!
-//! A message is answered from this node's memory at once. Questions to other nodes are asked in tasks of their own, so that
-//! a question between nodes never waits for another one (promise I8).
+//! A message is answered from this node's memory at once. Questions to other nodes are asked in tasks of their own, so
+//! that a question between nodes never waits for another one (promise I8).
 
 mod anchors;
 mod consider;
@@ -64,7 +63,7 @@ pub use hopcache_learning::{FormId, PatternTag, QueryTag, SourceId};
 pub use learned::{LearningSizes, PatternView, SuccessorView};
 pub use tickets::{Learner, Resolution, Resolved};
 
-/// Learns which queries sessions ask next, and runs them before they are asked.
+/// Learns which queries sessions ask next, and runs them ahead of the requests.
 pub struct Prefetch {
     context: Context,
     cache: Arc<Cache>,
@@ -130,18 +129,18 @@ impl Prefetch {
         })
     }
 
-    /// Names the learner that is told how launches end; whether it is the first to be named.
+    /// Names the learner that receives the ends of launches. Returns whether it is the first.
     pub fn teach_by(&self, learner: Arc<dyn Learner>) -> bool {
         self.tickets.teach(learner)
     }
 
-    /// A probability of this kind, corrected by how the launches of this node's keys have ended.
+    /// A probability of this kind, corrected by the results of launches for this node's keys.
     #[must_use]
     pub fn calibrated(&self, kind: CandidateKind, p: f64) -> f64 {
         self.tickets.calibrated(kind, p)
     }
 
-    /// Launched entries that nobody has used yet and that are not wasted yet.
+    /// Launches that are neither used nor wasted yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.tickets.pending()
@@ -174,12 +173,12 @@ impl Prefetch {
         self.tickets.joined(key);
     }
 
-    /// No task begins any more: other nodes may go on telling for a while, and this node waits for its tasks to end.
+    /// Begins no task any more. Other nodes may go on sending for a while, and this node waits for its tasks to end.
     pub(crate) fn end(&self) {
         self.learning.has_ended.store(true, Ordering::Release);
     }
 
-    /// Launches that nobody has used until now stay pending. Called when the tasks have ended.
+    /// Leaves unused launches pending. Called when the tasks have ended.
     pub(crate) fn end_pending(&self) {
         self.tickets.end();
     }

@@ -1,9 +1,9 @@
-//! Observing answered requests at their entry node, and telling the owners of their sessions. This module decides which
-//! requests are observed and how many at a time; nothing is learned here.
+//! Observes answered requests at their entry node, and sends the observations to the owners of their sessions. This
+//! module decides which requests are observed and how many at a time; it learns nothing.
 //!
-//! A request is observed once: by the front of its entry node, when it is answered. The run of a prefetch passes no front,
-//! so prefetch cannot feed itself. On the request's path there is one look at the clock and one push of `Arc`s into a
-//! bounded queue. When the queue is full, the observation is dropped and counted, and nothing waits.
+//! A request is observed once: by the front of its entry node, when it is answered. The run of a prefetch passes no
+//! front, so prefetch cannot feed itself. On the request's path there is one look at the clock and one push of `Arc`s
+//! into a bounded queue. When the queue is full, the observation is dropped and counted, and nothing waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -42,7 +42,7 @@ fn sampling_number(observation: &Observation) -> u64 {
     digest.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
-/// Observations that were not told yet.
+/// Observations that were not sent yet.
 pub(super) struct Observing {
     queue: mpsc::Sender<Observation>,
     /// The queue's end, until the task that drains it takes it.
@@ -64,8 +64,8 @@ impl Observing {
 }
 
 impl Prefetch {
-    /// Takes note of a request that a client was answered at this node; `started` is when it came. Hits and misses
-    /// with a body only: a bypass is not cached, and a failure cannot be prepared.
+    /// Observes a request that this node answered to a client; `started` is its arrival. Only hits and misses with a
+    /// body count: a bypass is not cached, and a failure cannot be prepared.
     pub fn observe(&self, ask: &Ask, outcome: &Outcome, started: MonoTime) {
         let is_miss = match outcome.how.class {
             Class::Hit => false,
@@ -100,7 +100,7 @@ impl Prefetch {
         }
     }
 
-    /// Tells the owners of sessions of the requests that were observed here, for ever. The node spawns it once; a second
+    /// Sends observations of this node to the owners of their sessions, for ever. The node spawns it once; a second
     /// call does nothing.
     pub async fn tell_observations(self: &Arc<Self>) -> Infallible {
         let drained = self.learning.observing.drained.lock().take();
@@ -143,10 +143,10 @@ impl Prefetch {
         }
     }
 
-    /// The observations that one round is learned from: the first ones of each session, or of each query without a session,
-    /// no query of a session twice. Of many sessions only some are sampled. To learn from an observation takes some tens of
-    /// microseconds, three times as long as a hit. So a node that answers tens of thousands a second leaves most of them
-    /// out, before anything is digested.
+    /// The observations of one round to learn from: the first ones of each session, or of each query without a session,
+    /// and no query of a session twice. If there are many sessions, only some are sampled. Learning from an observation
+    /// takes some tens of microseconds, three times as long as a hit. So a node that answers tens of thousands of
+    /// requests a second skips most of them before it computes any digest.
     fn thinned_out(&self, seen: Vec<Observation>) -> Vec<Observation> {
         let count = seen.len();
         let mut of_crowd: HashMap<(Crowd, PrincipalScope), Vec<QueryKey>> = HashMap::new();
@@ -165,7 +165,7 @@ impl Prefetch {
         }
         let many = kept.len();
         if many > OBSERVED_IN_ROUND_MAX {
-            // The same sample in every round: some sessions are learned from as a whole, not all of them in part.
+            // The same sample in every round: the model learns some sessions as a whole, not all of them in part.
             let share = u64::MAX / many as u64 * OBSERVED_IN_ROUND_MAX as u64;
             kept.retain(|observation| sampling_number(observation) <= share);
             kept.truncate(2 * OBSERVED_IN_ROUND_MAX);

@@ -1,5 +1,5 @@
-//! Search for the sources that an operator means. It looks through the sources a slice at a time: gossip, learning and
-//! candidates wait for the same lock, and there may be hundreds of thousands of sources. It never shows one.
+//! Search for the sources that an operator asks for. It looks through the sources a slice at a time: gossip, learning
+//! and candidates wait for the same lock, and there may be hundreds of thousands of sources. It shows none itself.
 
 use hopcache_core::limits::SUCCESSORS_SOUGHT_AT_A_TIME;
 use hopcache_core::time::MonoTime;
@@ -8,7 +8,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::task::yield_now;
 
-/// The most seen patterns and behind them the most seen exact queries, at most so many of each.
+/// The most seen patterns and then the most seen exact queries, at most `sources_max` of each.
 pub(super) async fn find_sources(
     model: &Mutex<Successors>,
     known: &Mutex<LruCache<QueryTag, PatternTag>>,
@@ -34,10 +34,10 @@ pub(super) async fn find_sources(
     patterns.sources().into_iter().chain(queries.sources()).collect()
 }
 
-/// The term that is looked for.
+/// The term to look for.
 struct SearchTerm {
     packed: String,
-    /// Buffer for the text that is looked at, so that no text takes memory of its own.
+    /// Buffer for the text in question, so that no text takes memory of its own.
     text: String,
 }
 
@@ -85,7 +85,7 @@ impl SearchTerm {
 /// Removes spaces, so that the operator's spacing does not matter: patterns have a space between all tokens.
 fn pack(text: &str, into: &mut String) {
     if text.is_ascii() {
-        // Nearly all texts are.
+        // Nearly all texts are ASCII.
         into.extend(text.split_ascii_whitespace());
         into.make_ascii_lowercase();
     } else {

@@ -1,10 +1,10 @@
-//! Sharing lessons: telling them to other nodes, and hearing theirs. This module decides when, and which node is asked.
-//! `hopcache_learning` decides which lessons are told and how counts merge.
+//! Sharing lessons: sends them to other nodes, and receives theirs. This module decides when, and which node is asked.
+//! `hopcache_learning` decides which lessons are sent and how counts merge.
 //!
-//! News go out at once, in pieces that gossip passes on as well as it can. Pieces that are lost on the way are made up for
-//! by pulls: each node asks a random one every [`PULL_EVERY_MS`] for the differences, and a node that has just come asks page
-//! after page. A form that is too long for a piece, or has not had its turn, is heard of before it can be run: then the node
-//! that counted it is asked soon. Counts are absolute and merge by max, so messages may be lost, repeated or reordered.
+//! News go out at once, in pieces that gossip passes on with best effort. Pulls make up for lost pieces: each node asks
+//! a random one every [`PULL_EVERY_MS`] for the differences, and a new node asks page after page. Counts of a form may
+//! arrive before its definition, which may be too long for a piece or may not have had its turn. Then this node soon
+//! asks the node that counted it. Counts are absolute and merge by max, so messages may be lost, repeated or reordered.
 //!
 //! The model stands behind one lock that is held for single calls and never across an await.
 
@@ -30,8 +30,8 @@ impl Prefetch {
         self.policy.is_on && self.policy.is_gossiped
     }
 
-    /// Counts how launches ended, tells other nodes the lessons of this one, and asks for theirs, for ever. The node spawns it
-    /// once.
+    /// Counts how launches ended, sends this node's lessons to other nodes, and asks for theirs, for ever. The node
+    /// spawns it once.
     pub async fn share_lessons(self: &Arc<Self>) -> Infallible {
         if !self.policy.is_on {
             return pending().await;
@@ -51,7 +51,7 @@ impl Prefetch {
         }
     }
 
-    /// Tells the news, as much of it as one round may.
+    /// Sends the news, as much of it as one round allows.
     fn spread_news(&self) {
         let budget_bytes = DELTA_PIECES_PER_ROUND * DELTA_PIECE_BYTES_MAX;
         let pieces = self.learning.model.lock().next_pieces(budget_bytes, self.context.now());
@@ -61,8 +61,8 @@ impl Prefetch {
         }
     }
 
-    /// Merges a piece that another node spread. Gossip calls it as it hears one; it never blocks for longer than the merge of
-    /// one piece takes.
+    /// Merges a piece that another node spread. Gossip calls it for each piece; it never blocks for longer than the
+    /// merge of one piece takes.
     pub fn heard_spread(&self, piece: &Bytes) {
         if self.is_sharing() && self.take_lesson(piece).lacks.is_some() {
             self.learning.lacking.notify_one();
@@ -76,7 +76,7 @@ impl Prefetch {
         let mut has_pulled = false;
         let mut pages = PullPages::default();
         loop {
-            // A node that has just come has everything to learn, and may not know another node yet.
+            // A new node has everything to learn, and may not know another node yet.
             let pause_ms = if has_pulled { PULL_EVERY_MS } else { DELTAS_EVERY_MS };
             let due = self.context.now() + Millis(pause_ms);
             while self.context.now() < due {
@@ -94,8 +94,8 @@ impl Prefetch {
         }
     }
 
-    /// Asks the node that counted a form for its definition, unless that has come in the meantime: the piece behind the one
-    /// that named it often has it.
+    /// Asks the node that counted a form for its definition, unless that has arrived in the meantime: often it is in
+    /// the next piece.
     async fn pull_definitions(&self, pages: &mut PullPages) {
         self.context.sleep(Millis(PULL_SOON_MS)).await;
         let (lacks, by) = {
@@ -114,7 +114,8 @@ impl Prefetch {
         peers.find(|node| OriginTag::of(&self.hasher, node) == by).cloned()
     }
 
-    /// Names the members: their lives are never forgotten for those of other nodes (F14: invented nodes fill only free room).
+    /// Names the members: their lives are never forgotten for those of other nodes (F14: invented nodes fill only free
+    /// room).
     fn name_members(&self) {
         let view = self.routing.view();
         let tags: Vec<OriginTag> =
@@ -130,7 +131,7 @@ impl Prefetch {
         peers.get(usize::try_from(place).ok()?).map(|node| (*node).clone())
     }
 
-    /// Pulls from a node until it has little news, or no pages are left; whether it answered.
+    /// Pulls from a node until it has little news, or no pages are left. Returns whether it answered.
     async fn pull_from(&self, node: &NodeName, pages: &mut PullPages) -> bool {
         while pages.take() {
             let digest = self.learning.model.lock().digest(self.context.now());
@@ -157,7 +158,7 @@ impl Prefetch {
         Ok(self.learning.model.lock().answer_pull(&digest, self.context.now()).into())
     }
 
-    /// Merges a piece or a page. Empty is a page of a node that does not share.
+    /// Merges a piece or a page. A node that does not share sends an empty page.
     fn take_lesson(&self, bytes: &Bytes) -> Merged {
         let lesson = match Lesson::decode(bytes) {
             Ok(lesson) => lesson,
@@ -181,7 +182,7 @@ impl Prefetch {
         merged
     }
 
-    /// Whether a definition belongs to its id. A pattern's text is only shown, so it has to be fit for that.
+    /// Whether a definition belongs to its id. A pattern's text is only displayed, so it must be fit for display.
     fn is_true(&self, definition: &Definition) -> bool {
         match definition {
             Definition::Form { id, bytes } => *id == FormId::of(&self.hasher, bytes),

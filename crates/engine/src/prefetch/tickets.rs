@@ -1,23 +1,26 @@
-//! How launched prefetches end: each has a ticket that is pending until it is used, late or wasted, once. This module
-//! launches nothing.
+//! The ends of launched prefetches. Each launch has a ticket that is pending until it is used, late or wasted, once.
+//! This module launches nothing.
 //!
-//! launched = used + late + wasted + pending, on each node, whatever happens in whatever order:
+//! launched = used + late + wasted + pending, on each node, in every order of events:
 //!
-//! - *used*: the first demand hit on the copy that it brought, a client's of this node or a forwarded one (near copies are
-//!   given out only on forwarded requests), or the hand-over to a new owner, which asks because a client asks it.
-//! - *late*: a demand request joined the flight. If it joined before the run began, the ticket is late when the run begins.
+//! - *used*: the first demand hit on its copy, or the hand-over of the copy to a new owner, which asks because a client
+//!   asked it. The hit is one of a client of this node, or a forwarded one (near copies are given out only on forwarded
+//!   requests).
+//! - *late*: a demand request joined the flight. If it joined before the run began, the ticket is late when the run
+//!   begins.
 //! - *wasted*: every other end: the run failed or was refused, the copy was dead, evicted, purged, flushed or replaced.
 //! - A node that ends leaves its tickets pending.
 //!
-//! Only the copy and the run hold the ticket ([`Ticket`] in an `Arc`); the table holds it weakly. A copy may go in any way
-//! (the memory evicts it · a purge · a newer one takes its place · its task panics). The ticket is dropped with its last
-//! holder, and one that is still pending then is wasted. The state is one atomic word. The thread that moves it from pending
-//! counts the end, so two threads cannot both count it:
+//! Only the copy and the run hold the ticket ([`Ticket`] in an `Arc`); the table holds it weakly. A copy may go in any
+//! way (the memory evicts it · a purge · a newer one takes its place · its task panics). The ticket is dropped with its
+//! last holder, and a ticket that is still pending then is wasted. The state is one atomic number. The thread that moves
+//! it from pending counts the end, so two threads cannot both count it:
 //!   a client hits the copy · the memory evicts it · both settle · one of them finds it settled.
-//! A hit costs one look at a pointer, and on a prefetched copy at one word more. Only the first hit takes a lock.
+//! A hit costs one look at a pointer, and on a prefetched copy one more look at an atomic. Only the first hit takes a
+//! lock.
 //!
-//! A memory may keep a dead copy for long (a cache evicts when it has to). So a ticket knows when its copy is dead. Tickets
-//! are swept ([`Tickets::sweep`]) each time the invalidation log is read, which bounds the delay.
+//! A memory may keep a dead copy for long, because a cache evicts only when it must. So a ticket knows when its copy is
+//! dead. [`Tickets::sweep`] runs each time the invalidation log is read, which bounds the delay.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -42,11 +45,11 @@ use crate::model::ports::Observer;
 /// How a launch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// A demand request was answered with it.
+    /// A demand request was answered with its copy.
     Used,
     /// A demand request came while it ran, and joined it.
     Late,
-    /// No demand request came while it lasted.
+    /// No demand request came before it ended.
     Wasted,
 }
 
@@ -65,7 +68,7 @@ pub struct Resolved {
     pub source: SourceId,
     /// The successor of it.
     pub form: FormId,
-    /// How the candidate came about.
+    /// The kind of candidate.
     pub kind: CandidateKind,
     /// The probability that was predicted.
     pub p: f64,
@@ -73,8 +76,8 @@ pub struct Resolved {
     pub resolution: Resolution,
 }
 
-/// Learns from launches. Every end of a ticket calls it, a hit and the memory's own housekeeping among them. So it only
-/// takes a note, and never calls a room of the engine or its memory.
+/// Learns from launches. Every end of a ticket calls it, also a hit or the memory's own housekeeping. So it only takes
+/// a note, and never calls a room of the engine or its memory.
 pub trait Learner: Send + Sync + 'static {
     /// A run of this successor begins.
     fn launched(&self, source: SourceId, form: FormId);
@@ -86,7 +89,7 @@ pub trait Learner: Send + Sync + 'static {
     fn is_refused(&self, _form: FormId) -> bool {
         false
     }
-    /// The query that was asked before, as people read it; nothing where it is not known any more.
+    /// The query that was asked before, for display; `None` if it is no longer known.
     fn text_of(&self, source: SourceId) -> Option<String>;
 }
 
@@ -105,7 +108,7 @@ pub(super) struct Ticket {
     p: f64,
     by: NodeName,
     state: AtomicU8,
-    /// When its copy is dead, in microseconds of the node's clock; never while there is none.
+    /// When its copy is dead, in microseconds of the node's clock; never while it has none.
     dead_at: AtomicU64,
 }
 
@@ -119,7 +122,7 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Ends it, if nothing has; whether this call did.
+    /// Ends the ticket, if nothing has. Returns whether this call did.
     fn settle(&self, resolution: Resolution) -> bool {
         let word = match resolution {
             Resolution::Used => USED,
@@ -136,13 +139,13 @@ impl Ticket {
         settled
     }
 
-    /// From then on its copy is no answer any more.
+    /// Its copy is no answer from `dead_at` on.
     pub(super) fn is_dead_at(&self, dead_at: MonoTime) {
         self.dead_at.store(dead_at.0, Ordering::Relaxed);
     }
 }
 
-/// As the copy that it brought sees it.
+/// The ticket as its copy sees it.
 impl Provenance for Ticket {
     fn used(&self) {
         self.settle(Resolution::Used);
@@ -177,14 +180,14 @@ impl Drop for Ticket {
     }
 }
 
-/// All launches of a node, their budget, and how right predictions were.
+/// All launches of a node, their budget, and the accuracy of predictions.
 pub(super) struct Tickets {
     observer: Arc<dyn Observer>,
     learner: OnceLock<Arc<dyn Learner>>,
     budget: Mutex<Budget>,
     calibration: Mutex<Calibration>,
     table: Mutex<Table>,
-    /// How many [`Table::flying`] has: most joined flights find none, and take no lock for it.
+    /// The number of entries in [`Table::flying`]. Most joined flights find none, and take no lock for it.
     flying: AtomicUsize,
     has_ended: AtomicBool,
 }
@@ -201,12 +204,12 @@ struct Table {
 #[derive(Default)]
 struct Flying {
     ticket: Option<Weak<Ticket>>,
-    /// A demand request joined it before its run began.
+    /// Whether a demand request joined it before its run began.
     is_joined: bool,
 }
 
-/// A flight's permit: it counts among those that may be under way, and it has a token of the budget. When it is dropped
-/// before a run began, the token goes back.
+/// A flight's permit: it counts against the bound on flights, and it has a token of the budget. If it is dropped before
+/// a run began, the token goes back.
 pub(super) struct LaunchPermit {
     tickets: Arc<Tickets>,
     key: QueryKey,
@@ -273,9 +276,9 @@ impl Tickets {
         if has_token { Ok(permit) } else { Err(Skip::Budget) }
     }
 
-    /// A demand request joined the flight of a key, which may be a miss's. The table of flights was asked before this one
-    /// is. A prefetch that landed in between is not found here: then the request meets the ticket at the copy that it is
-    /// given.
+    /// A demand request joined the flight of a key, which may be a miss's. The caller has asked the table of flights
+    /// before. A prefetch that landed in between is not found here; then the request meets the ticket at the copy that
+    /// it gets.
     pub(super) fn joined(&self, key: &QueryKey) {
         if self.flying.load(Ordering::Acquire) == 0 {
             return;
@@ -300,7 +303,7 @@ impl Tickets {
         }
     }
 
-    /// Nothing is settled any more: the node ends.
+    /// Settles nothing any more: the node ends.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }

@@ -1,8 +1,8 @@
-//! One refresh from its place in the queue to its end: tries, the waits between them, and what becomes of the value.
+//! One refresh from its place in the queue to its end: its tries, the waits between them, and the use of its value.
 //!
-//! Every refresh that was triggered ends as completed or failed, however its task ends: [`RefreshTask`] says so when it is
-//! dropped. A failed one leaves the stale copy where it is, but for one case: the server says that the statement itself
-//! fails now, or is not for this principal any more. Then nobody is served the old value.
+//! Every triggered refresh ends as completed or failed, however its task ends: dropping [`RefreshTask`] notes the
+//! failure. A failed refresh leaves the stale copy in place, with one exception: the server says that the statement
+//! itself fails now, or that this principal may not run it any more. Then nobody gets the old value.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::model::span::scaled;
 use crate::refresh::Refresh;
 use crate::refresh::queue::{Counted, QueuePlace, is_heavy};
 
-/// The copy that is to be replaced, without its bytes: a refresh may wait for long.
+/// The copy to replace, without its bytes: a refresh may wait long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replaced {
     token: Option<Token>,
@@ -36,12 +36,11 @@ impl Replaced {
         Self { token: copy.token(), read_started: copy.read_started(), cost_ms: copy.cost_ms() }
     }
 
-    /// Entries older than this are no newer than the copy. Let its run have begun at 0, taken c and been stored at
-    /// c + d, d being the commit's way. The store counts an entry's life from its commit, so its word on the copy's
-    /// age now is a − d, where ours is a. Whoever ran next had the lease after c + d, so the store takes what that
-    /// run brought for younger than a − d − c at the latest. With a − c as the limit the next one always counts, and
-    /// the copy's own entry does not as long as d < c. (Where it does all the same it is known by its token.)
-    /// Two milliseconds are for what is cut off spans on their way.
+    /// The largest age of an entry that is newer than the copy. Let the copy's run begin at 0, take c, and be stored at
+    /// c + d, where d is the commit's way. The store counts an entry's life from its commit. So when this node's age
+    /// for the copy is a, the store's age is a − d. The next run had its lease after c + d, so the store's age for its
+    /// result is less than a − d − c. With a − c as the limit, that result always qualifies. The copy's own entry does
+    /// not qualify while d < c; otherwise its token identifies it. The two milliseconds make up for rounding of spans.
     pub(super) fn age_max_ms(&self, now: MonoTime) -> Millis {
         now.since(self.read_started).saturating_sub(self.cost_ms.saturating_sub(Millis(2)))
     }
@@ -51,15 +50,15 @@ impl Replaced {
     }
 }
 
-/// A refresh that was triggered.
+/// A triggered refresh.
 pub(super) struct RefreshTask {
     refresh: Arc<Refresh>,
-    /// Until it has ended.
+    /// The seat, until the refresh has ended.
     seat: Option<Leader<QueryKey, ()>>,
     job: FetchJob,
     replaced: Replaced,
     began: MonoTime,
-    /// One of those that began and have not ended.
+    /// Its place in the count of refreshes that began and have not ended.
     counted: Option<Counted>,
 }
 
@@ -87,7 +86,7 @@ impl RefreshTask {
         self.seat.as_ref().is_some_and(Leader::is_attached)
     }
 
-    /// Whether its request takes room that requests to come may need while it sleeps.
+    /// Whether its request occupies room, while it sleeps, that later requests may need.
     fn is_heavy(&self) -> bool {
         is_heavy(&self.job.query)
     }
@@ -99,25 +98,22 @@ impl RefreshTask {
         context.note(Event::RefreshTook(context.now().since(self.began)));
     }
 
-    /// Keeps the new value.
+    /// Keeps the new value and ends as completed.
     fn complete(mut self, result: &FetchResult) {
         let Some(seat) = self.seat.take() else { return };
         self.note_end(RefreshWord::Completed);
-        self.refresh.fetch.keep(&self.job, result);
-        if !seat.is_attached() {
-            self.refresh.cache.remove(self.key());
-        }
+        self.refresh.fetch.keep(&seat, &self.job, result);
         seat.land(());
     }
 }
 
-/// Not completed is failed: given up, ended by a shutdown, or lost in a panic (F4).
+/// A refresh that did not complete has failed: it gave up, a shutdown ended it, or a panic lost it (F4).
 impl Drop for RefreshTask {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
         self.note_end(RefreshWord::Failed);
-        // Every hit would try again at once while the origin is down. After an invalidation the copy in memory is another
-        // one, and none of this refresh's business.
+        // Without the pause every hit would try again at once while the origin is down. After an invalidation the copy
+        // in memory is another one, which this refresh does not touch.
         if seat.is_attached() {
             let (refresh, key) = (&self.refresh, self.key());
             let pause_ms = refresh.context.jittered(limits::REFRESH_RETRY_MS);
@@ -130,20 +126,20 @@ impl Drop for RefreshTask {
 
 /// How one try ended.
 enum Tried {
-    /// There is a newer value.
+    /// The try found a newer value.
     NewValue(FetchResult),
-    /// There is none, and trying again by itself would not help.
+    /// No newer value, and another try would not help.
     Over,
-    /// There is none, and it may.
+    /// No newer value, and another try may help.
     Again,
-    /// Nothing was tried: by the last runs of its key it is held back.
+    /// The back-off of the key's failed runs holds it back: there was no try.
     HeldBack,
-    /// The server would not give the old value any more.
+    /// The server refuses to give the old value now.
     Gone,
 }
 
 impl Refresh {
-    /// Takes a refresh from its place to its end.
+    /// Takes a refresh from its place in the queue to its end.
     pub(super) async fn refresh_through(
         self: Arc<Self>,
         task: RefreshTask,
@@ -159,7 +155,7 @@ impl Refresh {
                 drop(task);
                 self.invalidate.forget_refused(&key);
                 self.invalidate.tell_refused(&key, true).await;
-                // Only now: so no more refusals are told of at a time than there are workers.
+                // Only now: this bounds the refusals that are announced at a time by the number of workers.
                 drop(worker);
                 return;
             }
@@ -168,7 +164,7 @@ impl Refresh {
                 Tried::NewValue(result) => return task.complete(&result),
                 Tried::Over | Tried::Gone => return,
                 Tried::Again => tries += 1,
-                // No try, so it costs none; but it does not wait for ever for runs of others either.
+                // This was no try and does not use one up. Its own count keeps it from waiting for ever for other runs.
                 Tried::HeldBack => waits += 1,
             }
             if tries.max(waits) > self.policy.retries_max {
@@ -179,7 +175,8 @@ impl Refresh {
         }
     }
 
-    /// A place for the next try after so many, when its time has come; none where there will be none.
+    /// Sleeps until the next try is due, after `tries` tries, and takes a place for it. `None` if there will be no
+    /// other try.
     async fn sleep_before_retry(&self, task: &RefreshTask, tries: u32) -> Option<QueuePlace> {
         if !task.is_attached() || task.is_heavy() {
             return None;
@@ -200,7 +197,7 @@ impl Refresh {
     }
 
     async fn try_once(&self, task: &RefreshTask, lease: Option<HeldLease>, is_retry: bool) -> Tried {
-        // A lease that is not used is given back.
+        // Dropping an unused lease gives it back.
         if !task.is_attached() || self.queue.is_ended() {
             return Tried::Over;
         }
@@ -221,10 +218,10 @@ impl Refresh {
         tokio::select! {
             biased;
             tried = self.fetch_newer(job, &task.replaced, lease) => tried,
-            // Dropped, it gives its lease back.
+            // Dropped, the try gives its lease back.
             () = self.context.lifecycle().flights_handed_on() => Tried::Over,
-            // The competition and the run have that deadline themselves: this is for an origin that does not keep to its
-            // own. The run is dropped, which counts it as timed out, and its lease given back.
+            // The competition and the run have this deadline themselves. This timer is for an origin that ignores its
+            // deadline: the run is dropped, which counts as timed out and gives the lease back.
             () = self.context.sleep(Millis(timeout_ms.0.saturating_add(limits::REFRESH_CUT_MS))) => Tried::Again,
         }
     }
@@ -235,8 +232,8 @@ impl Refresh {
         (is_fresh && copy.token().is_some() && task.replaced.is_older_than(&copy)).then_some(copy)
     }
 
-    /// Fetches a value that is newer than the replaced one. Where the store gives the replaced one itself, it is asked for a
-    /// younger one, once.
+    /// Fetches a value newer than the replaced one. If the store returns the replaced one itself, this asks once more,
+    /// for a younger one.
     async fn fetch_newer(
         &self,
         mut job: FetchJob,
@@ -250,13 +247,13 @@ impl Refresh {
             let until = job.until.unwrap_or(asked);
             let terms = lease.take().map_or_else(|| Terms::refresh(until), Terms::refresh_with);
             match self.fetch.fetch(&job, terms, held.as_ref()).await.result() {
-                // Taken for young by a store whose clock was set back (F24): it is what was to be replaced.
+                // The replaced entry, which a store whose clock was set back takes for young (F24).
                 Ok(FetchResult::Found(copy)) if copy.token() == replaced.token && is_second => {
                     return Tried::Over;
                 }
                 Ok(FetchResult::Found(copy)) if copy.token() == replaced.token => {
-                    // The replaced one took longer to be stored than to be read: by the store's own word it is at least
-                    // this old.
+                    // Storing the replaced entry took longer than reading it: by the store's age it is at least this
+                    // old.
                     let now = self.context.now();
                     let least = copy.age_ms(now).saturating_sub(now.since(asked));
                     job.bounds.age_max_ms = Some(least.saturating_sub(Millis(2)));
@@ -264,7 +261,7 @@ impl Refresh {
                 }
                 Ok(result) => return tried(result),
                 Err(NotFetched::Busy) => return Tried::Again,
-                // Without a lease nobody refreshes: every node would.
+                // No refresh without a lease: otherwise every node would run one.
                 Err(NotFetched::NoStore | NotFetched::Closed) => return Tried::Over,
             }
         }
@@ -287,7 +284,7 @@ fn tried(result: FetchResult) -> Tried {
             | OriginFault::TooManyRuns => Tried::Again,
         },
         FetchResult::HeldBack { .. } => Tried::HeldBack,
-        // Somebody newer leads, or it cannot be kept.
+        // A newer leader exists, or the result cannot be kept.
         FetchResult::Ran { .. } | FetchResult::Stale(_) | FetchResult::NotARead(_) => Tried::Over,
     }
 }

@@ -1,10 +1,10 @@
-//! Learning degrees: of the graph nodes that queries start from. A degree is hinted by the caller, learned in the background,
-//! or unknown.
+//! Learns the degrees of the graph nodes that queries start from. A caller gives a degree as a hint, a background task
+//! learns it, or it is unknown.
 //!
-//! A question to the server runs as the principal that asked, in a task of the engine, one at a time and only while less than
-//! half of the origin's slots are taken. So no client's request waits for it, but for the one slot that it holds for at most
-//! [`DEGREE_TIMEOUT_MS`](limits::DEGREE_TIMEOUT_MS). It is no run of a query and is not counted as one. How β follows from a
-//! degree is decided by [`hopcache_core::refresh`].
+//! A question to the server runs as the principal that asked, in a task of the engine, without a lease. There is one
+//! question at a time, and only while less than half of the origin's slots are taken. So no client's request waits for
+//! it, except for the one slot that it holds for at most [`DEGREE_TIMEOUT_MS`](limits::DEGREE_TIMEOUT_MS). It is not
+//! counted as a run of a query. [`hopcache_core::refresh`] derives β from a degree.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use crate::model::event::Event;
 use crate::model::ports::{AccessMode, OriginError, OriginFault, OriginRun};
 use crate::refresh::Refresh;
 
-/// What a plan wants of the degree of its key's anchor.
+/// How much a plan needs the degree of its key's anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DegreeWish {
-    /// It would decide nothing, or all there is to know is known.
+    /// Not at all: it would decide nothing, or is known.
     Nothing,
-    /// Its anchor: another key's question may have been about the same one.
+    /// Only if it is known: reads the anchor, as another key's question may have been about the same one.
     Look,
-    /// That it is known soon.
+    /// Soon: asks the server.
     Ask,
 }
 
-/// The task that asks: however it ends, another may be started.
+/// The task that asks. However it ends, another may be started.
 struct Asking {
     refresh: Arc<Refresh>,
     is_done: bool,
@@ -63,7 +63,7 @@ impl Drop for Asking {
 }
 
 impl Refresh {
-    /// The degree of the graph node that a query starts from, as far as it is known here. Asks nobody.
+    /// For the simulator: the degree of the graph node that a query starts from, if this node knows it. Asks nobody.
     #[must_use]
     pub fn degree_of(&self, query: &Query, hint: Option<u64>) -> Degree {
         degree(hint, self.cache.pace().degrees().learned(&query.key, self.context.now()))
@@ -74,10 +74,10 @@ impl Refresh {
         self.uses_degrees() && !self.cache.pace().degrees().is_settled(key, now)
     }
 
-    /// What a plan wants that is about to be made for a copy with so much left, after so many hits on it.
+    /// The wish of a plan that is about to be made for a copy with `left` of its soft TTL, after `hits` hits.
     ///
-    /// In `adaptive` a degree serves only until there is a history, so it is asked for at the first plan, if ever:
-    /// with the copy's first hit the key has been asked for twice.
+    /// In `adaptive` mode a degree is used only until there is a history. So it is asked for at the first plan, if
+    /// ever: at the copy's first hit the key has been requested twice.
     pub(crate) fn degree_wish(
         &self,
         key: &QueryKey,
@@ -94,15 +94,14 @@ impl Refresh {
         if self.cache.pace().degrees().has_looked_at(key) { DegreeWish::Nothing } else { DegreeWish::Look }
     }
 
-    /// Sees to it that the degree for this query is known some time: at once where it is, or cannot be; else the
-    /// server is asked in the background.
+    /// For the simulator: learns the degree for a query, as a plan that wishes [`DegreeWish::Ask`] does.
     pub fn learn_degree(self: &Arc<Self>, query: &Arc<Query>) {
         if self.lacks_degree(&query.key, self.context.now()) {
             self.learn_degree_as(query, DegreeWish::Ask);
         }
     }
 
-    /// Reads the statement: for most keys once, and at most once for each plan of a copy, never for each hit.
+    /// Reads the statement at most once for each plan of a copy, and usually once for each key; never for each hit.
     pub(crate) fn learn_degree_as(self: &Arc<Self>, query: &Arc<Query>, wish: DegreeWish) {
         let question = self.question(query);
         let tag = question.as_ref().map(|question| question.tag);
@@ -113,7 +112,7 @@ impl Refresh {
         }
     }
 
-    /// Whether anything is decided by a degree.
+    /// Whether a degree decides anything.
     fn uses_degrees(&self) -> bool {
         let policy = &self.policy;
         policy.is_early && policy.rule.mode != Mode::Plain && self.ttl_ms >= policy.ttl_ms_min
@@ -131,7 +130,7 @@ impl Refresh {
         })
     }
 
-    /// Asks one question, if the origin has room; else it is forgotten, and a later hit comes back to it.
+    /// Asks one question if the origin has room. Otherwise the question is forgotten, and a later hit asks it again.
     async fn ask_degree(&self, question: &DegreeQuestion) {
         let origin = &self.origin;
         let is_idle = origin.slots().is_none_or(|slots| 2 * origin.in_flight() < slots);
@@ -163,7 +162,7 @@ fn run_of(question: &DegreeQuestion) -> OriginRun {
     }
 }
 
-/// The caller's word goes first: it may know of relationships that come.
+/// The caller's hint wins: the caller may know of relationships to come.
 pub(crate) fn degree(hint: Option<u64>, learned: Option<u64>) -> Degree {
     match (hint, learned) {
         (Some(_), _) => Degree { value: hint, source: DegreeSource::Hint },
@@ -181,7 +180,7 @@ fn answer_of(ended: &Result<ResultSet, OriginError>) -> DegreeAnswer {
     }
 }
 
-/// The one number of the one record.
+/// The single number of the single record.
 fn number_in(result: &ResultSet) -> Option<u64> {
     let mut reader = Reader::new(&result.records);
     let Ok(Token::List(1)) = reader.token() else { return None };

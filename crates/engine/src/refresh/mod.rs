@@ -1,15 +1,17 @@
-//! Refreshes: what a hit brings about beside its answer. Its entry is read anew, before it expires or, at the latest, when it
-//! is met stale (stale while revalidate, RFC 5861).
+//! Refreshes: a hit may trigger a new read of its entry, before the entry expires (early) or when the hit finds it
+//! stale (stale-while-revalidate, RFC 5861).
 //!
-//! When a fresh entry is due is decided by [`hopcache_core::refresh`]. Who is asked is decided here: the node that serves from
-//! its memory, which is the key's owner. A hit counts itself on its copy and compares what is left of the soft TTL with one
-//! number there (`cache::copy_pace`). Who runs and who waits is decided by `queue.rs`; how a try goes and ends by `attempt.rs`.
+//! [`hopcache_core::refresh`] decides when a fresh entry is due. This module decides which node draws: the key's owner,
+//! which serves the entry from its memory. A hit counts itself on its copy and compares the rest of the soft TTL with
+//! one number there (`cache::copy_pace`). `queue.rs` decides which refreshes run and which wait, `attempt.rs` how a try
+//! goes and ends.
 //!
-//! I1 and early refreshes: a freshness window begins with a run. An early refresh that was stored begins the next one, and the
-//! store's lease keeps it to one run: it asks for nothing as old as the copy that it is to replace (`LeaseAsk::age_max_ms`).
-//! So a node that comes second is given the first one's value and does not run.
+//! I1 and early refreshes: a freshness window begins with a run. A stored early refresh begins the next window. The
+//! store's lease limits it to one run, because a refresh accepts only an entry younger than the copy to replace
+//! (`LeaseAsk::age_max_ms`). So a node that comes second gets the first node's value and does not run.
 //!
-//! Nothing here makes a request wait, and nothing runs without a lease.
+//! Nothing here makes a request wait. No refresh runs without a lease; only the questions for degrees (`degree.rs`)
+//! have none.
 
 mod attempt;
 pub(crate) mod degree;
@@ -45,7 +47,7 @@ pub struct Refresh {
     fetch: Arc<Fetch>,
     origin: Arc<dyn Origin>,
     hasher: KeyHasher,
-    /// Refreshes that wait, run, or sleep before their next try; they have no followers.
+    /// Refreshes that wait, run, or sleep before their next try. They have no followers.
     refreshes: Arc<FlightTable<QueryKey, ()>>,
     queue: Queue,
     policy: RefreshPolicy,
@@ -79,12 +81,12 @@ impl Refresh {
         })
     }
 
-    /// Takes note of a principal whose entries may come to be refreshed here.
+    /// Notes a principal whose entries may be refreshed here.
     pub(crate) fn saw(&self, query: &Query) {
         self.queue.saw(query, self.context.now());
     }
 
-    /// No refresh begins any more, and those that wait or sleep end.
+    /// Ends the refreshes that wait or sleep. No refresh begins any more.
     pub(crate) fn end(&self) {
         self.queue.end();
     }
@@ -99,14 +101,14 @@ impl Refresh {
         self.refreshes.followers(key).is_some()
     }
 
-    /// Seats of refreshes that are taken.
+    /// The number of seats that refreshes have taken.
     pub(crate) fn seats(&self) -> usize {
         self.refreshes.len()
     }
 
-    /// Takes note of `hits` requests that `copy` has answered, or is about to, and begins its refresh if they bring
-    /// it about. `job` makes what the run is done by from one of these requests; it is called
-    /// seldom. Every hit comes by here: the own clients', forwarded ones, and those that near copies report.
+    /// Counts `hits` requests that `copy` has answered or is about to answer, and triggers its refresh if it is due.
+    /// `job` makes the job of the run from one of these requests; it is called seldom. Every hit comes by here: hits of
+    /// this node's clients, forwarded ones, and those that near copies report.
     pub(crate) fn on_hit(
         self: &Arc<Self>,
         key: &QueryKey,
@@ -137,15 +139,15 @@ impl Refresh {
         }
     }
 
-    /// The copy that a flight of its key goes past, if it has expired not long ago: dead, or older than its request takes.
-    /// One that the store never took has no refresh that could be late.
+    /// The copy that a flight of its key replaces, if it expired not long ago: it is dead, or older than its request
+    /// accepts. A copy that the store never took has no refresh that could be late.
     pub(crate) fn expired<'a>(&self, held: Option<&'a SharedCopy>) -> Option<&'a SharedCopy> {
         let (copy, now) = (held?, self.context.now());
         let is_expired = !matches!(copy.life(now), Life::Fresh(_));
         (is_expired && copy.token().is_some() && now < copy.late_until()).then_some(copy)
     }
 
-    /// A flight that went past an expired copy has landed. Where it found a value, somebody's refresh was in time.
+    /// A flight that replaced an expired copy has landed. If it found a value, another node's refresh was in time.
     pub(crate) fn note_late_miss(&self, expired: &MemoryCopy, result: &FetchResult) {
         match result {
             FetchResult::Found(_) | FetchResult::Stale(_) | FetchResult::NotARead(_) => {}
@@ -157,7 +159,7 @@ impl Refresh {
         }
     }
 
-    /// Draws for hits on a copy of which so much is left.
+    /// Draws for `hits` hits on a copy with `left` of its soft TTL.
     fn is_early_due(
         self: &Arc<Self>,
         key: &QueryKey,
@@ -182,7 +184,7 @@ impl Refresh {
         left_ms <= plan.window_ms() && plan.fires(left_ms, hits, self.context.unit())
     }
 
-    /// Sees to it that the plans to come have the degree of the key's anchor, where they heed it.
+    /// Ensures that later plans have the degree of the key's anchor, where they use it.
     fn consider_degree(
         self: &Arc<Self>,
         key: &QueryKey,
@@ -206,7 +208,8 @@ impl Refresh {
         }
     }
 
-    /// Refreshes a copy in the background, at most once at a time here; the lease keeps it to once in the cluster.
+    /// Refreshes a copy in the background, one refresh of a key at a time on this node. The lease limits it to one in
+    /// the cluster.
     fn refresh(self: &Arc<Self>, copy: &MemoryCopy, job: FetchJob) {
         let now = self.context.now();
         let put_off = |pause_ms| copy.put_off_refresh(now + pause_ms);
@@ -214,39 +217,39 @@ impl Refresh {
             return put_off(left_ms);
         }
         let Seat::Lead(seat) = self.refreshes.join(&job.query.key) else {
-            // One waits, runs or sleeps already.
+            // A refresh of the key waits, runs or sleeps already.
             return put_off(Millis(limits::REFRESH_DROPPED_MS));
         };
         let Some(place) = self.queue.enter(&job.query, now) else {
-            // At the end of the node there is no queue that could be full.
+            // After the end of refreshes there is no queue that could be full.
             if !self.queue.is_ended() {
                 self.context.note(Event::Refresh(RefreshWord::Dropped));
             }
             return put_off(self.context.jittered(limits::REFRESH_DROPPED_MS));
         };
-        // Whoever hits meanwhile need not find the seat taken; the refresh's end says better.
+        // Hits in the meantime need not find the seat taken. The end of the refresh sets a better time.
         put_off(self.policy.timeout_ms);
         let task = RefreshTask::new(self, seat, job, Replaced::of(copy));
         self.context.spawn(Arc::clone(self).refresh_through(task, place, None));
     }
 
-    /// Refreshes what a flight found stale in the store, with the lease that it won. It runs at once where a worker
-    /// is free; else the lease is given back and it waits in line as any other: so flights, of which there may be
-    /// ten thousand, bring about no more runs than there are workers, and no lease is renewed by somebody who waits.
+    /// Refreshes the stale entry that a flight found in the store, with the lease that the flight won. It runs at once
+    /// if a worker is free. Otherwise it gives the lease back and waits in line like any other refresh. So ten thousand
+    /// flights cause no more runs than there are workers, and no waiting refresh renews a lease.
     pub(crate) fn take_over(self: &Arc<Self>, job: FetchJob, copy: &MemoryCopy, lease: HeldLease) {
         let Some(worker) = self.queue.free_worker(&job.query, self.context.now()) else {
             drop(lease);
             return self.refresh(copy, job);
         };
         let Seat::Lead(seat) = self.refreshes.join(&job.query.key) else {
-            // One is under way here already: it takes the lease that this gives back.
+            // A refresh is under way here already. It takes the lease that this gives back.
             return drop(lease);
         };
         let task = RefreshTask::new(self, seat, job, Replaced::of(copy));
         self.context.spawn(Arc::clone(self).refresh_through(task, QueuePlace::AtWork(worker), Some(lease)));
     }
 
-    /// Refreshes that were triggered and have not ended: what waits, runs or sleeps, and those between.
+    /// Refreshes that were triggered and have not ended: those that wait, run or sleep, and those in between.
     #[must_use]
     pub fn begun(&self) -> usize {
         self.queue.begun()

@@ -1,17 +1,20 @@
-//! Who of the refreshes runs, waits for a worker, or sleeps before it is tried again; each within its bound (I9), and
-//! none for others to do without (F37). It runs nothing and knows no key.
+//! The queue of refreshes: which of them runs, waits for a worker, or sleeps before its next try. Each group has a
+//! bound (I9) and is shared fairly by principals (F37). The queue runs nothing and knows no key.
 //!
 //! `workers` run at a time and `queue_max` wait. A refresh that sleeps before its next try has neither a worker nor a
-//! place in the queue: an origin that is down leaves both to keys that it still answers.
+//! place in the queue. So when the origin fails for some keys, workers and places are left to the keys that it still
+//! answers.
 //!
-//! Principals share both, and one that is alone has all of both:
-//! - A worker that becomes free goes to the next principal in a circle, to its refresh that has waited longest.
-//! - A run may hold its worker for as long as the deadline of a try, so turns alone would let one principal's slow runs
-//!   keep everybody's workers. Where another principal was seen within [`REFRESH_OTHERS_MS`], nobody has more than
-//!   half of them, rounded up; then a worker may idle while somebody waits who has that many.
-//! - Into a full queue comes who has at least two places fewer there than whoever has most: that one's youngest goes.
+//! Principals share workers and places. A principal that is alone gets all of them:
+//! - A free worker goes to the next principal in a circle, to the refresh that has waited longest.
+//! - A run may hold its worker until the deadline of a try, so with turns alone one principal's slow runs would occupy
+//!   all workers. If another principal was seen within [`REFRESH_OTHERS_MS`], no principal gets more than half of the
+//!   workers, rounded up. So a worker may idle although a principal with half of them waits.
+//! - A full queue admits a principal that has at least two places fewer than the principal with most places. The
+//!   youngest refresh of that one goes.
 //!
-//! A request of more than [`BODY_BYTES_UNRESERVED`] has room that requests to come may need: it runs at once or not.
+//! A request of more than [`BODY_BYTES_UNRESERVED`] occupies room that later requests may need: it runs at once or not
+//! at all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::ask::Query;
 
-/// The bounds, and who has which place.
+/// The bounds, and the holders of each place.
 pub(super) struct Queue {
     shared: Arc<Shared>,
     asleep: Arc<AtomicUsize>,
@@ -44,12 +47,12 @@ struct Shared {
 struct State {
     has_ended: bool,
     running: usize,
-    /// Of each principal that has workers, how many.
+    /// How many workers each principal has.
     at_work: BTreeMap<PrincipalScope, usize>,
     waiting: usize,
-    /// Of each principal that waits, its refreshes in the order in which they came.
+    /// The waiting refreshes of each principal, in order of arrival.
     lines: BTreeMap<PrincipalScope, VecDeque<Waiting>>,
-    /// Each principal that waits, once; the next one first.
+    /// Each waiting principal, once; the next one first.
     circle: VecDeque<PrincipalScope>,
     numbers: u64,
     seen: Seen,
@@ -60,11 +63,11 @@ struct Waiting {
     caller: oneshot::Sender<Worker>,
 }
 
-/// Whether there is more than one principal.
+/// Detects whether there is more than one principal.
 #[derive(Default)]
 struct Seen {
     latest: Option<(PrincipalScope, MonoTime)>,
-    /// When the latest principal that is not the latest was.
+    /// When a principal other than the latest was seen last.
     other_at: Option<MonoTime>,
     are_many: bool,
 }
@@ -86,7 +89,7 @@ pub(super) enum QueuePlace {
     InLine(InLine),
 }
 
-/// A place among those who wait. Dropped, it makes room.
+/// A place in the line. Dropped, it makes room.
 pub(super) struct InLine {
     shared: Arc<Shared>,
     scope: PrincipalScope,
@@ -109,32 +112,32 @@ impl Queue {
         }
     }
 
-    /// Takes note of a principal whose entries may come to be refreshed here.
+    /// Notes a principal whose entries may be refreshed here.
     pub(super) fn saw(&self, query: &Query, now: MonoTime) {
         self.shared.state.lock().seen.note(query.identity.scope, now);
     }
 
-    /// A worker, if one is free and nobody waits for it.
+    /// A worker, if one is free and no refresh waits for it.
     pub(super) fn free_worker(&self, query: &Query, now: MonoTime) -> Option<Worker> {
         self.shared.free_worker(query.identity.scope, now)
     }
 
-    /// A place, if there is one.
+    /// A place, if there is room.
     pub(super) fn enter(&self, query: &Query, now: MonoTime) -> Option<QueuePlace> {
         self.shared.enter(query.identity.scope, is_heavy(query), now)
     }
 
-    /// Counts a refresh until it ends, wherever it is meanwhile.
+    /// Counts a refresh until it ends, wherever it is.
     pub(super) fn begin(&self) -> Option<Counted> {
         Counted::among(&self.begun, usize::MAX)
     }
 
-    /// Room among those who sleep before their next try.
+    /// Room for a refresh that sleeps before its next try.
     pub(super) fn fall_asleep(&self) -> Option<Counted> {
         Counted::among(&self.asleep, REFRESHES_ASLEEP_MAX).filter(|_| !self.is_ended())
     }
 
-    /// Nobody gets a worker any more, and those who wait or sleep end.
+    /// Ends the queue: no refresh gets a worker any more, and those that wait or sleep end.
     pub(super) fn end(&self) {
         let lines = {
             let mut state = self.shared.state.lock();
@@ -151,7 +154,7 @@ impl Queue {
         self.ended.is_cancelled()
     }
 
-    /// Done when it has ended.
+    /// Waits until the queue has ended.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -173,7 +176,7 @@ impl Queue {
     }
 }
 
-/// Whether a query takes room that requests to come may need.
+/// Whether a query occupies room that later requests may need.
 pub(super) fn is_heavy(query: &Query) -> bool {
     query.statement.len() + query.params.len() > BODY_BYTES_UNRESERVED
 }
@@ -181,7 +184,7 @@ pub(super) fn is_heavy(query: &Query) -> bool {
 impl Shared {
     fn free_worker(self: &Arc<Self>, scope: PrincipalScope, now: MonoTime) -> Option<Worker> {
         self.state.lock().seen.note(scope, now);
-        // Who waited for others that have not been seen since goes first.
+        // First, refreshes that waited for principals not seen since get their workers.
         self.hand_out();
         let mut state = self.state.lock();
         let may_run = state.may_run(&scope, self.workers_max);
@@ -228,7 +231,7 @@ impl Shared {
         Worker { shared: Arc::clone(self), scope }
     }
 
-    /// Gives free workers to those who wait and may have them.
+    /// Gives free workers to waiting refreshes that may have them.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let mut state = self.state.lock();
@@ -262,11 +265,12 @@ impl State {
         Some((scope, next))
     }
 
-    /// Takes the youngest out of the longest line, where that is not `scope`'s and does not become shorter than its.
+    /// Takes the youngest refresh out of the longest line, unless that is `scope`'s line or would become shorter than
+    /// it.
     fn push_out_for(&mut self, scope: &PrincipalScope) -> Option<Waiting> {
         let own = self.lines.get(scope).map_or(0, VecDeque::len);
         let longest = self.lines.iter().max_by_key(|(_, line)| line.len()).map(|(longest, _)| *longest)?;
-        // The one that comes stands in line too.
+        // The new refresh counts as waiting, too.
         let youngest = self.lines.get(&longest).filter(|line| line.len() > own + 1)?.back()?.number;
         self.leave(&longest, youngest)
     }
@@ -297,7 +301,7 @@ impl Seen {
 }
 
 impl QueuePlace {
-    /// Waits for a worker; none when the queue has ended meanwhile, or the place was given to another principal.
+    /// Waits for a worker. `None` when the queue ended meanwhile, or another principal got the place.
     pub(super) async fn worker(self) -> Option<Worker> {
         match self {
             Self::AtWork(worker) => Some(worker),
@@ -308,7 +312,7 @@ impl QueuePlace {
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        // A worker that was sent and not taken goes on with the channel, behind this.
+        // A worker that was sent and not taken is dropped with the channel, after this, and goes to the next.
         let left = self.shared.state.lock().leave(&self.scope, self.number);
         drop(left);
     }
@@ -361,7 +365,7 @@ mod tests {
         places.iter().filter(|place| matches!(place, QueuePlace::AtWork(_))).count()
     }
 
-    /// One principal alone has every worker and every place (work-conserving).
+    /// One principal alone gets every worker and every place (work-conserving).
     #[test]
     fn who_is_alone_has_everything() {
         let queue = Queue::new(4, 10);
@@ -421,7 +425,7 @@ mod tests {
         assert!(queue.shared.enter(EVE, false, NOW).is_some());
     }
 
-    /// A worker sent to a refresh that is gone before it took it goes on.
+    /// A worker that was sent to a refresh goes to the next one if that refresh is dropped before it takes it.
     #[test]
     fn a_called_one_that_is_dropped_gives_its_worker_on() {
         let queue = Queue::new(1, 10);

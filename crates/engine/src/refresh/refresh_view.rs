@@ -1,5 +1,5 @@
-//! The view of a key's next refresh, for `explain`. It decides nothing: the rule is [`hopcache_core::refresh`]'s, and the node
-//! that serves a hit draws.
+//! The view of a key's next refresh, for `explain`. It decides nothing: [`hopcache_core::refresh`] has the rule, and
+//! the node that serves a hit draws.
 
 use hopcache_core::cypher::anchor::Anchor;
 use hopcache_core::key::QueryKey;
@@ -13,7 +13,7 @@ use crate::model::inspection::{CopyRefreshFacts, RefreshFacts};
 use crate::refresh::Refresh;
 use crate::refresh::degree::degree;
 
-/// How the next refresh of a key comes about.
+/// The trigger of a key's next refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timing {
     /// Only once it is stale: early refresh is off.
@@ -24,7 +24,7 @@ pub enum Timing {
     NotStored,
     /// By the owner's plan for its copy.
     Planned(refresh::Timing),
-    /// By a plan that is made with the copy; there is none yet.
+    /// By a plan that will be made with the copy; there is no copy yet.
     NoCopy,
 }
 
@@ -33,20 +33,20 @@ pub enum Timing {
 pub struct RefreshView {
     /// How β is chosen.
     pub mode: Mode,
-    /// How the next one comes about.
+    /// The trigger of the next one.
     pub timing: Timing,
-    /// The owner's copy, if it has one; the plan is the hinted one where a hint was given.
+    /// The owner's copy, if it has one. With a hint, its plan is the hinted one.
     pub copy: Option<CopyRefreshFacts>,
     /// Degree of the graph node that the query starts from.
     pub degree: Degree,
-    /// That node, where it is sure.
+    /// That node, if the statement determines it.
     pub anchor: Option<Anchor>,
-    /// Chance that one hit now starts a refresh; nothing without a copy.
+    /// Chance that one hit now starts a refresh; `None` without a copy.
     pub probability: Option<f64>,
 }
 
 impl Refresh {
-    /// What this node knows of a key's refresh, with its copy if it has one.
+    /// This node's facts for the refresh of a key, with its copy if it has one.
     pub(crate) fn facts_here(&self, key: &QueryKey, held: Option<&MemoryCopy>) -> RefreshFacts {
         let (now, pace) = (self.context.now(), self.cache.pace());
         let copy = held.map(|copy| {
@@ -62,7 +62,7 @@ impl Refresh {
         RefreshFacts { degree: pace.degrees().learned(key, now), copy }
     }
 
-    /// What the owner knows, in this query's light and with what its caller would hint.
+    /// The owner's facts, applied to this query and to its caller's hints.
     pub(crate) fn refresh_view(&self, query: &Query, hints: Hints, seen: RefreshFacts) -> RefreshView {
         let degree = degree(hints.degree, seen.degree);
         let copy = seen.copy.map(|copy| hinted(copy, self.policy.rule, hints));
@@ -100,12 +100,12 @@ fn hinted(copy: CopyRefreshFacts, rule: Rule, hints: Hints) -> CopyRefreshFacts 
         volatility: hints.volatility.unwrap_or(copy.facts.volatility),
         ..copy.facts
     };
-    // No hint brings about an early refresh of a copy that has none.
+    // A hint cannot give an early refresh to a copy that has none.
     let plan = if copy.plan == Plan::default() { copy.plan } else { rule.plan(&facts) };
     CopyRefreshFacts { facts, plan, ..copy }
 }
 
-/// Any hit on a stale copy has it refreshed.
+/// Every hit on a stale copy triggers a refresh.
 fn probability(copy: &CopyRefreshFacts, timing: Timing) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
     let left_ms = copy.left_ms.0 as f64;

@@ -1,5 +1,5 @@
-//! What a few requests do with one key, as threads of a controlled scheduler. An assertion that fails in
-//! one interleaving, or a thread that waits for ever, fails the test.
+//! A few requests for one key, as threads of a controlled scheduler. An assertion that fails in one interleaving, or a
+//! thread that waits for ever, fails the test.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn all(threads: Vec<thread::JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Requests for one key: who leads is alone in leading; who follows gets a leader's value.
+/// Requests for one key: one leads at a time, and each follower gets a leader's value.
 pub fn crowd() {
     let (table, leading) = (table(9), Arc::new(AtomicU32::new(0)));
     let request = |value: u32| {
@@ -62,7 +62,7 @@ pub fn crowd() {
     assert!(table.is_empty());
 }
 
-/// A request that finds no flight leads; the flight before it has told its end by then.
+/// A request that finds no flight leads; by then the flight before it has told its end.
 pub fn succession() {
     let table = table(9);
     let first = lead(&table);
@@ -81,7 +81,7 @@ pub fn succession() {
     assert!(table.is_empty());
 }
 
-/// F4: a leader is dropped, as a panic does; its followers compete again, and none meets the lost flight twice.
+/// F4: a leader is dropped, as by a panic. Its followers compete again, and none meets the lost flight twice.
 pub fn loss() {
     let table = table(9);
     let lost = lead(&table);
@@ -102,7 +102,7 @@ pub fn loss() {
     assert!(table.is_empty());
 }
 
-/// F3: followers leave before, while and after the leader lands; one stays, and is told.
+/// F3: followers leave before, while and after the leader lands. One stays, and gets the value.
 pub fn leavers() {
     let table = table(9);
     let leader = lead(&table);
@@ -121,7 +121,7 @@ pub fn leavers() {
     assert!(table.is_empty());
 }
 
-/// I3: a purge detaches a flight while it lands; a request after the purge flies anew.
+/// I3: a purge detaches a flight while it lands; a request after the purge starts a new flight.
 pub fn detach() {
     let table = table(9);
     let old = lead(&table);
@@ -144,7 +144,7 @@ pub fn detach() {
     assert!(table.is_empty());
 }
 
-/// I9: never more followers than the bound; who leaves makes room.
+/// I9: never more followers than the bound; a follower that leaves makes room.
 pub fn bound() {
     let (table, present) = (table(1), Arc::new(AtomicU32::new(0)));
     let leader = lead(&table);

@@ -1,16 +1,15 @@
-//! `crate::seams` for the explored table: shuttle's locks, and mistakes that can be planted.
+//! Shuttle's locks for the explored table, in place of `crates/engine/src/cache/seams.rs`.
 //!
-//! tokio's `Notify` stays: the scheduler cannot interrupt it, so each call is a single step, as its own lock
-//! makes it. A look at an atomic before the step is where others may come first.
+//! tokio's `Notify` stays. The scheduler cannot interrupt it, so each call is a single step, as tokio's own lock makes
+//! it. An atomic is read before each call, and there the scheduler may run other threads first.
 
-use std::cell::Cell;
 use std::sync::PoisonError;
 
 use shuttle::sync::MutexGuard;
 pub use shuttle::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::futures::Notified;
 
-/// shuttle's mutex with the face of parking_lot's.
+/// shuttle's mutex with parking_lot's interface.
 #[derive(Debug)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
@@ -24,7 +23,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// tokio's, with a point before each call at which the scheduler may choose another thread.
+/// tokio's `Notify`. Before each call the scheduler may choose another thread.
 pub struct Notify {
     notify: tokio::sync::Notify,
     others_first: AtomicU32,
@@ -44,30 +43,4 @@ impl Notify {
         self.others_first.load(Ordering::SeqCst);
         self.notify.notify_waiters();
     }
-}
-
-/// As in the product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seed {
-    InsertLater,
-    CountLater,
-    RemoveFirst,
-    TellFirst,
-    RemoveAny,
-    SilentLoss,
-    LookFirst,
-    KeepPlace,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<Seed>> = const { Cell::new(None) };
-}
-
-/// From now on, in this thread, the table makes this mistake.
-pub fn plant(seed: Option<Seed>) {
-    PLANTED.set(seed);
-}
-
-pub fn is_seeded(seed: Seed) -> bool {
-    PLANTED.get() == Some(seed)
 }

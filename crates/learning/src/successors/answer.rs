@@ -1,7 +1,7 @@
-//! What a node has, and what it answers to a pull: the slots that differ and the definitions that are missing.
+//! A node's digest, and its answer to a pull: the slots that differ and the definitions that are missing.
 //!
-//! Decides which sums a digest has and what goes into a page of at most [`PULL_PAGE_BYTES_MAX`] bytes. A page ends where
-//! there is no more room, and says so; the next digest begins there.
+//! Decides the sums of a digest and the content of a page of at most [`PULL_PAGE_BYTES_MAX`] bytes. A page ends when it
+//! is full, and names its end; the next digest begins there.
 
 use hopcache_core::limits::{
     PULL_DEFINITIONS_PERCENT, PULL_PAGE_BYTES_MAX, PULL_PRINTS_PER_CALL, PULL_WANTS_MAX,
@@ -17,30 +17,30 @@ use crate::epochs::Lives;
 use crate::slots::Row;
 use crate::{Digest, SourceId};
 
-/// All that is known of what follows what, summed up.
+/// Everything that a node knows of successors, summed up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
-    /// Over every count, and who counted it: the same where the same is known.
+    /// Over every count, and the node that counted it: equal for equal knowledge.
     pub print: u64,
     /// How often patterns were seen, decayed.
     pub seen: f64,
 }
 
 impl Successors {
-    /// What this node has, to be sent with a pull.
+    /// This node's digest, to be sent with a pull.
     #[must_use]
     pub fn digest(&mut self, now: MonoTime) -> Digest {
         self.sweep(now);
         let (patterns, queries) = self.table.counts();
         let mut digest = self.summed(Digest::sized(patterns.max(queries)), now);
         digest.from = self.pull_from;
-        // Another place to begin with each time: somebody may never have what comes first.
+        // Another beginning each time: perhaps no node ever has the first ones.
         self.wanted_from = self.wanted_from.wrapping_add(0x9e37_79b9_7f4a_7c15);
         digest.wants = self.table.definitions.missing(PULL_WANTS_MAX, self.wanted_from);
         digest
     }
 
-    /// What is known, summed up.
+    /// Everything known, summed up.
     #[must_use]
     pub fn sum(&self, now: MonoTime) -> Sum {
         let lives = &self.table.lives;
@@ -61,7 +61,7 @@ impl Successors {
         digest
     }
 
-    /// Sums up some of the sources that have changed.
+    /// Sums up some of the changed sources.
     pub(super) fn sum_up_changed(&mut self, now: MonoTime) {
         let table = &mut self.table;
         for _ in 0..PULL_PRINTS_PER_CALL {
@@ -99,7 +99,7 @@ impl Successors {
         let mut any_went_in = false;
         for (source, held) in rest.flat_map(|range| self.table.sources.range(range)) {
             let went_in = held.rows().all(|row| put_row(&mut page, *source, row, &self.table.lives, now));
-            // What alone is too much for a page is sent as far as it goes, so that the next page gets on.
+            // A source that is too much for a whole page is sent in part, so that the next page makes progress.
             if !went_in && any_went_in {
                 return page.finish(Some(*source));
             }
@@ -111,7 +111,7 @@ impl Successors {
 
 fn put_row(page: &mut Writer, source: SourceId, row: &Row, lives: &Lives, now: MonoTime) -> bool {
     let slots = row.live(lives, now).filter_map(|(slot, _)| {
-        // The age as of the claim that is sent with it, which is what the reader counts from.
+        // The age according to the claim that is sent with it: the reader counts from that.
         let claim = lives.claim(slot.life, now)?;
         Some((claim, claim.epoch().saturating_sub(slot.epoch), slot.tally))
     });
@@ -119,10 +119,10 @@ fn put_row(page: &mut Writer, source: SourceId, row: &Row, lives: &Lives, now: M
     slots.is_empty() || page.row(source, row.form, slots.into_iter())
 }
 
-/// What a slot's sum is over: four tags and five numbers.
+/// The input of a slot's sum: four tags and five numbers.
 const PRINT_BYTES: usize = 4 * 8 + 5 * 4;
 
-/// The sum of a source's slots, whatever their order: equal where the same is known.
+/// The sum of a source's slots, in any order: equal for equal knowledge.
 fn print(source: SourceId, held: &Source, lives: &Lives, now: MonoTime) -> u64 {
     let mut sum = 0_u64;
     for row in held.rows() {

@@ -1,7 +1,7 @@
-//! What others said, taken in: slots by maximum, definitions after their check.
+//! Merges lessons from other nodes: slots by maximum, definitions after their check.
 //!
-//! Decides what of a lesson is news and what is refused, and why. A lesson's order does not matter, nor how often it
-//! comes.
+//! Decides which parts of a lesson are news, which are refused, and why. Neither the order of lessons nor repetition
+//! matters.
 
 use hopcache_core::limits::{PULL_DEFINED_MANY, PULL_NEWS_PART};
 use hopcache_core::time::MonoTime;
@@ -14,36 +14,36 @@ use crate::epochs::{Disbelief, LifeId};
 use crate::slots::weight;
 use crate::{Definition, FormId, Lesson, OriginTag, SourceId};
 
-/// What became of a lesson's slots and definitions; each is counted once.
+/// The results of a lesson's slots and definitions; each is counted once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Slots that said more than was known.
+    /// Slots with more than was known.
     pub taken: usize,
-    /// Slots that said nothing new.
+    /// Slots with nothing new.
     pub known: usize,
-    /// Slots of epochs that do not count any more.
+    /// Slots of epochs that no longer count.
     pub refused_old: usize,
-    /// Slots of lives that claim to be up for longer than they can be.
+    /// Slots of lives that claim an impossible uptime.
     pub refused_future: usize,
-    /// Slots that there is no room for, or with impossible counts.
+    /// Slots without room, or with impossible counts.
     pub refused_bounds: usize,
     /// Definitions that were missing.
     pub defined: usize,
     /// Definitions that failed the check.
     pub refused_forged: usize,
-    /// Definitions that there is no room for.
+    /// Definitions without room.
     pub refused_definitions: usize,
-    /// For an answer to a pull that brought something: the sender had more that differs, or may have definitions that
-    /// are missing. Whether that is worth another pull at once: [`Merged::is_worth_another`].
+    /// For an answer to a pull that brought something: the sender had more differences, or may have missing
+    /// definitions. [`Merged::is_worth_another`] decides whether to pull again at once.
     pub more: bool,
-    /// A node that has counted a form whose definition is not here, where a slot of this lesson is the first word of it. It
-    /// told the definition apart, or never will where it is too long for gossip: soon after, ask
+    /// A node that has counted a form without a definition here, if a slot of this lesson is the first mention of it.
+    /// That node sent the definition in another piece, or never will if it is too long for gossip. So soon after, ask
     /// [`Successors::lacks_definitions`], and pull from it.
     pub lacks: Option<OriginTag>,
 }
 
 impl Merged {
-    /// Whether, of an answer to a pull, enough was news for the next page to be asked for at once.
+    /// Whether an answer to a pull had enough news to ask for the next page at once.
     #[must_use]
     pub fn is_worth_another(&self) -> bool {
         let slots = self.taken + self.known + self.refused_old + self.refused_future + self.refused_bounds;
@@ -52,13 +52,13 @@ impl Merged {
     }
 }
 
-/// A life of a lesson, once one of its slots was looked at.
+/// A life of a lesson, once one of its slots was examined.
 type Belief = Option<Result<LifeId, Disbelief>>;
 
 impl Successors {
-    /// Takes in what another node said. `is_true` is asked about each definition that is not known yet: whether a
-    /// form's id is the digest of its bytes and they parse. A pattern's tag cannot be recomputed without its
-    /// principal, so say yes to a text that is fit to be shown.
+    /// Merges another node's lesson. `is_true` is called for each unknown definition: it checks that a form's id is the
+    /// digest of its bytes and that they parse. A pattern's tag cannot be recomputed without its principal, so accept
+    /// every text that is fit for display.
     pub fn merge(
         &mut self,
         lesson: &Lesson,
@@ -102,7 +102,7 @@ impl Successors {
             })
             .collect();
         let worths: Vec<f64> = heard.iter().map(|(_, slots)| slots.iter().map(worth).sum()).collect();
-        // A source ranks by its own row; where that is not in the lesson, by the most that followed it.
+        // A source ranks by its own row. If the lesson lacks that, it ranks by its largest successor.
         let own = heard.iter().position(|(form, _)| *form == FormId::ANY);
         let rank = own.and_then(|at| worths.get(at).copied());
         let rank = rank.unwrap_or_else(|| worths.iter().copied().fold(0.0, f64::max));
@@ -121,7 +121,7 @@ impl Successors {
         }
     }
 
-    /// A slot of a lesson, if its life is believed and its epoch counts.
+    /// A slot of a lesson, if its life is accepted and its epoch counts.
     fn hear(
         &mut self,
         lesson: &Lesson,

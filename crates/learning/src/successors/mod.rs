@@ -1,8 +1,8 @@
-//! What follows what, as one node knows it: its own counts and everybody else's.
+//! Successors of queries, as one node knows them: its own counts and those of all other nodes.
 //!
-//! Decides what is counted, how much is kept ([`Bounds`]) and when what has decayed is forgotten; beside it stand how
-//! lessons are taken in (`merge`), what is predicted (`predict`), looked through (`seen`), told (`tell`) and answered (`answer`). Reads no clock:
-//! `now` is the node's own.
+//! Decides what is counted, how much is kept ([`Bounds`]) and when decayed counts are forgotten. The other files:
+//! lessons are merged (`merge`), predicted from (`predict`), searched (`seen`), sent by gossip (`tell`) and sent to
+//! pulls (`answer`). Reads no clock: `now` is the node's own.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ use crate::slots::Event;
 use crate::{FormId, OriginTag, PatternTag, SourceId};
 use table::Table;
 
-/// A source: its struct, its places in the table, in the ranking (twice) and among the untold, with the slack of
+/// A source: its struct, its places in the table, in the ranking (twice) and among the unsent, with the slack of
 /// B-trees.
 const SOURCE_BYTES: usize = 400;
 /// A row of a form: its struct with the slack of a vector, its slots' allocation, and its name among definitions.
@@ -44,21 +44,21 @@ const SLOT_BYTES: usize = 2 * size_of::<crate::slots::Slot>();
 /// A life of a node.
 const LIFE_BYTES: usize = 96;
 
-/// How much is kept.
+/// Bounds of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Pattern sources (`prefetch.max_patterns`).
     pub patterns: usize,
     /// Exact queries with successors of their own.
     pub queries: usize,
-    /// Slots altogether.
+    /// Slots in total.
     pub slots: usize,
     /// Bytes of definitions.
     pub definition_bytes: usize,
 }
 
 impl Bounds {
-    /// What goes with `prefetch.max_patterns`.
+    /// The bounds for a value of `prefetch.max_patterns`.
     #[must_use]
     pub fn for_patterns(patterns: usize) -> Self {
         let patterns = patterns.clamp(1, PATTERNS_MAX);
@@ -72,7 +72,7 @@ impl Bounds {
         }
     }
 
-    /// Bytes that a model with these bounds takes at the most, whatever peers send.
+    /// The greatest number of bytes of a model with these bounds, whatever peers send.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         let sources = self.patterns + self.queries;
@@ -100,31 +100,32 @@ pub struct Sizes {
     pub forms: usize,
     /// Bytes of definitions and texts.
     pub definition_bytes: usize,
-    /// Sources with counts that were not told yet.
+    /// Sources with counts that were not sent yet.
     pub untold: usize,
-    /// Bytes altogether, as estimated from the counts above.
+    /// Bytes in total, as estimated from the counts above.
     pub bytes: usize,
 }
 
-/// Successors as one node knows them. Needs `&mut` for all but looking: keep it behind one lock, held for single calls.
+/// Successors as one node knows them. Needs `&mut` for everything except looking: keep it behind one lock, held for
+/// single calls.
 #[derive(Debug)]
 pub struct Successors {
     table: Table,
-    /// Sources with slots that are to be told.
+    /// Sources with slots to send.
     untold: BTreeSet<SourceId>,
-    /// Up to where they were looked at in the last round.
+    /// The last source examined in the last round.
     told_to: Option<SourceId>,
-    /// Where the next pull goes on.
+    /// The place where the next pull continues.
     pull_from: Option<SourceId>,
     wanted_from: u64,
     swept_at: MonoTime,
     sightings: u32,
-    /// Who counted the form that was named last and is not defined here.
+    /// The node that counted the last named form without a definition here.
     lacking: Option<OriginTag>,
 }
 
 impl Successors {
-    /// Nothing known yet; `me` counts in life `life` from `now` on.
+    /// A model without lessons; `me` counts in life `life` from `now` on.
     #[must_use]
     pub fn new(me: OriginTag, life: Incarnation, bounds: Bounds, now: MonoTime) -> Self {
         Self {
@@ -139,7 +140,7 @@ impl Successors {
         }
     }
 
-    /// Names the nodes that are members now: their lives do not give way to invented ones.
+    /// Names the present members: their lives do not give way to invented ones.
     pub fn members(&mut self, members: &[OriginTag]) {
         self.table.lives.set_members(members);
     }
@@ -158,8 +159,8 @@ impl Successors {
         self.add(source, form, Event::Seen, now);
     }
 
-    /// A prefetch of `form` that was launched because of `source` has ended; [`FormId::ANY`] for one of no form. Not counted
-    /// before it ended: what is still to be asked for would count as unused, and launching would lower precision.
+    /// A prefetch of `form` that was launched because of `source` has ended; [`FormId::ANY`] if it has no form. It is
+    /// not counted before its end: a pending one would count as unused, so launching would lower precision.
     pub fn launched(&mut self, source: SourceId, form: FormId, now: MonoTime) {
         self.add(source, form, Event::Launched, now);
     }
@@ -173,15 +174,15 @@ impl Successors {
         if self.table.count(source, form, event, now) {
             self.untold.insert(source);
         }
-        // Sources that gave way may still be among the untold: no more of those than there are sources.
+        // Sources that gave way may still be among the unsent: at most as many as there are sources.
         if self.untold.len() > 2 * self.table.sources.len() + 1 {
             let sources = &self.table.sources;
             self.untold.retain(|source| sources.contains_key(source));
         }
     }
 
-    /// Keeps the definition of a form that this node has learned. Whether it is kept: not when it is longer than
-    /// [`FORM_BYTES_MAX`] or there is no room. Call it before or after [`Self::count`], as often as you like.
+    /// Keeps the definition of a form that this node has learned. Returns whether it is kept: not if it is longer than
+    /// [`FORM_BYTES_MAX`] or there is no room. Call it before or after [`Self::count`], any number of times.
     pub fn define_form(&mut self, id: FormId, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= FORM_BYTES_MAX && id != FormId::ANY;
         fits && self.table.definitions.define(Name::Form(id), bytes) != Defined::Refused
@@ -193,7 +194,7 @@ impl Successors {
         self.table.definitions.get(Name::Form(id)).cloned()
     }
 
-    /// Whether something is referred to whose definition is not here.
+    /// Whether a referenced definition is missing.
     #[must_use]
     pub fn lacks_definitions(&self) -> bool {
         self.table.definitions.lacks_some()
@@ -216,7 +217,7 @@ impl Successors {
         std::str::from_utf8(self.table.definitions.get(Name::Pattern(tag))?).ok()
     }
 
-    /// Forgets some of what has decayed, and sometimes what nothing refers to any more.
+    /// Forgets some decayed counts, and sometimes unreferenced definitions.
     fn sweep(&mut self, now: MonoTime) {
         self.table.sweep(SWEEP_SOURCES_PER_ROUND, now);
         if now.since(self.swept_at).0 >= LEARNING_SWEEP_MS {

@@ -1,7 +1,7 @@
-//! What the counts say: probabilities, precision, and who taught them.
+//! Predictions from counts: probabilities, precision, and the nodes that counted.
 //!
-//! p(form | source) = seen of the form ÷ (seen of the source + 1), both decayed: one alternative that was never seen is
-//! the prior, so that what was seen once is not held for certain. Decides no launch.
+//! p(form | source) = seen of the form ÷ (seen of the source + 1), both decayed. The prior is one alternative that was
+//! never seen, so that a single sighting is not certain. Decides no launch.
 
 use hopcache_core::limits::PREDICTIONS_MAX;
 use hopcache_core::time::MonoTime;
@@ -12,16 +12,16 @@ use crate::definitions::Name;
 use crate::slots::Row;
 use crate::{Decayed, FormId, OriginTag, SourceId};
 
-/// What may follow.
+/// A possible successor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// What to run; its definition may not be here yet ([`Successors::form`]).
+    /// The form to run; its definition may not be here yet ([`Successors::form`]).
     pub form: FormId,
     /// Probability: seen of the form ÷ (seen of the source + 1), both decayed; at most 1.
     pub p: f64,
     /// The form's counts, decayed.
     pub tally: Decayed,
-    /// Which nodes counted how much of `tally.seen`, the most first.
+    /// How much of `tally.seen` each node counted, the largest first.
     pub taught_by: Vec<(OriginTag, f64)>,
 }
 
@@ -30,16 +30,16 @@ pub struct Prediction {
 pub struct SourceView {
     /// The source.
     pub source: SourceId,
-    /// Text of the pattern, where it is known.
+    /// Text of the pattern, if known.
     pub text: Option<String>,
-    /// Counts of the source itself, decayed; what was launched and used of it is what is no form (neighbours, overlaps).
+    /// Counts of the source itself, decayed. Its launches and uses are those without a form (neighbours, overlaps).
     pub tally: Decayed,
     /// Its successors, as [`Successors::predictions`].
     pub successors: Vec<Prediction>,
 }
 
 impl Successors {
-    /// What may follow `source`: at most [`PREDICTIONS_MAX`], the likeliest first.
+    /// The successors of `source`: at most [`PREDICTIONS_MAX`], the likeliest first.
     #[must_use]
     pub fn predictions(&self, source: SourceId, now: MonoTime) -> Vec<Prediction> {
         self.table.sources.get(&source).map(|held| self.predictions_of(held, now)).unwrap_or_default()
@@ -78,8 +78,8 @@ impl Successors {
         shares
     }
 
-    /// Launched and used of all that was launched because of `source`, as all nodes have counted it, decayed (`seen` is the
-    /// source's own): its forms, and in its own row what is no form.
+    /// Launches and uses because of `source`, as all nodes have counted them, decayed (`seen` is the source's own):
+    /// those of its forms, and those without a form in its own row.
     #[must_use]
     pub fn precision(&self, source: SourceId, now: MonoTime) -> Decayed {
         let Some(held) = self.table.sources.get(&source) else { return Decayed::default() };

@@ -1,6 +1,6 @@
-//! Which sources were seen most, looked through in slices: whoever asks need not hold the model for all of them at once.
+//! The most frequent sources, searched in slices, so that a search does not hold the model for all of them at once.
 //!
-//! Decides the order; which sources are wanted is the caller's to say.
+//! Decides the order; the caller decides which sources it wants.
 
 use std::ops::Bound;
 
@@ -9,16 +9,16 @@ use hopcache_core::time::MonoTime;
 use super::{SourceView, Successors};
 use crate::SourceId;
 
-/// What was wanted in one slice of the sources.
+/// The wanted sources of one slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenSlice {
-    /// Each with how often it was seen, decayed.
+    /// Each with its sightings, decayed.
     pub wanted: Vec<(SourceId, f64)>,
-    /// Behind which source the next slice begins; nothing at the end.
+    /// The source after which the next slice begins; `None` at the end.
     pub next: Option<SourceId>,
 }
 
-/// The most seen of some sources.
+/// The most frequent sources of several slices.
 #[derive(Debug)]
 pub struct MostSeen {
     max: usize,
@@ -26,13 +26,13 @@ pub struct MostSeen {
 }
 
 impl MostSeen {
-    /// None yet, and at most `max`.
+    /// Empty, for at most `max` sources.
     #[must_use]
     pub const fn new(max: usize) -> Self {
         Self { max, found: Vec::new() }
     }
 
-    /// Takes some more, and lets go of those that are too many.
+    /// Takes some more, and drops the excess.
     pub fn take(&mut self, some: impl IntoIterator<Item = (SourceId, f64)>) {
         self.found.extend(some);
         if self.found.len() > self.max {
@@ -41,7 +41,7 @@ impl MostSeen {
         }
     }
 
-    /// The most seen first.
+    /// The sources, most frequent first.
     #[must_use]
     pub fn sources(mut self) -> Vec<SourceId> {
         self.found.sort_unstable_by(Self::order);
@@ -54,7 +54,7 @@ impl MostSeen {
 }
 
 impl Successors {
-    /// All pattern sources, the most seen first, at most `max`.
+    /// All pattern sources, most frequent first, at most `max`.
     #[must_use]
     pub fn patterns(&self, max: usize, now: MonoTime) -> Vec<SourceView> {
         let mut most = MostSeen::new(max);
@@ -62,8 +62,8 @@ impl Successors {
         most.sources().into_iter().filter_map(|source| self.view(source, now)).collect()
     }
 
-    /// Those that are wanted of the `count` sources behind `from`, in the order of their ids: each is asked about with its
-    /// text, where it is a pattern's and known. Exact queries that nothing has followed are left out.
+    /// The wanted ones of the `count` sources after `from`, in the order of their ids. `is_wanted` gets each with its
+    /// text, if it is a pattern's and known. Exact queries without successors are left out.
     pub fn seen_slice(
         &self,
         from: Option<SourceId>,

@@ -1,8 +1,8 @@
-//! The table of sources, rows and slots: what finds room and what gives way.
+//! The table of sources, rows and slots: which of them find room and which give way.
 //!
-//! Decides which sources and forms are kept (Space-Saving, with the least decayed weight giving way), within a number
-//! of sources, of forms for each, of slots for each form and of slots altogether. What this node counted itself gives
-//! way to what others say only until half of it is left (F14). Never decides what is true or told.
+//! Decides which sources and forms are kept (Space-Saving: the least decayed weight gives way). The bounds are a number
+//! of sources, of forms for each, of slots for each form and of slots in total. This node's own counts give way to
+//! other nodes' only until half of its places are left (F14). Never decides what is true or sent.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::slots::{Event, Row, Slot, Tally, weight};
 use crate::space_saving::{Offered, SpaceSaving};
 use crate::{FormId, SourceId};
 
-/// After so many epochs the weights are scaled down: 2^512 is far from what a double can hold.
+/// After this many epochs the weights are scaled down: 2^512 is well within a double.
 const SCALE_EPOCHS: u64 = 512;
-/// Sources that may have to give way for one slot: the first one of them usually has several.
+/// Sources that may have to give way for one slot: usually the first of them already has several.
 const EVICTIONS_PER_SLOT: usize = 4;
 
 /// One source with its rows.
@@ -27,7 +27,7 @@ const EVICTIONS_PER_SLOT: usize = 4;
 pub(super) struct Source {
     pub(super) any: Row,
     pub(super) forms: Vec<Row>,
-    /// Sum over its slots for digests; `None` since it changed ([`Prints`]).
+    /// Sum over its slots for digests; `None` after a change ([`Prints`]).
     pub(super) print: Option<u64>,
 }
 
@@ -60,16 +60,16 @@ impl Source {
     }
 }
 
-/// What became of a slot.
+/// The result of merging a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
-    /// It said so much more of `seen` (and maybe more of the others).
+    /// It had this much more of `seen` (and maybe more of the others).
     Taken(u32),
     Known,
     NoRoom,
 }
 
-/// What is put somewhere: whose count of what.
+/// A slot from a message: its life, age and counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Heard {
     pub(super) life: LifeId,
@@ -89,7 +89,7 @@ pub(super) struct Table {
     pub(super) prints: Prints,
     slots: usize,
     rows: usize,
-    /// When one sighting weighs 1.
+    /// The time at which one sighting weighs 1.
     base: MonoTime,
     swept: Option<SourceId>,
 }
@@ -127,8 +127,8 @@ impl Table {
         if source.is_pattern() { &mut self.patterns } else { &mut self.queries }
     }
 
-    /// What one sighting weighs now: twice as much with every epoch, so that older ones are worth less by comparison
-    /// and nothing has to be decayed (forward decay: Cormode et al., ICDE 2009, doi 10.1109/ICDE.2009.65).
+    /// The present weight of one sighting: it doubles with every epoch, so that older ones weigh less by comparison and
+    /// nothing has to be decayed (forward decay: Cormode et al., ICDE 2009, doi 10.1109/ICDE.2009.65).
     pub(super) fn amount(&mut self, now: MonoTime) -> f64 {
         while now.since(self.base).0 >= SCALE_EPOCHS * EPOCH_MS {
             self.base = self.base + Millis(SCALE_EPOCHS * EPOCH_MS);
@@ -141,8 +141,8 @@ impl Table {
         f64::exp2(now.since(self.base).0 as f64 / EPOCH_MS as f64)
     }
 
-    /// Counts what this node itself saw. Whether there was room: what is launched and used of a source that is not
-    /// known takes nobody's place.
+    /// Counts an event that this node itself saw. Returns whether there was room: launches and uses of an unknown
+    /// source take no place.
     pub(super) fn count(&mut self, source: SourceId, form: FormId, event: Event, now: MonoTime) -> bool {
         let amount = self.amount(now);
         let sighting = if form == FormId::ANY && event == Event::Seen { amount } else { 0.0 };
@@ -150,7 +150,7 @@ impl Table {
         if !is_known && event != Event::Seen && !self.ranks(source).has_room() {
             return false;
         }
-        // `saw` ranks sources; what follows one only keeps it where it is.
+        // `saw` ranks sources; a successor's count only keeps its source's rank.
         if !is_known || sighting > 0.0 {
             let offered = self.ranks(source).see(source, sighting);
             self.settle(source, offered);
@@ -165,7 +165,7 @@ impl Table {
             && self.add_to(source, form, event, epoch, 0.0)
     }
 
-    /// Counts in a slot that is there; whether it is.
+    /// Counts in an existing slot. Returns whether it exists.
     fn add_to(&mut self, source: SourceId, form: FormId, event: Event, epoch: u32, amount: f64) -> bool {
         let Some(held) = self.sources.get_mut(&source) else { return false };
         self.prints.changed(source, &mut held.print);
@@ -178,7 +178,7 @@ impl Table {
         true
     }
 
-    /// Makes the table follow what the ranking decided.
+    /// Applies the ranking's decision to the table.
     fn settle(&mut self, source: SourceId, offered: Offered<SourceId>) -> bool {
         match offered {
             Offered::Kept => return true,
@@ -231,14 +231,14 @@ impl Table {
             && self.add_slot(source, form, Slot::new(Lives::ME, epoch, Tally::default()), now)
     }
 
-    /// Room for a source that others told of. `worth` is what they say it was seen, decayed.
+    /// Room for a source from another node. `worth` is its reported sightings, decayed.
     pub(super) fn admit_heard(&mut self, source: SourceId, worth: f64, now: MonoTime) -> bool {
         let amount = self.amount(now) * worth;
         let offered = self.ranks(source).hear(source, amount);
         self.settle(source, offered)
     }
 
-    /// Room for a form that others told of.
+    /// Room for a form from another node.
     pub(super) fn admit_heard_row(
         &mut self,
         source: SourceId,
@@ -258,7 +258,7 @@ impl Table {
         true
     }
 
-    /// Merges a slot into a row that was admitted.
+    /// Merges a slot into an admitted row.
     pub(super) fn put(&mut self, source: SourceId, form: FormId, heard: Heard, now: MonoTime) -> Put {
         let Some(held) = self.sources.get_mut(&source) else { return Put::NoRoom };
         let Some(row) = held.row_mut(form) else { return Put::NoRoom };
@@ -283,7 +283,7 @@ impl Table {
         Put::Taken(more)
     }
 
-    /// Others saw a source or form that is kept so much more.
+    /// Adds other nodes' sightings to the weight of a kept source or form.
     pub(super) fn weigh(&mut self, source: SourceId, form: FormId, worth: f64, now: MonoTime) {
         let amount = self.amount(now) * worth;
         if form == FormId::ANY {
@@ -301,7 +301,7 @@ impl Table {
         held.forms.push(row);
     }
 
-    /// Forgets a row; what it weighed.
+    /// Forgets a row. Returns its weight.
     fn drop_row(&mut self, source: SourceId, form: FormId) -> f64 {
         let Some(held) = self.sources.get_mut(&source) else { return 0.0 };
         let Some(at) = held.forms.iter().position(|row| row.form == form) else { return 0.0 };
@@ -314,7 +314,7 @@ impl Table {
         row.rank
     }
 
-    /// Adds a slot to a row. A full row has its least slot give way, if that is worth less.
+    /// Adds a slot to a row. In a full row the least slot gives way, if it is worth less.
     fn add_slot(&mut self, source: SourceId, form: FormId, slot: Slot, now: MonoTime) -> bool {
         let Some(held) = self.sources.get_mut(&source) else { return false };
         let Some(row) = held.row_mut(form) else { return false };
@@ -358,7 +358,7 @@ impl Table {
         self.slots < self.bounds.slots
     }
 
-    /// Looks at the next `count` sources and forgets what has decayed in them. Nothing of that counted before.
+    /// Examines the next `count` sources and forgets their decayed slots, which no longer counted.
     pub(super) fn sweep(&mut self, count: usize, now: MonoTime) {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = self.swept.map_or(Unbounded, Excluded);
@@ -409,7 +409,7 @@ const fn forms_max(source: SourceId) -> usize {
     if source.is_pattern() { FORMS_PER_PATTERN_MAX } else { FORMS_PER_QUERY_MAX }
 }
 
-/// The form that has to go next, as [`SpaceSaving::least`] of sources.
+/// The next form to go, as [`SpaceSaving::least`] of sources.
 fn least_row(held: &Source, source: SourceId, for_own: bool) -> Option<FormId> {
     let own = held.forms.iter().filter(|row| row.is_own).count();
     let own_may_go = for_own || own > forms_max(source) / 2;

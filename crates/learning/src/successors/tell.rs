@@ -1,7 +1,8 @@
-//! What this node tells by gossip: its own changed slots and new definitions, the largest change of probability first.
+//! Lessons that this node sends by gossip: its own changed slots and new definitions, the largest change of probability
+//! first.
 //!
-//! Decides what goes into a round's pieces. Only this node's own counts: what it heard, gossip itself passes on. Each
-//! change is told once; gossip repeats it, and pulls mend what is lost.
+//! Decides the content of a round's pieces. They have only this node's own counts, because gossip itself passes on
+//! other nodes' pieces. Each change is sent once; gossip repeats it, and pulls repair losses.
 
 use hopcache_core::limits::{
     DELTA_DEFINITIONS_PERCENT, DELTA_PIECE_BYTES_MAX, DELTA_SOURCES_CONSIDERED_MAX, EPOCHS_KEPT,
@@ -27,12 +28,12 @@ struct Pieces {
 
 impl Pieces {
     fn new(budget_bytes: usize) -> Self {
-        // No more pieces than full ones: each one takes a place of gossip's.
+        // No more pieces than full ones: each takes a place of gossip's.
         let left = budget_bytes.div_ceil(DELTA_PIECE_BYTES_MAX);
         Self { done: Vec::new(), open: piece(budget_bytes), left_bytes: budget_bytes, left }
     }
 
-    /// Puts a part into the open piece, or into a new one; whether it went in.
+    /// Puts a part into the open piece, or into a new one. Returns whether it fitted.
     fn put(&mut self, part: impl Fn(&mut Writer) -> bool) -> bool {
         if part(&mut self.open) {
             return true;
@@ -65,14 +66,14 @@ fn piece(left_bytes: usize) -> Writer {
 }
 
 impl Successors {
-    /// What this node counted or defined and has not told yet, as pieces of at most
-    /// [`DELTA_PIECE_BYTES_MAX`] bytes, together at most `budget_bytes`; the largest change of probability first. Each
-    /// change is told once: gossip repeats it, pulls mend what is lost.
+    /// This node's unsent counts and definitions, as pieces of at most [`DELTA_PIECE_BYTES_MAX`] bytes, together at
+    /// most `budget_bytes`; the largest change of probability first. Each change is sent once: gossip repeats it, pulls
+    /// repair losses.
     pub fn next_pieces(&mut self, budget_bytes: usize, now: MonoTime) -> Vec<Vec<u8>> {
         self.sweep(now);
         self.sum_up_changed(now);
         let mut pieces = Pieces::new(budget_bytes);
-        // Those whose rows were told in earlier rounds.
+        // Those whose rows were sent in earlier rounds.
         for name in self.table.definitions.untold(budget_bytes / DEFINITION_BYTES_SMALL) {
             if pieces.spent(budget_bytes) * 100 >= budget_bytes * DELTA_DEFINITIONS_PERCENT {
                 break;
@@ -93,7 +94,7 @@ impl Successors {
         pieces.done
     }
 
-    /// Changed sources, the largest change of probability first; of many, some.
+    /// Changed sources, the largest change of probability first; if there are many, some of them.
     fn changes(&mut self, now: MonoTime) -> Vec<(SourceId, f64)> {
         use std::ops::Bound::{Excluded, Unbounded};
         let from = self.told_to.map_or(Unbounded, Excluded);
@@ -106,8 +107,8 @@ impl Successors {
         let mut changes = Vec::new();
         for source in some.into_iter().chain(before) {
             match self.table.sources.get(&source) {
-                // Of a source that nothing is known to follow there is nothing to predict. Its count is told with the
-                // first form, this node's own or another's, and goes with pulls anyhow.
+                // A source without successors predicts nothing. Its count is sent with its first form, this node's own
+                // or another's, and goes with pulls anyway.
                 Some(held) if held.forms.is_empty() => {}
                 Some(held) => changes.push((source, self.change(held, now))),
                 None => {
@@ -119,7 +120,7 @@ impl Successors {
         changes
     }
 
-    /// By how much the probability of some form of a source has changed since it was told.
+    /// The largest change of the probability of a source's form since it was sent.
     fn change(&self, held: &Source, now: MonoTime) -> f64 {
         let any = held.any.value(&self.table.lives, now).seen;
         let any_change = if held.any.has_untold() { 1.0 / (any + 1.0) } else { 0.0 };
@@ -130,7 +131,7 @@ impl Successors {
         held.forms.iter().map(change).fold(0.0, f64::max)
     }
 
-    /// Tells a source's changed rows; whether all of them went in.
+    /// Sends a source's changed rows. Returns whether all of them fitted.
     fn tell_source(&mut self, source: SourceId, pieces: &mut Pieces, now: MonoTime) -> bool {
         let Some(claim) = self.table.lives.claim(Lives::ME, now) else { return false };
         let Some(held) = self.table.sources.get_mut(&source) else { return true };
@@ -167,14 +168,14 @@ impl Successors {
     }
 }
 
-/// A definition beside its bytes: kind, id, length; and the head of its piece.
+/// Bytes of a definition beside its own: kind, id, length; and the head of its piece.
 const DEFINITION_HEAD_BYTES: usize = 1 + 8 + 2 + 13;
 /// Longer ones go by pulls only.
 const DEFINITION_BYTES_TOLD_MAX: usize = DELTA_PIECE_BYTES_MAX - DEFINITION_HEAD_BYTES;
-/// Few definitions are shorter: more than the budget divided by this are not looked at.
+/// Few definitions are shorter: at most the budget divided by this are examined.
 const DEFINITION_BYTES_SMALL: usize = 16;
 
-/// This node's slots of a row that changed since they were told.
+/// This node's slots of a row that changed since they were sent.
 fn slots_to_tell(row: &Row, claim: &Claim) -> Vec<(Claim, u32, Tally)> {
     let untold = row.slots.iter().filter(|slot| slot.untold);
     let aged = untold.filter_map(|slot| {

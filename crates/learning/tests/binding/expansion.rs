@@ -1,4 +1,4 @@
-//! Neighbours: only of labelled nodes, by the key that the statement finds its own by.
+//! Neighbours: only of labelled nodes, by the key of the statement's own anchor.
 
 use hopcache_learning::expansion::neighbours;
 use hopcache_learning::fields::Fields;
@@ -67,7 +67,7 @@ fn without_a_sure_anchor_nothing_is_expanded() {
     }
 }
 
-/// An id of another type is another key's, or a type error at the server.
+/// An id of another type belongs to another key, or is a type error at the server.
 #[test]
 fn ids_are_of_the_anchors_type() {
     let rows = [vec!["20".into()], vec![Value::Float(20.0)], vec![Value::Bool(true)], vec![21.into()]];

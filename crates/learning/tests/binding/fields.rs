@@ -1,4 +1,4 @@
-//! Fields: what is kept of a result, and that any result and any bytes do no harm.
+//! Fields: the kept part of a result, and that any result and any bytes do no harm.
 
 use hopcache_core::limits::{FIELDS_BYTES_MAX, FIELDS_ROWS_MAX};
 use hopcache_learning::fields::Fields;
@@ -49,7 +49,7 @@ fn only_the_first_rows_and_short_texts() {
     assert_eq!(fields.scalars().filter(|field| field.column == "text").count(), 5, "60 to 64 bytes");
 }
 
-/// A key that a map names twice, a column that comes twice: the first counts, and nothing is found that is not there.
+/// A key that a map names twice, a column that occurs twice: the first counts, and nothing is found that is not there.
 #[test]
 fn names_that_come_twice_count_once() {
     let twice = map(&[("a", 11.into()), ("a", 12.into())]);
@@ -85,7 +85,7 @@ fn huge_results_are_little_work() {
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }
 
-/// What has no room is left out from there on; what is kept is what stands there.
+/// Fields without room are left out from there on; the kept ones equal the result's.
 #[test]
 fn wide_rows_fill_the_room_and_no_more() {
     let names: Vec<String> = (0..30).map(|at| format!("property-{at}")).collect();
@@ -101,7 +101,7 @@ fn wide_rows_fill_the_room_and_no_more() {
     assert!((FIELDS_BYTES_MAX - 100..=FIELDS_BYTES_MAX).contains(&len), "{len}");
 }
 
-/// What a value is at a place, looked up in the tree.
+/// The value at a place, looked up in the tree.
 fn at_place<'a>(value: &'a Value, path: &[Box<str>]) -> Option<&'a Value> {
     let Some((key, rest)) = path.split_first() else { return Some(value) };
     let pairs = match value {
@@ -112,14 +112,14 @@ fn at_place<'a>(value: &'a Value, path: &[Box<str>]) -> Option<&'a Value> {
         },
         _ => return None,
     };
-    // Of a key that comes twice the first that has a value there.
+    // If a key occurs twice, the first that has a value there.
     pairs.iter().filter(|(name, _)| **name == **key).find_map(|(_, inner)| at_place(inner, rest))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every field is a scalar that stands in the result where it says, and all is bounded.
+    /// Every field is a scalar of the result at its stated place, and everything is bounded.
     #[test]
     fn fields_are_in_the_result(result in any_result()) {
         let fields = Fields::of(&result);
@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// I13: any records, however many rows they claim to be.
+    /// I13: any records, with any claimed number of rows.
     #[test]
     fn garbage_records_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300), rows in any::<u64>()) {
         let fields = Fields::of(&raw(&["a", "b", "c"], bytes.into(), rows));
@@ -149,7 +149,7 @@ proptest! {
         prop_assert_eq!(Fields::decode(&written), Some(fields));
     }
 
-    /// I13: any bytes, and bytes that were fields once, are fields in one way or none.
+    /// I13: any bytes, also changed bytes of fields, decode to fields in one way or not at all.
     #[test]
     fn any_bytes_are_read(result in any_result(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut bytes = Fields::of(&result).encode();

@@ -1,4 +1,4 @@
-//! Forms: written in one way, bounded, another id in another realm; what they become for a query.
+//! Forms: one encoding, bounded, another id in another realm; and their queries after a given query.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn values_come_from_where_the_bindings_say() {
     assert!(!first.is_each() && first.of_first_row().is_none());
 }
 
-/// A row without the value, or with one of another type, gives none; equal ones give one.
+/// A row without the value, or with one of another type, gives no query; equal ones give one.
 #[test]
 fn each_row_gives_one_query() {
     let each = template("X", &[("id", field("id", &[], Rows::Each, Kind::Int))]);
@@ -93,7 +93,7 @@ fn no_parameters_and_exact_ones_need_nothing_before() {
     assert_eq!(exact.statement(), "RETURN $id");
 }
 
-/// I9: what is too large is not learned.
+/// I9: a form that is too large is not learned.
 #[test]
 fn forms_are_bounded() {
     let none = params(&[]);
@@ -130,7 +130,7 @@ fn ids_are_of_database_and_principal() {
     assert_ne!(id, form.id(&KeyHasher::new(b"another"), realm("neo4j", "ann")).unwrap());
     let (read, back) = Form::of_definition(&form.define(realm("neo4j", "ann")).unwrap()).unwrap();
     assert_eq!((read, back), (realm("neo4j", "ann"), form));
-    // Written down once: a changed id forgets everything learned in a rolling upgrade.
+    // A fixed value: a changed id forgets every lesson in a rolling upgrade.
     assert_eq!(id.0, GOLDEN, "{:#x}", id.0);
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn any_form() -> impl Strategy<Value = Form> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is written is read, and two forms are never written the same.
+    /// Encoded forms decode to themselves, and two forms never have the same encoding.
     #[test]
     fn definitions_are_one_to_one(form in any_form(), other in any_form(), realm in any::<u64>()) {
         let written = form.define(RealmTag(realm)).unwrap();
@@ -189,7 +189,7 @@ proptest! {
         prop_assert_eq!(form == other, written == others);
     }
 
-    /// I13: any bytes, and bytes that were a form once, are a form in one way or none.
+    /// I13: any bytes, also changed bytes of a form, decode to a form in one way or not at all.
     #[test]
     fn any_bytes_are_read(form in any_form(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let mut bytes = form.define(RealmTag(1)).unwrap();
@@ -204,7 +204,7 @@ proptest! {
         }
     }
 
-    /// Whatever was before: at most eight queries, each once, in canonical form and of the types that were learned.
+    /// After any query: at most eight queries, each once, in canonical form and of the learned types.
     #[test]
     fn bound_queries_are_canonical(form in any_form(), params in any_params(), result in any_result()) {
         let fields = Fields::of(&result);

@@ -1,5 +1,5 @@
-//! Must-show 2, as far as core goes: templates learned on some persons of a made-up graph bind the right queries for
-//! persons that nobody visited (THEORY "Learning and prefetch").
+//! Must-show 2, as far as this crate goes: templates learned on some persons of a made-up graph bind the right queries
+//! for unvisited persons (THEORY "Learning and prefetch").
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ const CITY: &str = "MATCH (c:City {name: $city}) RETURN c.name, c.people";
 const NEWS: &str = "MATCH (n:News) RETURN n.id LIMIT 5";
 
 const PERSONS: i64 = 600;
-/// Walks begin at persons below this while learning, at others afterwards.
+/// Walks begin at persons below this number while learning, at others afterwards.
 const VISITED: i64 = 200;
 
-/// A query and what it answered.
+/// A query and its result.
 #[derive(Clone)]
 struct Asked {
     statement: &'static str,
@@ -44,12 +44,12 @@ impl Dice {
     }
 }
 
-/// Ids as a sample graph has them, small ones too: many are equal to an age, a count or a page size by chance.
+/// Ids as in a sample graph, small ones too: many equal an age, a count or a page size by chance.
 fn id_of(person: i64) -> i64 {
     person + 1
 }
 
-/// Friends stay on their side of the graph, so that what nobody visited stays unvisited.
+/// Friends stay on their side of the graph, so that unvisited persons stay unvisited.
 fn friends(person: i64) -> Vec<i64> {
     let (from, size) = if person < VISITED { (0, VISITED) } else { (VISITED, PERSONS - VISITED) };
     (1..=6).map(|at| from + (person - from + at * at * 7 + at) % size).collect()
@@ -123,7 +123,7 @@ fn city_of(person: i64) -> Asked {
     )
 }
 
-/// One session: profile, friends, one of them, their posts, a post, its city; in between something else.
+/// One session: profile, friends, one of them, their posts, a post, its city; with other queries in between.
 fn walk(dice: &mut Dice, from: i64, to: i64) -> Vec<Asked> {
     let mut person = from + dice.below(to - from);
     let mut walk = Vec::new();
@@ -186,8 +186,8 @@ impl Counts {
 
 type Query = (&'static str, Vec<u8>);
 
-/// For each query about somebody whom nobody visited, the queries that the application asks of the same person, of
-/// their friends and of their posts.
+/// For each query about an unvisited person, the queries that the application asks of the same person, of their friends
+/// and of their posts.
 fn right_queries() -> BTreeMap<Query, BTreeSet<Query>> {
     let mut right: BTreeMap<Query, BTreeSet<Query>> = BTreeMap::new();
     let query = |asked: Asked| (asked.statement, asked.params);
@@ -220,7 +220,7 @@ fn templates_reach_persons_that_nobody_visited() {
         let walk = walk(&mut dice, VISITED, PERSONS);
         for (at, next) in walk.iter().enumerate().skip(1) {
             let before = &walk[at - 1];
-            // A jump to somebody else, and what comes behind the news, follows from nothing before it.
+            // A jump to another person, and the query after the news, follow from nothing before them.
             if before.statement == CITY || before.statement == NEWS {
                 continue;
             }
@@ -237,7 +237,8 @@ fn templates_reach_persons_that_nobody_visited() {
                         .any(|(statement, params)| *statement == form.statement() && *params == query.params);
                     bound += 1;
                     right += u32::from(is_right);
-                    // What would be launched: threshold 0.25 (THEORY), here of the form and not of each row.
+                    // The queries that would be launched: threshold 0.25 (THEORY), here of the form and not of each
+                    // row.
                     sure += u32::from(probability > 0.25);
                     sure_right += u32::from(probability > 0.25 && is_right);
                 }

@@ -1,4 +1,4 @@
-//! Sessions: which steps there were, whatever the order in which observations arrive; bounded under floods.
+//! Sessions: which steps there were, for observations that arrive in any order; bounded under floods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,7 +127,7 @@ fn idle_sessions_are_forgotten() {
     assert_eq!(sessions.dropped(), 0);
 }
 
-/// Bad input of the issue: 10⁶ sessions. The least recently heard of give way, and nothing else grows.
+/// Bad input of the issue: 10⁶ sessions. The longest silent ones give way, and nothing else grows.
 #[test]
 fn a_million_sessions_are_bounded() {
     let bounds = SessionBounds { sessions: 1_000, bytes: 20_000, waiting: 2_000 };
@@ -189,8 +189,8 @@ fn teller(node: u64) -> Teller {
     Teller { node: OriginTag(node), ..TELLER }
 }
 
-/// Must show 1 of issue 7: clicks without a pause through different nodes are steps, though the messages about them took
-/// different times. Of a clock only differences count, and one that begins anew is another one.
+/// Must show 1 of issue 7: clicks without a pause through different nodes are steps, for any delays of the messages
+/// about them. Only differences of a clock count, and a clock that begins anew is another one.
 #[test]
 fn a_message_is_as_old_as_what_it_took_beyond_the_quickest() {
     let mut tellers = Tellers::new();
@@ -203,7 +203,7 @@ fn a_message_is_as_old_as_what_it_took_beyond_the_quickest() {
     assert_eq!(sent_at(2, 92, 51_204_100), 51_200_100);
     let stood = 51_204_100 + TELLER_TRANSIT_MS_MAX * 1_000 + 1_000;
     assert_eq!(sent_at(2, 92, stood), stood, "it stood still");
-    // Two clocks that run apart: what was the least is forgotten.
+    // Two clocks that run apart: the old least difference is forgotten.
     let later = stood + 2 * TELLER_WINDOW_MS * 1_000;
     let drift_us = 4_000;
     assert_eq!(sent_at(2, later - stood + 92 - drift_us, later), later - drift_us);
@@ -215,11 +215,11 @@ fn a_message_is_as_old_as_what_it_took_beyond_the_quickest() {
     assert_eq!(tellers.len(), MEMBERS_MAX);
 }
 
-/// A request of a session as it was, in microseconds: through which node, from when to when; and how wrong its times are
-/// where the session is kept.
+/// A request of a session as it really was, in microseconds: its node, its begin and its end; and the error of its
+/// times at the session's owner.
 type True = (u64, u64, u64, u64);
 
-/// The steps that are seen where each node's times are off by so much.
+/// The steps that are seen if each node's times are off by this much.
 fn seen_with_skew(requests: &[True]) -> Vec<Step<u8>> {
     let mut sessions = Sessions::new(SessionBounds::default());
     for (name, (node, began, took, off)) in (0_u8..).zip(requests) {
@@ -252,10 +252,10 @@ prop_compose! {
     }
 }
 
-/// The same rules over lists, looked through from end to end.
+/// The same rules over lists, searched from end to end.
 #[derive(Default)]
 struct Reference {
-    /// With when it came, and whether it has settled.
+    /// With its arrival, and whether it has settled.
     known: BTreeMap<u64, Vec<(Seen<u8>, u64, bool)>>,
 }
 
@@ -310,7 +310,7 @@ impl Reference {
     }
 }
 
-/// What both make of the arrivals in this order, settled every 20 ms.
+/// The results of both for the arrivals in this order, settled every 20 ms.
 fn run(arrivals: &[Arrival]) -> Vec<Step<u8>> {
     let mut sessions = Sessions::new(SessionBounds::default());
     let mut reference = Reference::default();
@@ -346,7 +346,7 @@ proptest! {
         }
     }
 
-    /// Whatever arrives within the time to settle may come in any order.
+    /// Observations that arrive within the time to settle may come in any order.
     #[test]
     fn the_order_of_arrival_does_not_matter(
         one_order in prop::collection::vec(arrival(), 0..16),
@@ -363,13 +363,13 @@ proptest! {
                 (step.session, place(&step.next), step.before.iter().map(place).collect::<Vec<_>>())
             }).collect()
         };
-        // Of two reports of one observation with different ends, the first that comes counts: leave those out.
+        // Of two reports of one observation with different ends, the first arrival counts: leave those out.
         let places: BTreeSet<_> = one.iter().map(|arrival| (arrival.session, arrival.seen.key, arrival.seen.began)).collect();
         prop_assume!(places.len() == one.len());
         prop_assert_eq!(shown(run(&one)), shown(run(&other)));
     }
 
-    /// I13: any times whatever, and any claim of bytes.
+    /// I13: any times, and any claim of bytes.
     #[test]
     fn any_times_do_no_harm(
         all in prop::collection::vec((0..4_u64, any::<u8>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<usize>()), 0..60),
@@ -387,9 +387,10 @@ proptest! {
         prop_assert!(sessions.bytes() <= SessionBounds::default().bytes);
     }
 
-    /// THEORY "Learning and prefetch", DESIGN "Prefetch": concurrent requests are no steps; what followed is. Through one
-    /// node that is exact. Through different nodes, whose times are wrong by the skew at the most: what was sent at once or
-    /// overlaps by more than twice the skew never is a step, and what began more than that after a request that had ended is.
+    /// THEORY "Learning and prefetch", DESIGN "Prefetch": concurrent requests are no steps; a request that really
+    /// followed is one. Through one node that is exact. Through different nodes, times are wrong by at most the skew.
+    /// Requests sent at once, or with an overlap of more than twice the skew, are never a step. A request that began
+    /// more than that after another had ended always is one.
     #[test]
     fn concurrent_requests_make_no_edges_whatever_the_messages_took(
         requests in prop::collection::vec((0..3_u64, 0..60_000_u64, 0..30_000_u64, 0..=SESSION_SKEW_MS * 1_000), 2..6),

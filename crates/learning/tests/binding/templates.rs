@@ -1,5 +1,5 @@
-//! Templates of one step: which hypotheses there are, which query before is learned of, and that each form that is
-//! given makes the next query.
+//! Templates of one step: which hypotheses there are, from which earlier query a step is learned, and that each
+//! returned form makes the next query.
 
 use hopcache_core::limits::{SESSION_BEFORE_MAX, TEMPLATES_PER_STEP_MAX};
 use hopcache_learning::Kind;
@@ -73,7 +73,7 @@ fn types_count() {
     }
 }
 
-/// 0, 1, true, "" and the like are in most results by chance.
+/// 0, 1, true, "" and the like occur in most results by chance.
 #[test]
 fn trivial_values_are_never_learned_as_fields() {
     for value in [0.into(), 1.into(), 9.into(), true.into_value(), "".into(), Value::Null] {
@@ -139,7 +139,8 @@ fn a_query_without_parameters_is_one_template() {
     assert_eq!(forms(&before, &[]), (0, vec![template(NEXT, &[])]));
 }
 
-/// I9: what cannot be a form is not learned: too long, too many, or a value that nothing explains and that is long.
+/// I9: a query that cannot be a form is not learned: too long, too many parameters, or a long value without
+/// explanation.
 #[test]
 fn large_queries_are_not_learned() {
     let before = [Query("A", params(&[("id", 100.into())]), None)];
@@ -159,7 +160,7 @@ fn large_queries_are_not_learned() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each form makes the next query from the one it was learned of; none comes twice; bounded.
+    /// Each form makes the next query from its own source; none comes twice; bounded.
     #[test]
     fn every_form_makes_the_next_query(
         before in prop::collection::vec((any_params(), prop::option::of(any_result())), 0..7),
@@ -170,7 +171,7 @@ proptest! {
             .into_iter()
             .map(|(params, result)| Query("A", params, result.map(|result| Fields::of(&result))))
             .collect();
-        // Half of the next queries get a value of a result before, or hardly any would be explained.
+        // Half of the next queries get a value of a result before; otherwise hardly any would be explained.
         let values: Vec<Vec<u8>> =
             before.iter().filter_map(|query| query.2.as_ref()).flat_map(|fields| fields.scalars().map(|field| field.value.to_vec())).collect();
         let next = if values.is_empty() { own } else { with_value(&own, &values[takes.index(values.len())]) };

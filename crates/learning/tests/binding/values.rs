@@ -1,4 +1,4 @@
-//! Results and parameters to test with.
+//! Results and parameters for tests.
 
 use bytes::Bytes;
 use hopcache_core::result::ResultSet;
@@ -29,7 +29,7 @@ pub(crate) fn raw(columns: &[&str], records: Bytes, rows: u64) -> ResultSet {
     ResultSet { fields, records, rows, kind: None, summary: Value::Map(Vec::new()), bookmark: None }
 }
 
-/// Any value, small ones and nodes more often than by chance.
+/// Any value; small ones and nodes more often than by chance.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -63,7 +63,7 @@ pub(crate) fn any_result() -> impl Strategy<Value = ResultSet> {
         .prop_map(|(columns, rows)| result(&columns.iter().map(String::as_str).collect::<Vec<_>>(), &rows))
 }
 
-/// Any parameters, canonical as they are in an ask.
+/// Any parameters, canonical as in a request.
 pub(crate) fn any_params() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(("[abc]{0,2}", any_value()), 0..4)
         .prop_map(|pairs| encode_canonical(&Value::Map(pairs)))

@@ -5,7 +5,7 @@ use hopcache_learning::FormId;
 
 use crate::{at, close, form, hear, node, pattern, pull, query};
 
-/// A receiver's clock that has nothing to do with the sender's.
+/// A receiver's clock, unrelated to the sender's.
 const APART_MS: u64 = 3_600_000;
 
 #[test]
@@ -36,7 +36,7 @@ fn what_a_departed_node_counted_decays_over_six_epochs_by_the_receivers_clock() 
     assert_eq!((sizes.patterns, sizes.slots, sizes.lives), (0, 0, 1), "{sizes:?}");
 }
 
-/// What B heard of A and passes on after an hour is an hour old for C as well.
+/// B's counts from A, which it passes on after an hour, are an hour old for C as well.
 #[test]
 fn a_pull_carries_the_time_since_it_was_heard() {
     let mut a = node(1, 11, 16, at(0));
@@ -88,7 +88,7 @@ fn the_eight_likeliest_are_predicted_in_order() {
     assert!(close(found[0].p, 20.0 / 211.0));
 }
 
-/// A form cannot follow more often than always, even where gossip brought its count before its source's.
+/// A form cannot follow more often than always, even if gossip brought its count before its source's.
 #[test]
 fn no_probability_is_above_one() {
     let mut known = node(1, 11, 16, at(0));

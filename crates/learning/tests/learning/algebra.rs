@@ -17,7 +17,7 @@ fn counts() -> impl Strategy<Value = Counts> {
     proptest::collection::vec((0..5_u64, form, 0..8_u64, 1..5_u32, any::<bool>()), 1..24)
 }
 
-/// All that a node that counted so has to say.
+/// The whole knowledge of a node with these counts.
 fn page(me: u64, counts: &Counts) -> Vec<u8> {
     let mut known = node(me, me + 100, 16, at(0));
     let mut counts = counts.clone();
@@ -37,7 +37,7 @@ fn page(me: u64, counts: &Counts) -> Vec<u8> {
     }
     let asks_for_all = node(9, 9, 16, at(0)).digest(at(0));
     let mut everything = known.answer_pull(&asks_for_all, at(NOW_MS));
-    // Definitions are asked for by name.
+    // Definitions are requested by name.
     let mut asker = node(9, 9, 16, at(0));
     hear(&mut asker, &everything, at(NOW_MS));
     let wants = asker.digest(at(NOW_MS));
@@ -52,7 +52,7 @@ fn counts_are_empty(known: &Successors, now: MonoTime) -> bool {
     known.patterns(1, now).is_empty() && known.sizes().slots == 0
 }
 
-/// Everything there is to see, and the sums over every slot.
+/// Everything visible, and the sums over every slot.
 fn state(known: &mut Successors) -> (String, Vec<u8>) {
     let now = at(NOW_MS);
     let views: Vec<_> = (0..5).map(|of| (known.view(pattern(of), now), known.view(query(of), now))).collect();
@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn grouping_does_not_matter(a in counts(), b in counts(), c in counts()) {
         let (a, b, c) = (page(1, &a), page(2, &b), page(3, &c));
-        // a, and what somebody else made of b and c.
+        // a, and another node's merge of b and c.
         let mut b_and_c = node(8, 8, 16, at(0));
         hear(&mut b_and_c, &b, at(NOW_MS));
         hear(&mut b_and_c, &c, at(NOW_MS));

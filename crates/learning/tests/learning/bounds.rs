@@ -38,8 +38,8 @@ fn many_patterns_in_256_places() {
     let sizes = known.sizes();
     assert!(sizes.patterns == 256 && sizes.slots <= 2 * 256, "{sizes:?}");
     assert!(sizes.bytes <= MIB && sizes.untold <= 2 * 256 + 1, "{sizes:?}");
-    // N/m = N/256 sightings; the frequent ones came N/1,000 times. They were pushed out now and then: Space-Saving promises
-    // nothing below N/m. What is predicted is never invented.
+    // N/m = N/256 sightings; the frequent ones came N/1,000 times, so they were replaced now and then: Space-Saving
+    // promises nothing below N/m. Predictions are never invented.
     let found = known.patterns(1_000, at(1_000));
     assert_eq!(found.len(), 256);
     let came = offered() as f64 / 1_000.0;
@@ -60,7 +60,7 @@ fn many_patterns_in_a_tenth_of_as_many_places() {
     }
 }
 
-/// As many exact queries as ever come keep within their places, and what they point to is forgotten with them.
+/// Any number of exact queries keeps within its places, and their definitions are forgotten with them.
 #[test]
 fn one_off_queries_take_nothing_with_them() {
     let mut known = node(1, 11, 16, at(0));
@@ -82,7 +82,7 @@ fn one_off_queries_take_nothing_with_them() {
     assert_eq!(known.sizes().forms, 256, "definitions go with what refers to them");
 }
 
-/// A full cluster's slots of one form, over all epochs: the least ones give way, the latest ones stay.
+/// A full cluster's slots of one form, over all epochs: the smallest ones give way, the latest ones stay.
 #[test]
 fn slots_of_one_form_are_bounded() {
     let mut known = node(1, 11, 16, at(0));
@@ -105,7 +105,7 @@ fn slots_of_one_form_are_bounded() {
     assert!(seen >= MEMBERS_MAX as f64 * 1.2, "{seen} of the present and the last epoch");
 }
 
-/// When all slots are taken, what others say gives way first; what this node counts always finds room.
+/// When all slots are taken, other nodes' counts give way first; this node's own counts always find room.
 #[test]
 fn slots_altogether_are_bounded() {
     let bounds = Bounds { slots: 64, ..Bounds::for_patterns(16) };
@@ -131,7 +131,7 @@ fn pull_once(to: &mut Successors, from: &mut Successors) {
     hear(to, &page, at(0));
 }
 
-/// Weights are relative to a moment that moves on: nothing overflows in a year.
+/// Weights are relative to a moving moment: nothing overflows in a year.
 #[test]
 fn a_year_of_epochs_overflows_nothing() {
     let mut known = node(1, 11, 1, at(0));

@@ -1,5 +1,5 @@
-//! Nodes that teach each other through a network that loses, repeats, delays and reorders, and that start again: in the
-//! end all know the same, and what a plain table of all counts says.
+//! Nodes that teach each other through a network that loses, repeats, delays and reorders, and that restart. In the end
+//! all of them agree with each other and with a plain table of all counts.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{MINUTE_MS, at, close, form, hear, node, pattern, pull, query};
 const NODES: usize = 3;
 const SOURCES: u64 = 4;
 const FORMS: u64 = 3;
-/// Datagrams older than that are not delivered: gossip's window is far shorter.
+/// Older datagrams are not delivered: gossip's window is far shorter.
 const DELAY_MS_MAX: u64 = 10 * MINUTE_MS;
 
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ enum Step {
     Used(usize, u64, u64),
     Minutes(u64),
     Tell(usize),
-    /// A piece, by its place in the order of telling, reaches a node; it may again.
+    /// A piece, by its index in the order of sending, reaches a node; it may do so again.
     Deliver(usize, usize),
     Pull(usize, usize),
     Restart(usize),
@@ -54,13 +54,13 @@ struct Peer {
     born_ms: u64,
 }
 
-/// (node, life, epoch, source, form) → seen, launched, used: what was really counted.
+/// (node, life, epoch, source, form) → seen, launched, used: the real counts.
 type Truth = BTreeMap<(usize, u64, u64, SourceId, FormId), [u32; 3]>;
 
 struct Cluster {
     peers: Vec<Peer>,
-    /// Half a minute off whole minutes, at which lives begin: no epoch ends within the seconds by which a departed
-    /// life's clock is believed to run slower.
+    /// Lives begin at whole minutes, and this is half a minute off them: no epoch ends within the seconds by which a
+    /// departed life's clock is assumed to run slower.
     now_ms: u64,
     pieces: Vec<(u64, Vec<u8>)>,
     truth: Truth,
@@ -155,7 +155,7 @@ impl Cluster {
                 self.pull(to, from);
             }
             Step::Restart(n) => {
-                // What nobody heard of a life is lost with it; here the others hear all.
+                // Unsent counts of a life are lost with it; here the others get all of them.
                 for other in 0..NODES {
                     self.pull(other, n);
                 }
@@ -164,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Everybody pulls from everybody until nobody learns anything.
+    /// Everybody pulls from everybody until no node learns anything.
     fn heal(&mut self) {
         for _ in 0..8 {
             let mut taken = 0;
@@ -245,7 +245,7 @@ proptest! {
         cluster.check();
     }
 
-    /// The same without any gossip, and with all of it: pulls alone suffice, and so does gossip for what it told.
+    /// The same without any gossip, and with all of it: pulls alone are enough, and so is gossip for its content.
     #[test]
     fn clocks_hours_apart_change_nothing(steps in steps(), apart_h in 0..1_000_u64) {
         let mut cluster = Cluster::new();

@@ -1,5 +1,5 @@
-//! What counting, summing up and answering cost with many patterns: printed (`--nocapture`, in a release build), and bounded
-//! here as generously as a busy machine and a debug build need.
+//! The cost of counting, summing up and answering with many patterns: printed (`--nocapture`, in a release build), and
+//! bounded here generously, for a busy machine and a debug build.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
 //! F14: forged, absurd, endless and outdated gossip is refused and counted, and takes no more than its bound. I13: no
-//! bytes panic.
+//! bytes cause a panic.
 
 use hopcache_core::limits::{
     EPOCH_LEAD_MS_MAX, EPOCH_MS, FORMS_PER_PATTERN_MAX, LIFE_QUIET_MS, LIVES_MAX, LIVES_PER_ORIGIN_MAX,
@@ -21,8 +21,8 @@ fn number(out: &mut Vec<u8>, mut number: u64) {
 /// (origin, life, up for ms)
 type LifeClaim = (u64, u64, u64);
 
-/// A lesson by the format at the top of `src/delta.rs`, whatever it says: each sighting has a life by its place,
-/// an age, a source, a form or none, and a count.
+/// A lesson in the format at the top of `src/delta.rs`, with any content: each sighting has a life by its index, an
+/// age, a source, a form or none, and a count.
 fn forged(lives: &[LifeClaim], sightings: &[(u64, u64, SourceId, Option<u64>, u64)]) -> Vec<u8> {
     let mut out = vec![1, 1, 0];
     number(&mut out, lives.len() as u64);
@@ -69,7 +69,7 @@ fn impossible_counts_are_refused() {
     assert_eq!(hear(&mut known, &one(most), at(0)).taken, 1);
     let found = known.predictions(pattern(0), at(0));
     assert!(found.iter().all(|found| found.p <= 1.0 && found.p.is_finite()), "{found:?}");
-    // And this node's own counts go on where they were.
+    // And this node's own counts go on unchanged.
     known.count(pattern(0), form(0), at(0));
     let own = known.predictions(pattern(0), at(0));
     assert!(own.iter().any(|found| found.form == form(0) && close(found.tally.seen, 2.0)), "{own:?}");
@@ -93,15 +93,15 @@ fn absurd_epochs_move_a_life_by_less_than_what_is_kept() {
         taken += hear(&mut known, &says(up_ms + step * EPOCH_MS, 0), at(0)).taken;
     }
     assert_eq!(taken as u64, EPOCH_LEAD_MS_MAX / EPOCH_MS);
-    // What the node itself says meanwhile is still taken: another source, in its true epoch.
+    // The node's own reports meanwhile are still accepted: another source, in its true epoch.
     let truth = forged(&[(2, 22, up_ms)], &[(0, 0, pattern(1), Some(0), 32)]);
     assert_eq!(hear(&mut known, &truth, at(0)).taken, 1);
     assert!(close(known.predictions(pattern(1), at(0))[0].tally.seen, 1.0));
     assert_eq!(hear(&mut known, &says(up_ms, 5), at(0)).refused_old, 1, "five epochs before that");
 }
 
-/// A life that was believed to be further than it is, from the first: it is refused for as long as what was forged of
-/// it counts, and then it is new.
+/// A life whose uptime was overestimated from the first message: it is refused as long as its forged slots count, and
+/// then it is new.
 #[test]
 fn a_forged_first_claim_is_forgotten() {
     let mut known = node(1, 11, 256, at(0));
@@ -120,7 +120,7 @@ fn a_forged_first_claim_is_forgotten() {
     assert_eq!(hear(&mut known, &truth(later), at(later)).taken, 1);
 }
 
-/// Nobody speaks for this node: its own life is as old as it is.
+/// No other node speaks for this one: its own life is as old as it is.
 #[test]
 fn what_is_said_of_this_nodes_own_future_is_refused() {
     let mut known = node(1, 11, 256, at(0));
@@ -129,7 +129,7 @@ fn what_is_said_of_this_nodes_own_future_is_refused() {
     assert_eq!(hear(&mut known, &says, at(EPOCH_MS)).taken, 1, "what it forgot, others give back");
 }
 
-/// Sources without end, from ever new lives, each with the largest count that is believed.
+/// Endless sources, from ever new lives, each with the largest valid count.
 #[test]
 fn a_flood_of_sources_pushes_out_no_more_than_half() {
     let mut known = honest(3);
@@ -169,7 +169,7 @@ fn a_flood_of_forms_leaves_half_of_what_this_node_counted() {
             (0..1_000).map(|n| (0, 0, pattern(0), Some(1_000 + page * 1_000 + n), 1_000)).collect();
         hear(&mut known, &forged(&[(2, 22, 0)], &sightings), at(0));
     }
-    // Predicted are the likeliest, which are forged; of this node's own the rows are there and go on counting.
+    // The likeliest, which are forged, are predicted. This node's own rows exist and go on counting.
     let before = known.sizes();
     assert!(before.slots <= 2 * FORMS_PER_PATTERN_MAX, "{before:?}");
     for f in 0..FORMS_PER_PATTERN_MAX as u64 {
@@ -179,7 +179,7 @@ fn a_flood_of_forms_leaves_half_of_what_this_node_counted() {
     assert!(found.iter().all(|found| found.taught_by[0].0 == OriginTag(1)), "{found:?}");
 }
 
-/// Lives that were invented take no place from members, nor from who spoke a moment ago.
+/// Invented lives take no place from members, nor from nodes that spoke a moment ago.
 #[test]
 fn a_flood_of_nodes_takes_no_members_place() {
     let mut known = node(1, 11, 256, at(0));
@@ -198,7 +198,7 @@ fn a_flood_of_nodes_takes_no_members_place() {
     let found = known.predictions(pattern(0), at(now_ms));
     assert!(close(found[0].tally.seen, 1.0), "a million nodes later: {found:?}");
     assert_eq!(hear(&mut known, &member(now_ms), at(now_ms)).taken, 1);
-    // A member that was not known yet finds a place at once.
+    // A member that was unknown so far finds a place at once.
     known.members(&[OriginTag(1), OriginTag(2), OriginTag(3)]);
     let joins = forged(&[(3, 33, 0)], &[(0, 0, pattern(0), Some(1), 1)]);
     assert_eq!(hear(&mut known, &joins, at(now_ms)).taken, 1);
@@ -211,7 +211,7 @@ fn ever_new_lives_of_one_node_are_bounded() {
         hear(&mut known, &forged(&[(2, life, 0)], &[(0, 0, pattern(0), Some(0), 1)]), at(0));
     }
     assert_eq!(known.sizes().lives, 1 + LIVES_PER_ORIGIN_MAX);
-    // A node that really started again is heard once the old ones are silent.
+    // A node that really restarted is accepted once its old lives are silent.
     let later = LIFE_QUIET_MS + 1;
     let merged = hear(&mut known, &forged(&[(2, 9_999, 0)], &[(0, 0, pattern(0), Some(0), 1)]), at(later));
     assert_eq!(merged.taken, 1);
@@ -235,7 +235,7 @@ fn a_flood_of_definitions_stays_within_its_bytes() {
         hear(&mut known, &bytes, at(n));
         assert!(known.sizes().definition_bytes <= bytes_max);
     }
-    // This node's own find room all the same.
+    // This node's own find room anyway.
     assert!(known.define_form(form(1_000_000), &definition_of(form(1_000_000), 3_000)));
     assert!(known.form(form(1_000_000)).is_some());
 }
@@ -259,7 +259,7 @@ proptest! {
     fn any_bytes_are_a_lesson_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4)) {
         let _ = Lesson::decode(&bytes);
         let _ = Digest::decode(&bytes);
-        // And a good one with some bytes changed, merged as if it were true.
+        // And a valid one with some bytes changed, merged as if it were true.
         let mut known = honest(1);
         let mut good = forged(
             &[(2, 22, 7 * EPOCH_MS), (3, 33, 5)],

@@ -1,9 +1,9 @@
 //! The successor model: DESIGN "Prefetch", THEORY "Learning and prefetch", FAULTS F14, promise I9.
 //!
-//! `HOPCACHE_TEST_PATTERNS` is how many patterns it is offered by this node and by a flood: 40,000 unless said, and 1000000
-//! for the whole of issue 7's bad input (into 100,000 places), which takes minutes in a debug build.
+//! `HOPCACHE_TEST_PATTERNS` is the number of patterns that this node and a flood offer to the model: 40,000 by default.
+//! 1000000 is the whole of issue 7's bad input (into 100,000 places), which takes minutes in a debug build.
 
-// Clippy allows these in test functions only, not in what they share.
+// Clippy allows these in test functions only, not in their helpers.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod aging;
@@ -23,7 +23,8 @@ use hopcache_learning::{
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Enough for a flood of the defaults' places, and that the frequent ones come more often than N/m, below which Space-Saving promises nothing.
+/// Enough for a flood of the defaults' places, and for frequent ones to come more often than N/m, below which
+/// Space-Saving promises nothing.
 const OFFERED: u64 = 40_000;
 
 fn offered() -> u64 {
@@ -56,7 +57,7 @@ fn node(me: u64, life: u64, patterns: usize, now: MonoTime) -> Successors {
     Successors::new(OriginTag(me), Incarnation(life), Bounds::for_patterns(patterns), now)
 }
 
-/// What a caller that checks definitions would say: here the id is the sum of the bytes' own tag.
+/// A caller's check of definitions: here the id is the sum of the bytes' own tag.
 fn is_true(definition: &Definition) -> bool {
     match definition {
         Definition::Form { id, bytes } => bytes.starts_with(&id.0.to_le_bytes()),
@@ -74,7 +75,7 @@ fn hear(to: &mut Successors, bytes: &[u8], now: MonoTime) -> Merged {
     to.merge(&Lesson::decode(bytes).unwrap(), now, is_true)
 }
 
-/// `to` pulls from `from` until it has nothing more for it.
+/// `to` pulls from `from` until `from` has nothing more for it.
 fn pull(to: &mut Successors, to_now: MonoTime, from: &mut Successors, from_now: MonoTime) -> usize {
     let mut taken = 0;
     for _ in 0..1_000 {

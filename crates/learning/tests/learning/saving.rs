@@ -6,8 +6,8 @@ use hopcache_learning::{Offered, SpaceSaving};
 use proptest::prelude::*;
 
 proptest! {
-    /// With m places and a stream of weight N: f ≤ weight ≤ f + N/m, the error says by how much at most, and nothing
-    /// above N/m is missing.
+    /// With m places and a stream of weight N: f ≤ weight ≤ f + N/m, the error bounds the excess, and no key above N/m
+    /// is missing.
     #[test]
     fn every_frequent_key_is_kept_and_none_is_overrated(
         stream in proptest::collection::vec((0..40_u32).prop_map(|k| k * k / 40), 1..400),
@@ -32,7 +32,7 @@ proptest! {
         }
     }
 
-    /// F14: whatever others say, half of the places stay with what this node saw.
+    /// F14: whatever other nodes send, half of the places stay with keys that this node saw.
     #[test]
     fn others_take_no_more_than_half(
         own in 0..20_u32,

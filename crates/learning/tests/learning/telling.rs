@@ -1,4 +1,4 @@
-//! What a node tells by gossip: what matters most first, within the budget, once.
+//! The lessons that a node sends by gossip: the most important first, within the budget, once.
 
 use hopcache_core::limits::{
     DELTA_PIECE_BYTES_MAX, DELTA_PIECES_PER_ROUND, DELTAS_EVERY_MS, EPOCH_MS, FORM_BYTES_MAX,
@@ -18,7 +18,7 @@ fn follow(known: &mut Successors, of: u64, f: u64, times: u32) {
 #[test]
 fn the_largest_change_of_probability_is_told_first() {
     let mut known = node(1, 11, 256, at(0));
-    // 60 sources of which one form is sure, and 60 of which the first of many forms was seen once.
+    // 60 sources with one sure form, and 60 whose first of many forms was seen once.
     for of in 0..60 {
         follow(&mut known, of, of, 9);
         (0..9).for_each(|_| known.saw(pattern(100 + of), at(0)));
@@ -42,7 +42,7 @@ fn each_change_is_told_once_and_all_are_told_in_the_end() {
     while known.sizes().untold > 0 {
         for piece in known.next_pieces(1_024, at(0)) {
             let merged = hear(&mut other, &piece, at(0));
-            assert_eq!(merged.known, 0, "told twice");
+            assert_eq!(merged.known, 0, "sent twice");
             taken += merged.taken;
         }
         rounds += 1;
@@ -57,8 +57,8 @@ fn each_change_is_told_once_and_all_are_told_in_the_end() {
     assert!(close(other.predictions(pattern(7), at(0))[0].tally.seen, 3.0));
 }
 
-/// Issue 7, must-show 6: with ever more to tell than a round has room for, each round takes what it may and no more, and so do
-/// digests and pages. ([`pull`] looks at each page.)
+/// Issue 7, must-show 6: with ever more news than a round has room for, each round sends its share and no more, and so
+/// do digests and pages. ([`pull`] checks each page.)
 #[test]
 fn a_flood_of_news_is_told_within_its_budget() {
     let budget_bytes = DELTA_PIECES_PER_ROUND * DELTA_PIECE_BYTES_MAX;
@@ -83,10 +83,10 @@ fn a_flood_of_news_is_told_within_its_budget() {
     assert!(told_bytes <= allowed_bytes && told_bytes > allowed_bytes / 2, "{told_bytes} of {allowed_bytes}");
     assert!(known.sizes().untold > 1_000, "it was a flood: {:?}", known.sizes());
     let now = at(rounds * DELTAS_EVERY_MS);
-    assert!(pull(&mut other, now, &mut known, now) > 1_000, "what was not told is pulled");
+    assert!(pull(&mut other, now, &mut known, now) > 1_000, "unsent rows are pulled");
 }
 
-/// What was counted just before an epoch ended is told after it.
+/// Counts from just before the end of an epoch are sent after it.
 #[test]
 fn the_end_of_an_epoch_loses_nothing() {
     let mut known = node(1, 11, 256, at(0));
@@ -144,7 +144,7 @@ fn a_forged_definition_is_refused() {
     assert!(other.form(form(0)).is_some());
 }
 
-/// A node that joins has everything after one chain of pages, each within its bound.
+/// A new node has everything after one chain of pages, each within its bound.
 #[test]
 fn a_joiner_catches_up_page_after_page() {
     let mut known = node(1, 11, 256, at(0));

@@ -83,7 +83,7 @@ impl Peer {
     /// A node that has just started, and does its rounds from `phase` on.
     pub(super) fn new(card: Card, hasher: &KeyHasher, seed: u64, trials: usize, phase: Millis) -> Self {
         let origin = OriginTag::of(hasher, &card.name);
-        let bounds = Bounds::for_patterns(PATTERNS_DEFAULT);
+        let bounds = Bounds::for_patterns(PATTERNS_DEFAULT as usize);
         let bounds = Bounds { patterns: bounds.patterns + PATTERNS_OF_TRIAL * trials, ..bounds };
         let model = Successors::new(origin, card.life, bounds, MonoTime(0));
         Self {

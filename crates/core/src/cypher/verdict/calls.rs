@@ -1,10 +1,10 @@
-//! Procedures and functions. A name before an opening bracket is a call unless a keyword or the end of
-//! an index hint; a call that no list allows makes the text a bypass.
+//! Procedures and functions. A name before an opening bracket is a call, unless it is a keyword or the end of an index
+//! hint. A call that no list allows makes the text a bypass.
 
 use super::clock::{self, Argument};
 use super::{BypassReason, Lexed, View, names};
 
-/// The verdict on everything the text calls.
+/// The verdict on all calls in the text.
 pub(super) fn judge(view: View<'_>, procedures: &[String]) -> Lexed {
     let mut takes_params = false;
     let mut index = 0;
@@ -26,7 +26,7 @@ pub(super) fn judge(view: View<'_>, procedures: &[String]) -> Lexed {
     if takes_params { Lexed::PerhapsReadOfParams } else { Lexed::PerhapsRead }
 }
 
-/// Where the name of the procedure that is called at `index` ends; `None` where none is called.
+/// The end of the name of the procedure that is called at `index`; `None` if none is called.
 fn procedure_name(view: View<'_>, index: usize) -> Option<usize> {
     let is_call = view.is_word(index, "CALL") && !view.is_qualified(index) && view.is_name(index + 1);
     let is_variable = view.is_any_word(index + 1, &names::AFTER_VARIABLE) && !view.is(index + 2, '.');
@@ -34,15 +34,15 @@ fn procedure_name(view: View<'_>, index: usize) -> Option<usize> {
 }
 
 fn is_allowed(view: View<'_>, start: usize, end: usize, procedures: &[String]) -> bool {
-    // A dot inside backticks is part of one name, and would make two different names look alike.
+    // A dot inside backticks is part of one name. It would make two different names look alike.
     let has_dot =
         (start..end).step_by(2).any(|index| view.name(index).is_some_and(|part| part.contains('.')));
     let name = view.chain(start, end);
     !has_dot && (names::PROCEDURES.contains(&name.as_str()) || procedures.contains(&name))
 }
 
-/// Why the call of the function named in `start..end` is no part of a cacheable read, if so. Notes where a temporal
-/// function takes a parameter.
+/// The reason why a call of the function named in `start..end` cannot be part of a cacheable read, if there is one.
+/// Notes if a temporal function takes a parameter.
 fn function(view: View<'_>, start: usize, end: usize, takes_params: &mut bool) -> Option<BypassReason> {
     // A property cannot be called, so a dot before the chain is part of something else: `[0].rand(`.
     let is_quoted = view.word(start).is_none();
@@ -81,7 +81,7 @@ fn function(view: View<'_>, start: usize, end: usize, takes_params: &mut bool) -
     (argument == Argument::Uncertain).then_some(BypassReason::VolatileFunction)
 }
 
-/// `USING INDEX n:Label(property)`: the label is not called.
+/// `USING INDEX n:Label(property)`: the label is not a call.
 fn is_index_hint(view: View<'_>, label: usize) -> bool {
     label >= 3
         && view.is(label - 1, ':')

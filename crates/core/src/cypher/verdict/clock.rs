@@ -1,9 +1,9 @@
-//! Whether what a temporal function takes could make it read the clock.
+//! Whether the argument of a temporal function could make it read the clock.
 //!
-//! Three arguments do: none, a map with nothing but a time zone, and the string by which Neo4j says "no argument"
-//! ([`names::DEFAULT_ARGUMENT`]). A value of the graph may be any of them, and so may a variable. So a function that takes
-//! anything but what is listed at [`argument`] counts as volatile. That costs sharing, never a wrong answer: for example
-//! `date(n.born)` is not cached, and `n.born` by itself is.
+//! Three arguments do: none, a map with nothing but a time zone, and the string by which Neo4j marks "no argument"
+//! ([`names::DEFAULT_ARGUMENT`]). A value of the graph may be any of them, and so may a variable. So a function with an
+//! argument that is not listed at [`argument`] counts as volatile. That costs sharing, never a wrong answer: for
+//! example `date(n.born)` is not cached, and `n.born` by itself is.
 
 use super::super::lexer::TokenKind;
 use super::{View, names};
@@ -11,19 +11,19 @@ use super::{View, names};
 /// How far an argument list is read. A longer argument is uncertain, so that nested calls cannot make this quadratic.
 const ARGUMENT_TOKENS_MAX: usize = 128;
 
-/// What a temporal function takes.
+/// The argument of a temporal function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Argument {
     /// Certainly no clock.
     Harmless,
-    /// A value out of a parameter: [`is_in`] says of the parameters whether one of them may be a clock.
+    /// A value from a parameter: [`is_in`] decides whether a parameter may be a clock.
     Param,
     /// Anything else.
     Uncertain,
 }
 
-/// What the argument that begins at `from` is: a string without an escape, a map literal with a key other than the time
-/// zone, a parameter or a part of it, or what a temporal function returns.
+/// The kind of the argument that begins at `from`. Harmless are a string without an escape, a map literal with a key
+/// other than the time zone, and the result of a temporal function; a parameter or a part of it depends on its value.
 pub(super) fn argument(view: View<'_>, from: usize) -> Argument {
     let Some(end) = argument_end(view, from) else { return Argument::Uncertain };
     if is_plain_text(view, from, end) || is_dated_map(view, from, end) || is_temporal(view, from, end) {
@@ -35,7 +35,7 @@ pub(super) fn argument(view: View<'_>, from: usize) -> Argument {
     }
 }
 
-/// What the second argument of the list that begins at `from` is. Without one it is the clock.
+/// The kind of the second argument of the list that begins at `from`. Without one it is the clock.
 pub(super) fn second_argument(view: View<'_>, from: usize) -> Argument {
     match argument_end(view, from) {
         Some(end) if view.is(end, ',') => argument(view, end + 1),
@@ -50,7 +50,7 @@ pub(super) fn is_in(params: &[u8]) -> bool {
         || (0..params.len()).any(|from| begins_clock_key(&params[from..]).is_some())
 }
 
-/// A string literal that is no other way to say "no argument". An escape in it may spell anything.
+/// A string literal that does not mean "no argument". An escape in it may spell anything.
 fn is_plain_text(view: View<'_>, from: usize, end: usize) -> bool {
     let text = view.texts.get(from).copied().unwrap_or_default();
     let is_text = view.tokens.get(from).is_some_and(|token| token.kind == TokenKind::Text);
@@ -77,8 +77,8 @@ fn is_dated_map(view: View<'_>, from: usize, end: usize) -> bool {
     }
 }
 
-/// A call of a function that returns a point in time, and what is added to it or taken from it. What such a sum is, if
-/// it is a string, begins with that point in time.
+/// A call of a function that returns a point in time, with additions and subtractions. If such a sum is a string, it
+/// begins with that point in time.
 fn is_temporal(view: View<'_>, from: usize, end: usize) -> bool {
     if !view.is_name(from) {
         return false;
@@ -151,8 +151,8 @@ fn is_clock_key(name: &str) -> bool {
     begins_clock_key(name.as_bytes()) == Some(name.len())
 }
 
-/// How many bytes at the start of `bytes` spell the key as Java compares it without regard to case: a dotless ı and a
-/// dotted İ are an i there, and no other letter of it has such a double.
+/// The length of the clock key at the start of `bytes`, as Java compares it without regard to case. A dotless ı and a
+/// dotted İ equal an i there; no other letter of the key has such a double.
 fn begins_clock_key(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for letter in names::CLOCK_KEY {

@@ -1,17 +1,17 @@
-//! The closed lists that the verdict rests on. Source: `SHOW FUNCTIONS` and `SHOW PROCEDURES` of Neo4j
-//! 5.26.12, and the Cypher manual's "Functions" for what later 5.x and Cypher 25 added.
+//! The closed lists behind the verdict. Source: `SHOW FUNCTIONS` and `SHOW PROCEDURES` of Neo4j 5.26.12, and the Cypher
+//! manual's "Functions" for additions of later 5.x and Cypher 25.
 
 /// A map with this key and nothing else makes a temporal function read the clock.
 pub(super) const CLOCK_KEY: &[u8] = b"timezone";
 
-/// What Java's `equalsIgnoreCase` takes for an i besides `i` and `I`; of two bytes each.
+/// Characters that Java's `equalsIgnoreCase` equates with i besides `i` and `I`; of two bytes each.
 pub(super) const OTHER_I: [&str; 2] = ["ı", "İ"];
 
-/// The default of the temporal functions' argument (`TemporalFunction.DEFAULT_TEMPORAL_ARGUMENT`): given by a client, it is
-/// now as well.
+/// The default of the temporal functions' argument (`TemporalFunction.DEFAULT_TEMPORAL_ARGUMENT`). If a client passes
+/// it, it means "now" as well.
 pub(super) const DEFAULT_ARGUMENT: &str = "DEFAULT_TEMPORAL_ARGUMENT";
 
-/// Functions that answer the same for the same arguments and data, in lower case, sorted.
+/// Functions with the same result for the same arguments and data, in lower case, sorted.
 pub(super) const DETERMINISTIC: [&str; 104] = [
     "abs",
     "acos",
@@ -119,18 +119,18 @@ pub(super) const DETERMINISTIC: [&str; 104] = [
     "upper",
 ];
 
-/// Deterministic functions with a namespace that the list above is too long for, and `valueType`.
+/// Further deterministic functions: those with a namespace, and `valueType`.
 pub(super) const DETERMINISTIC_MORE: [&str; 3] =
     ["valuetype", "vector.similarity.cosine", "vector.similarity.euclidean"];
 
-/// Functions of the clock, of chance, or of something outside the data.
+/// Functions of the clock, of chance, or of anything outside the data.
 pub(super) const VOLATILE: [&str; 6] =
     ["rand", "randomuuid", "timestamp", "file", "linenumber", "current_timestamp"];
 
 /// Temporal functions: without arguments, or with a time zone only, they are the clock.
 pub(super) const TEMPORAL: [&str; 5] = ["date", "time", "datetime", "localtime", "localdatetime"];
 
-/// Members of the temporal functions that are the clock whatever their arguments.
+/// Members of the temporal functions that read the clock for any arguments.
 pub(super) const CLOCK_MEMBERS: [&str; 3] = ["transaction", "statement", "realtime"];
 
 /// Keywords that stand before a bracket without being a function. None of them is a function's name.
@@ -181,7 +181,7 @@ pub(super) const BEFORE_BRACKET: [&str; 44] = [
     "YIELD",
 ];
 
-/// Procedures that read the graph and nothing else, by their exact names (Neo4j tells case apart).
+/// Procedures that only read the graph, by their exact names (Neo4j distinguishes case).
 pub(super) const PROCEDURES: [&str; 9] = [
     "db.index.fulltext.queryNodes",
     "db.index.fulltext.queryRelationships",

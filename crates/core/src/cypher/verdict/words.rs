@@ -1,6 +1,6 @@
-//! Clauses: how the text begins, and which words in it are clauses rather than names. Cypher reserves no
-//! word, so a name is told from a clause by what stands beside it: an operand never stands beside
-//! another, and a clause never stands where an operand is due.
+//! Clauses: the beginning of the text, and which of its words are clauses and not names. Cypher reserves no word, so
+//! the neighbours of a word show which it is: an operand never stands beside another, and a clause never stands where
+//! an operand is due.
 
 use super::super::lexer::TokenKind;
 use super::{BypassReason, Lexed, View, names};
@@ -8,7 +8,7 @@ use super::{BypassReason, Lexed, View, names};
 const WRITES: [&str; 9] =
     ["CREATE", "MERGE", "INSERT", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH"];
 
-/// What `CREATE`, `DROP` and `ALTER` make or unmake when it is not data.
+/// The objects of `CREATE`, `DROP` and `ALTER` that are not data.
 const SCHEMA: [&str; 24] = [
     "ALIAS",
     "BTREE",
@@ -56,13 +56,13 @@ const ADMINISTRATION: [&str; 15] = [
 
 const READS: [&str; 7] = ["MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL", "FINISH"];
 
-/// Keywords behind which an operand or a name is due, so that what follows is no clause.
+/// Keywords after which an operand or a name is due, so that no clause follows.
 const BEFORE_OPERAND: [&str; 25] = [
     "AND", "AS", "BY", "CASE", "CONTAINS", "DISTINCT", "ELSE", "FROM", "IN", "IS", "LIMIT", "MATCH", "NOT",
     "OFFSET", "OR", "RETURN", "SKIP", "THEN", "UNWIND", "WHEN", "WHERE", "WITH", "XOR", "YIELD", "INDEX",
 ];
 
-/// Verdict on the first word, where it decides.
+/// Verdict on the first word, if that decides.
 pub(super) fn start(view: View<'_>) -> Option<Lexed> {
     let bypass = |reason| Some(Lexed::Bypass(reason));
     let is = |words: &[&str]| view.is_any_word(0, words);
@@ -81,7 +81,7 @@ pub(super) fn start(view: View<'_>) -> Option<Lexed> {
     if is(&ADMINISTRATION) {
         return bypass(BypassReason::Administration);
     }
-    // LOAD CSV is told apart from its writes below; USING PERIODIC COMMIT always writes.
+    // LOAD CSV is separated from its writes below; USING PERIODIC COMMIT always writes.
     let known = is(&READS) || is(&WRITES) || is(&["LOAD", "USING"]);
     if known { None } else { bypass(BypassReason::UnknownStart) }
 }
@@ -91,13 +91,13 @@ fn makes_schema(view: View<'_>, index: usize) -> bool {
     view.is_any_word(index + 1, &SCHEMA) && !view.is(index + 2, '=')
 }
 
-/// What was seen so far while walking the tokens from the first to the last.
+/// The state of the walk over the tokens from the first to the last.
 #[derive(Default)]
 pub(super) struct Sight {
     before: Before,
 }
 
-/// What the token before the one at hand was.
+/// The role of the token before the current one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Before {
     /// A clause may begin here.
@@ -119,8 +119,8 @@ impl Sight {
         if is_keyword && view.is_any_word(index, &WRITES) && may_follow_clause(view, index) {
             return Some(Lexed::Write);
         }
-        // These the server calls reads, so they do not rest on the keyword rule alone: no variable is
-        // followed by a name, but by a keyword from a closed list.
+        // The server calls these reads, so they do not rest on the keyword rule alone: a variable is never followed by
+        // a name, only by a keyword from a closed list.
         let reason = if view.is_word(index, "USE") && is_use(view, index, is_keyword) {
             BypassReason::Use
         } else if view.is_word(index, "LOAD") && view.is_word(index + 1, "CSV") && !view.is_qualified(index) {
@@ -140,7 +140,7 @@ fn is_use(view: View<'_>, index: usize, is_keyword: bool) -> bool {
     names_graph || (is_keyword && view.is_name(index + 1))
 }
 
-/// What the token at `index` leaves behind for the next one.
+/// The state after the token at `index`.
 fn after(view: View<'_>, index: usize, before: Before) -> Before {
     let Some(token) = view.tokens.get(index) else { return Before::Clause };
     match token.kind {
@@ -162,7 +162,7 @@ fn after(view: View<'_>, index: usize, before: Before) -> Before {
     }
 }
 
-/// Keywords that stand where an operand is due and want one themselves.
+/// Keywords that stand where an operand is due and require one themselves.
 fn takes_operand_anywhere(view: View<'_>, index: usize) -> bool {
     view.is_any_word(index, &["NOT", "CASE", "DISTINCT", "WHEN"])
         && !view.is_qualified(index)
@@ -183,7 +183,7 @@ fn begins_operand(view: View<'_>, index: usize) -> bool {
     )
 }
 
-/// Whether what stands behind the word can stand behind a clause that writes, and not behind a variable.
+/// Whether the next token can follow a clause that writes, and cannot follow a variable.
 fn may_follow_clause(view: View<'_>, index: usize) -> bool {
     let kind = view.tokens.get(index + 1).map(|token| token.kind);
     matches!(

@@ -1,4 +1,4 @@
-//! A copy's renderings: made once for each form, by the renderer of the node's fronts.
+//! A copy's renderings: the renderer of the node's fronts makes each form once.
 
 use bytes::Bytes;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
@@ -9,7 +9,7 @@ use crate::model::rendering::{RenderError, Renderer, RenderingId};
 use crate::model::worker::apart_if_large;
 
 impl MemoryCopy {
-    /// The answer in a rendering, without bookmarks; made once for each copy.
+    /// The answer in a rendering, without bookmarks. Made once for each copy.
     ///
     /// # Errors
     /// [`RenderError`].
@@ -20,7 +20,7 @@ impl MemoryCopy {
         let body = match &self.content {
             Content::Stored(body) if id == RenderingId::RECORDS => return Ok(body.clone()),
             Content::Stored(body) => {
-                // Checked when the copy was made; bytes that are no result have no rendering.
+                // The bytes were checked when the copy was made; bytes that are no result have no rendering.
                 apart_if_large(body.len(), RENDER_INLINE_BYTES_MAX, || -> Result<_, RenderError> {
                     let result = ResultSet::from_bytes(body).map_err(|_| RenderError::BadRecords)?;
                     Ok(exact(renderer.render(id, &result, None)?))
@@ -32,7 +32,7 @@ impl MemoryCopy {
         Ok(self.renderings.keep(id, body))
     }
 
-    /// The answer for those whom the run itself answers: with its bookmark, which covers what they read.
+    /// The answer for the requests that the run itself answers: with its bookmark, which covers their read.
     ///
     /// # Errors
     /// As [`MemoryCopy::rendering`].
@@ -51,7 +51,7 @@ impl MemoryCopy {
         }
     }
 
-    /// Whether this rendering can be answered with at once.
+    /// Whether the copy can answer in this rendering at once.
     #[must_use]
     pub fn has_rendering(&self, id: RenderingId) -> bool {
         let is_stored_form = id == RenderingId::RECORDS && matches!(self.content, Content::Stored(_));
@@ -59,8 +59,8 @@ impl MemoryCopy {
     }
 }
 
-/// The rendering of a result that is not kept. It shares nothing with the records: their room comes back when the last
-/// request has rendered them, however slowly its client then reads.
+/// The rendering of a result that is not kept. It shares nothing with the records: their room is free again when the
+/// last request has rendered them, however slowly its client then reads.
 pub(crate) fn render_passing(
     result: &ResultSet,
     id: RenderingId,

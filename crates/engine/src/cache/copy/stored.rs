@@ -1,4 +1,4 @@
-//! A copy and its stored entry: read from one, and sealed as one.
+//! A copy and its stored entry: decoding and sealing.
 
 use bytes::Bytes;
 use hopcache_core::entry::{ChecksumKey, Entry};
@@ -13,11 +13,11 @@ use super::{Content, CopyTimes, MemoryCopy};
 use crate::model::worker::apart_if_large;
 
 impl MemoryCopy {
-    /// A copy of a stored entry whose checksum holds; `asked` is when the store was asked. The store's word on the life
-    /// left is at least as old as that, so the copy is never taken for younger than it is (I4). With the time of the
+    /// A copy of a stored entry whose checksum holds. `asked` is when the store was asked. The life left in the store's
+    /// answer is at least as old as that, so the copy is never taken for younger than it is (I4). Counted from the
     /// answer instead:
-    ///   the store reads · this process is stopped for 4 s · it goes on and takes an entry that has been dead for a
-    ///   second for a fresh one.
+    ///   the store reads · this process is stopped for 4 s · it goes on, and an entry that has been dead for a second
+    ///   seems fresh.
     #[must_use]
     pub fn decode(
         stored: &StoredEntry,
@@ -30,10 +30,10 @@ impl MemoryCopy {
         })
     }
 
-    /// A copy of a stored entry of which `left_ms` of its total life is left now.
+    /// A copy of a stored entry that has `left_ms` of its total life left now.
     ///
     /// # Errors
-    /// When the entry's body is no result.
+    /// When the entry's body is not a result.
     pub fn of_entry(
         entry: &Entry,
         left_ms: Millis,
@@ -51,7 +51,7 @@ impl MemoryCopy {
         Ok(Self::of(content, times, Some(entry.token), entry.tags.clone()))
     }
 
-    /// The entry to store under `key` with this token; nothing where it is too large for one.
+    /// The entry to store under `key` with this token; `None` if it is too large for one.
     #[must_use]
     pub fn seal(
         &self,

@@ -1,4 +1,4 @@
-//! What a copy keeps alive, and for how long it is kept.
+//! Which memory a copy keeps alive, and for how long memory keeps the copy.
 
 use hopcache_core::key::DatabaseTag;
 use hopcache_core::limits::RENDER_INLINE_BYTES_MAX;
@@ -31,6 +31,19 @@ impl Renderer for Verbatim {
     }
 }
 
+/// A result of one field, `x`.
+fn result_of(records: Bytes) -> ResultSet {
+    let rows = u64::from(!records.is_empty());
+    ResultSet {
+        fields: vec!["x".to_owned()],
+        records,
+        rows,
+        kind: None,
+        summary: Value::Map(Vec::new()),
+        bookmark: None,
+    }
+}
+
 struct Tracked(Vec<u8>, #[expect(dead_code, reason = "held")] Arc<()>);
 
 impl AsRef<[u8]> for Tracked {
@@ -39,21 +52,14 @@ impl AsRef<[u8]> for Tracked {
     }
 }
 
-/// I9, F29: whoever reads a large body slowly holds none of its records, nor the room taken for them.
+/// I9, F29: a slow reader of a large body holds neither its records nor the room taken for them.
 #[test]
 fn the_body_of_a_passing_result_holds_no_records() {
     const LEN: u32 = 2 << 20;
     let text = std::iter::repeat_n(b'x', LEN as usize);
     let record = [0x91, 0xd2].into_iter().chain(LEN.to_be_bytes()).chain(text).collect();
     let held = Arc::new(());
-    let result = ResultSet {
-        fields: vec!["x".to_owned()],
-        records: Bytes::from_owner(Tracked(record, Arc::clone(&held))),
-        rows: 1,
-        kind: None,
-        summary: Value::Map(Vec::new()),
-        bookmark: None,
-    };
+    let result = result_of(Bytes::from_owner(Tracked(record, Arc::clone(&held))));
     let ms = Millis(1_000);
     let times =
         CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };
@@ -70,8 +76,8 @@ fn the_body_of_a_passing_result_holds_no_records() {
     assert_eq!(Arc::strong_count(&held), 1, "a body keeps them alive");
 }
 
-/// Without grace and stale-if-error memory keeps what was stored a little longer, so that somebody can tell that
-/// it expired unserved; what was not stored, and what lives on anyway, no longer than before.
+/// Without grace and stale-if-error, memory keeps a stored copy a little longer, so that a late miss shows that it
+/// expired unserved. A copy that was not stored, or lives on anyway, is kept no longer than before.
 #[test]
 fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
     let token = Token { counter: 1, nonce: 2 };
@@ -88,20 +94,13 @@ fn an_expired_copy_stays_for_as_long_as_a_miss_on_it_is_late() {
             total_ms: Millis(total_ms),
             cost_ms: Millis(1),
         };
-        let result = ResultSet {
-            fields: Vec::new(),
-            records: Bytes::new(),
-            rows: 0,
-            kind: None,
-            summary: Value::Map(Vec::new()),
-            bookmark: None,
-        };
+        let result = result_of(Bytes::new());
         let copy = MemoryCopy::new(&result, times, token, TAGS);
         assert_eq!(copy.kept_until(), MonoTime(0) + Millis(kept_ms));
     }
 }
 
-/// Renders only when another task of the worker has run meanwhile.
+/// Renders only after another task of the worker has run.
 struct Patient(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
 impl Renderer for Patient {
@@ -120,20 +119,12 @@ impl Renderer for Patient {
     }
 }
 
-/// F45, F29: while a large result is rendered, for memory or for those who pass the cache by, other tasks of the only
-/// worker go on.
+/// F45, F29: while a large result is rendered, for memory or for a bypass, other tasks of the only worker go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_large_rendering_keeps_no_worker() {
     let len = u32::try_from(RENDER_INLINE_BYTES_MAX).unwrap();
     let text = std::iter::repeat_n(b'x', len as usize);
-    let result = ResultSet {
-        fields: vec!["x".to_owned()],
-        records: [0x91, 0xd2].into_iter().chain(len.to_be_bytes()).chain(text).collect(),
-        rows: 1,
-        kind: None,
-        summary: Value::Map(Vec::new()),
-        bookmark: None,
-    };
+    let result = result_of([0x91, 0xd2].into_iter().chain(len.to_be_bytes()).chain(text).collect());
     let ms = Millis(1_000);
     let times =
         CopyTimes { read_started: MonoTime(0), soft_ms: ms, physical_ms: ms, total_ms: ms, cost_ms: ms };

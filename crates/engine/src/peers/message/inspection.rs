@@ -1,5 +1,5 @@
-//! What a node shows another of a key, as bytes. An older node writes less, and a strange one anything: whatever cannot be
-//! read is as if nothing had been said.
+//! A node's view of a key for another node, as bytes. An older node writes less, and a faulty one anything: whatever
+//! cannot be read counts as absent.
 
 use bytes::Bytes;
 use hopcache_core::limits::PREFETCH_BECAUSE_BYTES_MAX;
@@ -22,7 +22,7 @@ pub fn encode_inspection(seen: &Inspection) -> Bytes {
     writer.into_bytes().into()
 }
 
-/// Reads an inspection; nothing where the bytes are none.
+/// Reads an inspection; `None` if the bytes are not one.
 #[must_use]
 pub fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
     let mut reader = Reader::new(bytes);
@@ -36,7 +36,7 @@ pub fn decode_inspection(bytes: &[u8]) -> Option<Inspection> {
     })
 }
 
-/// Written behind what older nodes know: they stop reading before it.
+/// Written after the fields that older nodes know: they stop reading before it.
 fn write_refresh(seen: &RefreshFacts, writer: &mut Writer) {
     let int = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     writer.int(seen.degree.map_or(-1, int));
@@ -57,11 +57,11 @@ fn write_refresh(seen: &RefreshFacts, writer: &mut Writer) {
     writer.int(place.and_then(|place| i64::try_from(place).ok()).unwrap_or(-1));
 }
 
-/// The place of a word is its number: words are added at the end only.
+/// Each timing's number is its place here. New ones are added at the end only.
 const TIMINGS: [Timing; 5] =
     [Timing::Formula, Timing::Prior, Timing::Fitted, Timing::RefreshAhead, Timing::LateAccepted];
 
-/// An older node wrote nothing, and a strange one may have written anything.
+/// An older node wrote nothing, and a faulty one may have written anything.
 fn read_refresh(reader: &mut Reader<'_>) -> RefreshFacts {
     let Ok(Token::Int(degree)) = reader.token() else { return RefreshFacts::default() };
     let degree = u64::try_from(degree).ok();
@@ -111,7 +111,7 @@ fn read_prefetched(reader: &mut Reader<'_>) -> Option<PrefetchedView> {
     Some(PrefetchedView { because, by, kind, p, is_used })
 }
 
-/// No more than people read.
+/// Cuts a text to the length that people read.
 fn cut(text: &str) -> &str {
     let end = (0..=PREFETCH_BECAUSE_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or(0)).unwrap_or_default()
@@ -163,7 +163,7 @@ mod tests {
         writer.into_bytes()
     }
 
-    /// I13: any cut is nothing said; a long text is cut where a character ends.
+    /// I13: a cut message reads as absent; a long text is cut where a character ends.
     #[test]
     fn it_comes_back_as_it_went_or_not_at_all() {
         let by = NodeName::new("node-b").unwrap();

@@ -1,4 +1,4 @@
-//! What nodes ask each other for learning: the fields of results, and what differs of what was learned.
+//! Questions between nodes for learning: the fields of results, and the differences of lessons.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use hopcache_learning::fields::Fields;
 
 use super::{BadMessage, Head, KIND_FIELDS, KIND_PULL, VERSION};
 
-/// Asks the owner of so many keys for the fields of their results; no more than [`FIELDS_ASKED_MAX`] of them.
+/// Asks the owner of these keys for the fields of their results; at most [`FIELDS_ASKED_MAX`] keys.
 #[must_use]
 pub fn encode_fields_wanted(keys: &[QueryKey]) -> Bytes {
     let keys = keys.get(..FIELDS_ASKED_MAX).unwrap_or(keys);
@@ -30,8 +30,8 @@ pub(super) fn read_fields_wanted(head: &mut Head<'_>) -> Result<Vec<QueryKey>, B
     Ok(keys)
 }
 
-/// The answer: for each key, in order, the length of its fields and these; none where it is zero. What goes over
-/// [`FIELDS_ANSWER_BYTES_MAX`] is none as well.
+/// The answer: for each key, in order, the length of its fields and these. Zero means none. Fields beyond
+/// [`FIELDS_ANSWER_BYTES_MAX`] in total are left out.
 #[must_use]
 pub fn encode_fields(fields: impl Iterator<Item = Option<Arc<Fields>>>) -> Bytes {
     let mut bytes = vec![VERSION];
@@ -45,10 +45,10 @@ pub fn encode_fields(fields: impl Iterator<Item = Option<Arc<Fields>>>) -> Bytes
     bytes.into()
 }
 
-/// Reads the answer to a question for so many keys.
+/// Reads the answer to a question for `count` keys.
 ///
 /// # Errors
-/// [`BadMessage`] when it is none of this version.
+/// [`BadMessage`] if the bytes are no such answer of this version.
 pub fn decode_fields(bytes: &[u8], count: usize) -> Result<Vec<Option<Fields>>, BadMessage> {
     let mut head = Head(bytes);
     match head.byte()? {
@@ -66,7 +66,7 @@ pub fn decode_fields(bytes: &[u8], count: usize) -> Result<Vec<Option<Fields>>, 
     Ok(all)
 }
 
-/// Asks a node for what differs from this digest.
+/// Asks a node for the differences from this digest.
 #[must_use]
 pub fn encode_pull(digest: &[u8]) -> Bytes {
     [&[VERSION, KIND_PULL][..], digest].concat().into()

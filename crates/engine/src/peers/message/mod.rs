@@ -1,20 +1,22 @@
-//! What nodes say to each other about queries: bytes in, bytes out, no sockets.
+//! Messages between nodes about queries: bytes in, bytes out, no sockets.
 //!
-//! A question opens with a fixed head, so that a hit at its owner is found without reading the rest.
-//! Every message carries a version; one that is not ours is refused, never guessed at, so that nodes
-//! of different versions can stand in one cluster during a rolling restart (F10).
+//! A question opens with a fixed head, so that the owner finds a hit without reading the rest. Every message has a
+//! version. A message of another version is refused, never guessed at, so that nodes of different versions can be in
+//! one cluster during a rolling restart (F10).
 //!
-//! Near copies came later than version 1 and did not raise it: who does not know of them takes `NEAR_ASK` for a
-//! question that it has to read in full, which is right and a little slower, and who does not ask for them never
-//! gets [`Reply::Near`].
+//! Four additions came after version 1 and did not raise it.
 //!
-//! So did the client's limit for a run, and what the entry node has read of the statement (`query`), which stand behind
-//! the query: who does not know them stops reading before them.
+//! Near copies: a node that does not know them takes `NEAR_ASK` for a question to read in full, which is right and a
+//! little slower. A node that does not ask for them never gets [`Reply::Near`].
 //!
-//! So did keys that move (`moved`), and [`Reply::Elsewhere`]: who does not know them refuses them, and is treated like a
-//! node that has nothing; who is told "elsewhere" and does not know it goes to the next node, as it should.
+//! The client's limit for a run, and the entry node's reading of the statement (`query`): both stand after the query,
+//! and a node that does not know them stops reading before them.
 //!
-//! Authenticity and secrecy are the transport's: these bytes contain credentials.
+//! Keys that move (`moved`), and [`Reply::Elsewhere`]: a node that does not know these questions refuses them, and
+//! counts as a node without a value. A node that does not know the reply "elsewhere" goes to the next node, as it
+//! should.
+//!
+//! The transport provides authenticity and secrecy: these bytes contain credentials.
 
 mod inspection;
 mod learned;
@@ -47,7 +49,7 @@ pub use reply::{Reply, decode_reply, encode_reply};
 /// Version of every message here. Raised when a byte of them changes its meaning.
 pub const VERSION: u8 = 1;
 
-/// Kinds from here on are not the engine's: fronts of different nodes talk past it. It refuses them as unknown.
+/// Kinds from here on belong to the fronts of different nodes. The engine refuses them as unknown.
 pub const KIND_OF_FRONTS_MIN: u8 = 64;
 
 const KIND_ASK: u8 = 1;
@@ -61,18 +63,18 @@ const KIND_PULL: u8 = 9;
 const KIND_PREFETCH: u8 = 6;
 const KIND_FLUSH_WASTE: u8 = 10;
 
-/// Freshness of a question, as its head says it: not the plain rules.
+/// Freshness in the head of a question: not the plain rules.
 const OWN_ASK: u8 = 0;
 /// The plain freshness rules.
 const PLAIN_ASK: u8 = 1;
-/// The plain freshness rules, from one who may keep a near copy; the message's last four bytes are
+/// The plain freshness rules, from a node that may keep a near copy. The message's last four bytes are
 /// [`ForwardedAsk::near_hits`].
 const NEAR_ASK: u8 = 2;
 
 /// Why bytes are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMessage {
-    /// Of another version of this program.
+    /// A message of another version of this program.
     #[error("message version {0}, this node speaks {VERSION}")]
     Version(u8),
     /// Not a message of ours.
@@ -95,7 +97,7 @@ pub enum Question {
     Ask(ForwardedAsk),
     /// Forget.
     Purge(Scope),
-    /// What memory and flights hold under a key.
+    /// Asks for the state of memory and flights for a key.
     Inspect(QueryKey),
     /// The value of a key that the asker owns now.
     Wanted {
@@ -104,24 +106,24 @@ pub enum Question {
         /// How much of the invalidation log the asker has read.
         log: LogMark,
     },
-    /// What a node that leaves knows of keys that the asked one will own.
+    /// A leaving node's facts of keys that the asked node will own.
     Plans(Vec<(QueryKey, KeyPlan)>),
     /// Answered requests of sessions that the asked node owns.
     Observed(Observed),
     /// The fields of the results of these keys.
     Fields(Vec<QueryKey>),
-    /// What differs from this digest of what was learned.
+    /// Asks for the differences of lessons from this digest.
     Pull(Bytes),
     /// A prefetch, for the owner of its key.
     Prefetch(SentOrder),
-    /// Drop what was prefetched and not used.
+    /// Drop prefetched copies that were not used.
     FlushWaste,
 }
 
-/// The head of a forwarded request, and the rest of it unread.
+/// The head of a forwarded request, and the unread rest.
 #[derive(Debug, Clone)]
 pub struct ForwardedAsk {
-    /// The query's key by the sender's word; checked before it leads to a run.
+    /// The query's key as the sender states it; checked before it leads to a run.
     key: QueryKey,
     /// The sender's ring.
     epoch: RingEpoch,
@@ -131,8 +133,8 @@ pub struct ForwardedAsk {
     rendering: RenderingId,
     /// Whether the plain freshness rules hold, so that a fresh copy is an answer without reading on.
     is_plain: bool,
-    /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near
-    /// copy of the answer.
+    /// Requests that the sender answered from its near copy since its last report; `None` if it keeps no near copy of
+    /// the answer.
     near_hits: Option<u32>,
     rest: Bytes,
 }
@@ -200,7 +202,7 @@ pub fn encode_inspect(key: &QueryKey) -> Bytes {
 /// Reads a question.
 ///
 /// # Errors
-/// [`BadMessage`] when it is none of this version.
+/// [`BadMessage`] if the bytes are no such message of this version.
 pub fn decode_question(bytes: &Bytes) -> Result<Question, BadMessage> {
     let mut head = Head(bytes);
     match head.byte()? {
@@ -235,7 +237,7 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessa
     let epoch = RingEpoch(u64::from_be_bytes(head.take()?));
     let left_ms = Millis(u64::from_be_bytes(head.take()?));
     let rendering = RenderingId(head.byte()?);
-    // A word of a later version is not the plain rules: the rest says what it is.
+    // A value of a later version means that the plain rules do not hold; the rest has the rules.
     let (is_plain, near_hits) = match head.byte()? {
         PLAIN_ASK => (true, None),
         NEAR_ASK => (true, Some(u32::from_be_bytes(head.take_last()?))),
@@ -245,7 +247,7 @@ fn read_ask(head: &mut Head<'_>, bytes: &Bytes) -> Result<ForwardedAsk, BadMessa
 }
 
 impl ForwardedAsk {
-    /// The query's key by the sender's word; checked before it leads to a run.
+    /// The query's key as the sender states it; checked before it leads to a run.
     #[must_use]
     pub fn key(&self) -> &QueryKey {
         &self.key
@@ -275,14 +277,14 @@ impl ForwardedAsk {
         self.is_plain
     }
 
-    /// Requests that the sender answered from its near copy since it last said so; none where it keeps no near copy.
+    /// Requests that the sender answered from its near copy since its last report; `None` if it keeps no near copy.
     #[must_use]
     pub fn near_hits(&self) -> Option<u32> {
         self.near_hits
     }
 
-    /// Reads the rest: the request as if it had come from a client, but for its deadline, which counts
-    /// from `now` on this node's clock.
+    /// Reads the rest: the request as if it had come from a client. Only its deadline counts from `now` on this node's
+    /// clock.
     ///
     /// # Errors
     /// [`BadMessage`], in particular [`BadMessage::Key`] when the key is not the query's.
@@ -290,8 +292,8 @@ impl ForwardedAsk {
         self.read_noting((hasher, procedures, &|| {}), now)
     }
 
-    /// The same. `on_lexed` is called where the sender's reading of the statement was not to be believed, or was not said, and
-    /// the text was walked over here.
+    /// As [`ForwardedAsk::read`]. `on_lexed` is called if this node lexed the text, because the sender's reading of the
+    /// statement was missing or not proved.
     ///
     /// # Errors
     /// As [`ForwardedAsk::read`].
@@ -343,7 +345,7 @@ fn read_freshness(reader: &mut Reader<'_>) -> Result<Freshness, BadMessage> {
 
 fn write_hints(writer: &mut Writer, hints: Hints) {
     write_millis(writer, hints.ttl_ms);
-    // A hint of older versions stood here.
+    // Older versions had a hint here.
     writer.null();
     write_millis(writer, hints.degree.map(Millis));
     match hints.volatility {

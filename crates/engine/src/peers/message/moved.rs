@@ -1,5 +1,5 @@
-//! What nodes say to each other of keys that change their owner. A node that does not know these questions refuses
-//! them as of an unknown kind, and is not asked again.
+//! Messages about keys that change their owner. A node that does not know these questions refuses them as an unknown
+//! kind, and is not asked again.
 
 use bytes::Bytes;
 use hopcache_core::key::QueryKey;
@@ -14,15 +14,15 @@ use crate::model::ports::LogMark;
 /// Plain data: a value from a former owner's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moved {
-    /// What is left of its total life.
+    /// The rest of its total life.
     pub left_ms: Millis,
-    /// What is known of its key.
+    /// The facts of its key.
     pub plan: KeyPlan,
-    /// The entry as it would be stored: sealed for its key.
+    /// The entry as it would be stored, sealed for its key.
     pub entry: Bytes,
 }
 
-/// Asks a former owner for what its memory has under a key; `log` is how much of the invalidation log the asker has read.
+/// Asks a former owner for its copy of a key. `log` is how much of the invalidation log the asker has read.
 #[must_use]
 pub fn encode_wanted(key: &QueryKey, log: LogMark) -> Bytes {
     [&[VERSION, KIND_WANTED][..], &key.0, &log.0.to_be_bytes()].concat().into()
@@ -35,7 +35,7 @@ pub(super) fn read_wanted(head: &mut Head<'_>) -> Result<(QueryKey, LogMark), Ba
     Ok((key, log))
 }
 
-/// Writes a former owner's answer; nothing where it has none to give.
+/// Writes a former owner's answer; `None` if it has no value to give.
 #[must_use]
 pub fn encode_moved(moved: Option<&Moved>) -> Bytes {
     let Some(moved) = moved else { return vec![VERSION, 0].into() };
@@ -50,7 +50,7 @@ pub fn encode_moved(moved: Option<&Moved>) -> Bytes {
 /// Reads a former owner's answer; the entry stays a slice of `bytes`.
 ///
 /// # Errors
-/// [`BadMessage`] when it is none of this version.
+/// [`BadMessage`] if the bytes are no such answer of this version.
 pub fn decode_moved(bytes: &Bytes) -> Result<Option<Moved>, BadMessage> {
     let mut head = Head(bytes);
     match head.byte()? {
@@ -67,7 +67,7 @@ pub fn decode_moved(bytes: &Bytes) -> Result<Option<Moved>, BadMessage> {
     Ok(Some(Moved { left_ms, plan, entry: bytes.slice_ref(head.0) }))
 }
 
-/// Tells a new owner what is known of so many keys; no more than [`HANDOVER_PLANS_MAX`] of them.
+/// Gives a new owner the facts of these keys; at most [`HANDOVER_PLANS_MAX`] of them.
 #[must_use]
 pub fn encode_plans(plans: &[(QueryKey, KeyPlan)]) -> Bytes {
     let plans = plans.get(..HANDOVER_PLANS_MAX).unwrap_or(plans);
@@ -105,7 +105,7 @@ fn write_plan(bytes: &mut Vec<u8>, plan: &KeyPlan) {
     bytes.extend_from_slice(&plan.degree.unwrap_or(u64::MAX).to_be_bytes());
 }
 
-/// Whatever the numbers are: the cost is brought within its bounds, and what is no rate or no factor is unknown.
+/// Accepts any numbers: the cost is clamped to its bounds, and an invalid rate or factor becomes unknown.
 fn read_plan(head: &mut Head<'_>) -> Result<KeyPlan, BadMessage> {
     let mut number = || Ok::<_, BadMessage>(f64::from_be_bytes(head.take()?));
     let (mean_ms, tail_ms, rate_per_s, volatility) = (number()?, number()?, number()?, number()?);
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(read, plans);
     }
 
-    /// I9, I13: no more than the bound is read, no cut is, and no number is believed that is none.
+    /// I9, I13: reading is bounded, a cut message is refused, and an invalid number is not used.
     #[test]
     fn what_is_cut_or_too_much_or_no_number_is_refused() {
         let many = vec![(QueryKey([1; 32]), plan()); HANDOVER_PLANS_MAX];

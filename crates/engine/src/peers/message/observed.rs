@@ -1,8 +1,8 @@
-//! What the entry nodes of a session's requests tell the session's owner: which queries were answered, in which session,
-//! and how long ago each began and ended. Ages travel, and one reading of the sender's clock, which is compared with other
-//! readings of it and with no other clock (`hopcache_learning::tellers`).
+//! The report of an entry node to the owner of a session: which queries were answered, in which session, and how long
+//! ago each began and ended. Times travel as ages. One reading of the sender's clock travels too; it is compared only
+//! with other readings of the same clock (`hopcache_learning::tellers`).
 //!
-//! A query, and whoever asks, stands in a message once, however often it was asked.
+//! A message contains each pair of query and asking identity once, however often it was asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use crate::model::ask::{Query, QueryParts, SessionTag};
 use crate::model::identity::{Credentials, Identity};
 use crate::model::rendering::RenderingId;
 
-/// Plain data: an answered request: what learning sees of it.
+/// Plain data: an answered request, as learning sees it.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// What was asked, and as whom.
+    /// The query, with the asking identity.
     pub query: Arc<Query>,
-    /// In which session, if any.
+    /// Its session, if any.
     pub session: Option<SessionTag>,
-    /// In which rendering it was answered.
+    /// The rendering of its answer.
     pub rendering: RenderingId,
-    /// Whether it took a run, so that the result is a new one.
+    /// Whether it took a run, so that the result is new.
     pub is_miss: bool,
     /// When it came, by this node's clock.
     pub began: MonoTime,
     /// When it was answered.
     pub ended: MonoTime,
-    /// The node that it came to.
+    /// The node that received it.
     pub teller: Teller,
     /// When it came, by that node's clock.
     pub began_there: MonoTime,
 }
 
-/// Writes what `teller` has observed, as ages at `now`: as many messages as it takes.
+/// Writes the observations of `teller`, as ages at `now`, in as many messages as needed.
 #[must_use]
 pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTime) -> Vec<(Bytes, usize)> {
     let mut messages = Vec::new();
@@ -62,7 +62,7 @@ pub fn encode_observed(observations: &[Observation], teller: Teller, now: MonoTi
     messages
 }
 
-/// About what an observation of a query adds to a message, its sender included.
+/// The approximate bytes that an observation of a query adds to a message, its sender included.
 fn bytes_of(query: &Query) -> usize {
     let credentials = match &query.identity.credentials {
         Credentials::None => 0,
@@ -106,7 +106,8 @@ impl Page {
         self.added_bytes += 48;
     }
 
-    /// The key has the principal's scope in it, but not the password: of two that were believed the first is used.
+    /// The key contains the principal's scope, but not the password: of two passwords that Neo4j accepted the first is
+    /// used.
     fn place_of(&mut self, query: &Arc<Query>) -> i64 {
         let next = self.query_places.len();
         if let Some(place) = self.query_places.get(&query.key) {
@@ -158,7 +159,7 @@ fn number(place: usize) -> i64 {
     i64::try_from(place).unwrap_or(i64::MAX)
 }
 
-/// Observations as they came: read, but not yet anybody's.
+/// Observations as they came, not decoded yet.
 #[derive(Debug, Clone)]
 pub struct Observed(Bytes);
 
@@ -170,8 +171,8 @@ pub(super) fn read_observed(rest: Bytes) -> Result<Observed, BadMessage> {
 }
 
 impl Observed {
-    /// Reads them. Their times are counted back from when they were sent, by this node's clock; `sent_at` says when that was,
-    /// from who sent them and what its clock read then.
+    /// Reads them. Their times count back, by this node's clock, from when they were sent. `sent_at` computes that from
+    /// the sender and its clock reading.
     ///
     /// # Errors
     /// [`BadMessage`].
@@ -202,7 +203,7 @@ impl Observed {
         let database = reader.key()?.into();
         let statement: Arc<str> = reader.key()?.into();
         let Token::Bytes(params) = reader.token()? else { return Err(BadMessage::Form("parameters")) };
-        // Of their own: a part of the message would keep all of it, for as long as the session is remembered.
+        // Copied: a slice of the message would keep all of it alive for as long as the session is remembered.
         let params = Bytes::copy_from_slice(params);
         if statement.len() + params.len() > OBSERVED_QUERY_BYTES_MAX {
             return Err(BadMessage::Form("too long to be observed"));
@@ -216,7 +217,7 @@ impl Observed {
     }
 }
 
-/// Who sent a message, and when: by the reader's clock, and by its own.
+/// The sender of a message, and the sending time by the reader's clock and by the sender's.
 struct Sent {
     teller: Teller,
     at: MonoTime,
@@ -260,7 +261,7 @@ fn read_number(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, BadMe
     u64::try_from(read_int(reader, what)?).map_err(|_| BadMessage::Form(what))
 }
 
-/// As many as are said, each at least a byte long.
+/// Reads as many items as stated, each at least a byte long.
 fn read_list<T>(
     reader: &mut Reader<'_>,
     mut one: impl FnMut(&mut Reader<'_>) -> Result<T, BadMessage>,

@@ -1,7 +1,8 @@
-//! Orders of prefetches, and to drop what came of them unused. A node that does not know these questions refuses them, and
-//! nothing is launched there.
+//! Orders of prefetches, and orders to drop their unused copies. A node that does not know these questions refuses
+//! them, and launches nothing.
 //!
-//! Like a question, an order brings the query's parts and who asks; the key is checked before it leads to a run.
+//! Like a question, an order contains the query's parts and the asking identity. The key is checked before it leads to
+//! a run.
 
 use bytes::Bytes;
 use hopcache_core::key::{KeyHasher, QueryKey};
@@ -18,10 +19,10 @@ use crate::model::rendering::RenderingId;
 const SOURCE_PATTERN: u8 = 0;
 const SOURCE_QUERY: u8 = 1;
 
-/// The head of an order, and the rest of it unread.
+/// The head of an order, and the unread rest.
 #[derive(Debug, Clone)]
 pub struct SentOrder {
-    /// The candidate's key, by the sender's word.
+    /// The candidate's key, as the sender states it.
     key: QueryKey,
     rendering: RenderingId,
     source: SourceId,
@@ -55,7 +56,7 @@ pub fn encode_prefetch(order: &Order) -> Bytes {
     head.into()
 }
 
-/// Writes an order to drop what was prefetched and not used.
+/// Writes an order to drop unused prefetched copies.
 #[must_use]
 pub fn encode_flush_waste() -> Bytes {
     Bytes::from_static(&[VERSION, KIND_FLUSH_WASTE])
@@ -81,7 +82,7 @@ pub(super) fn read_order(head: &mut Head<'_>, bytes: &Bytes) -> Result<SentOrder
 }
 
 impl SentOrder {
-    /// The candidate's key, by the sender's word.
+    /// The candidate's key, as the sender states it.
     #[must_use]
     pub fn key(&self) -> &QueryKey {
         &self.key

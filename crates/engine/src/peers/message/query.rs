@@ -1,4 +1,4 @@
-//! A query inside a message: its parts, and who asks. The key is checked before the query leads to a run.
+//! A query inside a message: its parts, and the asking identity. The key is checked before the query leads to a run.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::{BadMessage, read_millis, read_text, write_text};
 use crate::model::ask::{Query, QueryParts, ToldReading};
 use crate::model::identity::{Credentials, Identity};
 
-/// Writes the parts and who asks.
+/// Writes the parts and the asking identity.
 pub(super) fn write_query(writer: &mut Writer, query: &Query) {
     write_statement(writer, query);
     write_identity(writer, &query.identity);
 }
 
-/// Writes the parts alone, where the message says elsewhere who asks.
+/// Writes the parts alone, where the message has the asking identity elsewhere.
 pub(super) fn write_statement(writer: &mut Writer, query: &Query) {
     writer.string(&query.database);
     writer.string(&query.statement);
@@ -26,8 +26,8 @@ pub(super) fn write_statement(writer: &mut Writer, query: &Query) {
     write_text(writer, query.impersonated.as_deref());
 }
 
-/// Writes what this node has read of the statement, so that the asked node need not walk over it again. It stands behind
-/// everything else: a node that does not know it reads the statement itself, and so does one that is not told.
+/// Writes this node's reading of the statement, so that the asked node need not lex it again. It stands after
+/// everything else. A node that does not know it, or does not get it, lexes the statement itself.
 pub(super) fn write_reading(writer: &mut Writer, query: &Query) {
     let Some(reading) = query.to_tell() else { return writer.null() };
     writer.list(3);
@@ -36,8 +36,8 @@ pub(super) fn write_reading(writer: &mut Writer, query: &Query) {
     writer.bytes(&reading.proof);
 }
 
-/// Reads what [`write_query`], [`write_millis`](super::write_millis) and [`write_reading`] wrote: the query, and the limit for
-/// its run. Calls `on_lexed` where the statement had to be read here.
+/// Reads the output of [`write_query`], [`write_millis`](super::write_millis) and [`write_reading`]: the query, and the
+/// limit for its run. Calls `on_lexed` if this node had to lex the statement.
 ///
 /// # Errors
 /// As [`read_query`].
@@ -64,7 +64,7 @@ fn read_reading<'a>(reader: &mut Reader<'a>) -> Result<Option<ToldReading<'a>>, 
     if reader.is_empty() {
         return Ok(None);
     }
-    // Of a later version: this node reads the statement itself.
+    // From a later version: this node lexes the statement itself.
     let Token::List(3) = reader.token()? else { return Ok(None) };
     let normal = match reader.token()? {
         Token::Null => None,
@@ -79,7 +79,8 @@ fn read_reading<'a>(reader: &mut Reader<'a>) -> Result<Option<ToldReading<'a>>, 
     Ok(Some(ToldReading { normal, pattern, proof: read_digest(reader)? }))
 }
 
-/// Reads what [`write_query`] wrote. The parameters stay a part of `message`; `sent_key` is the key by the sender's word.
+/// Reads the output of [`write_query`]. The parameters stay a slice of `message`; `sent_key` is the key as the sender
+/// states it.
 ///
 /// # Errors
 /// [`BadMessage`], in particular [`BadMessage::Key`] when `sent_key` is not the query's.

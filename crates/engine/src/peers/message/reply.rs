@@ -12,13 +12,14 @@ use crate::model::ports::Neo4jFailure;
 /// An answer to a forwarded request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// An outcome. Its `key` and `answered_by` are the asker's to fill in.
+    /// An outcome. The asking node fills in `key` and `answered_by`.
     Answered(Outcome),
-    /// The server does not vouch for a read.
+    /// The server has not confirmed a read.
     NotARead(Reason),
-    /// A fresh hit that the asker may answer with itself for so long, from when it asked. Only for who asked for it.
+    /// A fresh hit that the asking node may reuse for this time, counted from when it asked. Only for a node that asked
+    /// for it.
     Near(Outcome, Millis),
-    /// The asked node is leaving and leads no more: the next one of the ring is to be asked.
+    /// The asked node is leaving and leads no more: the sender asks the next node of the ring.
     Elsewhere,
 }
 
@@ -63,7 +64,7 @@ pub fn encode_reply(reply: &Reply) -> Bytes {
 /// Reads an answer; a body stays a slice of `bytes`.
 ///
 /// # Errors
-/// [`BadMessage`] when it is none of this version.
+/// [`BadMessage`] if the bytes are no such answer of this version.
 pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
     let mut head = Head(bytes);
     match head.byte()? {
@@ -106,7 +107,7 @@ pub fn decode_reply(bytes: &Bytes) -> Result<Reply, BadMessage> {
     }
 }
 
-/// Only what is stored and fresh, and says how old it is, may be answered by others.
+/// Other nodes may reuse only an answer that is stored and fresh and has an age.
 fn is_fresh_hit(outcome: &Outcome) -> bool {
     let how = &outcome.how;
     matches!(outcome.answer, Answer::Body(_))
@@ -116,7 +117,7 @@ fn is_fresh_hit(outcome: &Outcome) -> bool {
         && how.ttl_ms.is_some_and(|ttl_ms| ttl_ms > 0)
 }
 
-// The place of a word in its list is its byte: words are added at the end only.
+// Each item's byte is its place in its list. New items are added at the end only.
 const KEPT: [Kept; 3] = [Kept::Stored, Kept::Fenced, Kept::Skipped];
 const ROLES: [Role; 2] = [Role::Led, Role::Joined];
 const DETAILS: [Detail; 10] = [

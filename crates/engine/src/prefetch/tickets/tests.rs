@@ -1,4 +1,4 @@
-//! The table's own bounds, and two threads that end one ticket.
+//! The table's bounds, and two threads that end one ticket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ fn launched(tickets: &Arc<Tickets>, number: usize) -> Result<Arc<Ticket>, Skip> 
     Ok(tickets.begin(&key(number), 3)?.open(&order()))
 }
 
-/// I9: no more launched entries wait to be used than the table holds; each that ends makes room.
+/// I9: no more launches wait to be used than the table holds; each that ends makes room.
 #[test]
 fn a_full_table_launches_nothing() {
     let (counts, tickets) = tickets();
@@ -86,7 +86,7 @@ fn a_full_table_launches_nothing() {
     assert_eq!(counts.words(), [PREFETCH_TICKETS_MAX + 1, 0, 0, PREFETCH_TICKETS_MAX + 1]);
 }
 
-/// A permit that comes to no run leaves nothing: no token, no flight, no launch.
+/// A permit without a run leaves nothing behind: no token, no flight, no launch.
 #[test]
 fn a_permit_without_a_run_costs_nothing() {
     let (counts, tickets) = tickets();
@@ -114,7 +114,8 @@ fn a_sweep_ends_launches_of_dead_copies() {
     assert!(flying.settle(Resolution::Used));
 }
 
-/// A hit, a follower and the memory's housekeeping end one ticket at once: one of them does, and it is counted once.
+/// A hit, a follower and the memory's housekeeping end one ticket at once: one of them succeeds, and it is counted
+/// once.
 #[test]
 fn the_first_to_settle_ends_it_once() {
     let (counts, tickets) = tickets();
