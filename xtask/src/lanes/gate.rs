@@ -1,7 +1,8 @@
-//! The gate: the order of its steps, and which of them run beside others.
+//! The gate: the order of its steps, and which steps run beside others.
 //!
-//! Compiling takes the two cores that a small machine has. So steps that wait run beside steps that compile. Most tests wait
-//! as well: lints and long computations take what the tests leave over, and never more. Chaos has the machine for itself.
+//! Compiling uses both cores of a small machine, so steps that wait run beside steps that compile. Most tests wait as
+//! well, so lints and long computations run beside the tests with the processor time that the tests leave over. Chaos
+//! runs alone.
 
 use std::path::Path;
 
@@ -13,16 +14,16 @@ use super::{fmt, programs};
 use crate::services::{engine, install};
 use crate::{chaos, images, services, tidy};
 
-/// How libtest is told how many tests of a program run at a time, where no argument says so.
+/// The variable that limits how many tests libtest runs at a time, unless an argument does.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
-/// As many as that, also where there are fewer processors, of which it would else take the number: the longest tests wait for
-/// processes, deadlines and lapses, and use a quarter of one.
+/// Least number of tests at a time, also on a machine with fewer processors. The longest tests wait for processes,
+/// deadlines and TTLs, and use a quarter of a processor each.
 const TESTS_AT_A_TIME_MIN: usize = 6;
 
-/// Everything that tests, chaos and the simulator start: programs and test programs, in one build with one set of features.
+/// Builds everything that tests, chaos and the simulator start: one build with one set of features.
 const BUILD: [&str; 4] = ["build", "--workspace", "--bins", "--tests"];
 
-/// Downloads and servers that start: beside the build.
+/// Steps beside the build: downloads, and servers that start.
 const PREPARE: &[Task] = &[
     ("services up", &["services", "up"]),
     ("programs", &["step", "programs"]),
@@ -30,10 +31,10 @@ const PREPARE: &[Task] = &[
     ("images of others", &["images", "redis", "neo4j", "haproxy", "prometheus"]),
 ];
 
-/// Containers that start and are scraped: beside the tests.
+/// Steps beside the tests: containers that start and are scraped.
 const COMPOSE: &[Task] = &[("compose file", &["step", "compose-file"])];
 
-/// Beside the tests.
+/// Steps beside the tests, at the lowest priority.
 const COMPUTE: &[Task] = &[
     ("clippy", &["step", "clippy"]),
     ("alert rules", &["step", "alert-rules"]),
@@ -58,10 +59,8 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
         Ok(())
     }));
     steps.extend(prepare.join());
-    // Without it tests/containers fails and says so; all other tests still tell what they have to tell.
-    steps.push(step("image of the node", || {
-        images::make(root, &[images::Which::Node], images::ImageBuild::Quick)
-    }));
+    // Without the image, tests/containers fails and names the missing image. All other tests still run.
+    steps.push(step("node image", || images::make(root, &[images::Which::Node], images::ImageBuild::Quick)));
 
     let compose = Beside::start(root, &xtask, COMPOSE, Priority::Usual);
     let compute = Beside::start(root, &xtask, COMPUTE, Priority::Lowest);
@@ -79,14 +78,15 @@ pub(super) fn run(root: &Path, args: &[String], steps: &mut Vec<Step>) -> Result
     Ok(())
 }
 
-/// What tests and chaos hurt with, and the balancer before nodes.
+/// Installs the programs that tests and chaos cause faults with, and the balancer.
 pub(super) fn programs_that_hurt() -> Result<()> {
-    // A Docker Engine brings none of them.
+    // A Docker Engine needs none of them.
     chaos::programs().and_then(|()| install::missing(&[install::HAPROXY, install::CURL]))
 }
 
 fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()> {
-    // They run already: this says where. Without services every test that needs one would fail with the same words.
+    // The services run already, and this returns their addresses. Without services, every test that needs one would
+    // fail with the same message.
     let environment = services::up(root)?;
     let threads = test_threads().to_string();
     let mut variables = environment.variables();
@@ -95,7 +95,7 @@ fn tests(root: &Path, built: &[programs::Program], args: &[String]) -> Result<()
 }
 
 fn test_threads() -> usize {
-    let told = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
+    let given = std::env::var(TEST_THREADS).ok().and_then(|text| text.parse().ok());
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    told.unwrap_or_else(|| processors().max(TESTS_AT_A_TIME_MIN))
+    given.unwrap_or_else(|| processors().max(TESTS_AT_A_TIME_MIN))
 }
