@@ -1,11 +1,12 @@
-//! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status, transactions.
+//! The same program sees the same: values, summaries, counters, notifications, errors with their GQL status,
+//! transactions.
 
 use crate::install::{run_javascript, run_python};
 use crate::support::cluster::OwnLabel;
 use crate::support::environment;
 use crate::support::lone::{Lone, Spec};
 
-/// Runs a program against Neo4j and against a node before it, over `bolt://` and `neo4j://`, and compares what it saw.
+/// Runs a program against Neo4j and against a node before it, over `bolt://` and `neo4j://`, and compares the outputs.
 async fn same(run: fn(&[&str]) -> Vec<String>, label: &str, hits_min: f64) {
     let password = environment("HOPCACHE_TEST_NEO4J_PASSWORD");
     let label = OwnLabel::new(label);
@@ -13,7 +14,7 @@ async fn same(run: fn(&[&str]) -> Vec<String>, label: &str, hits_min: f64) {
     let expected = run(&[&direct, "neo4j", &password, &label.0]);
     assert!(expected.len() > 10, "{expected:?}");
     for scheme in ["bolt", "neo4j"] {
-        // A node of its own each time: the first read of a statement is a miss, the second a hit.
+        // Each run has a new node: the first read of a statement is a miss, the second a hit.
         let node = Lone::start(&Spec::on("memory:")).await;
         let seen = run(&[&format!("{scheme}://{}", node.addrs.bolt), "neo4j", &password, &label.0]);
         for (expected, seen) in expected.iter().zip(&seen) {
